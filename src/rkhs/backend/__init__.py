@@ -1,0 +1,1 @@
+"""Array namespaces (NumPy, PyTorch), input checks and memory budgets: the floor everything stands on."""

@@ -1,0 +1,134 @@
+"""Points in, points out: what we accept as an array, and in which namespace we compute with it.
+
+Everything above computes with ``xp = namespace(a, b, ...)``, the array API namespace of its inputs
+(NumPy or PyTorch, through array-api-compat), so the same code runs in float32 and float64, on the
+CPU and on any device that PyTorch knows.  The namespace is derived from the data, never configured.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_torch_array,
+)
+
+# NumPy and PyTorch share no static type; the array API's own is not published yet.
+Array = Any
+
+
+def namespace(*arrays: Array) -> Any:
+    """The common array API namespace of the arrays, or an error that says which two disagree."""
+    try:
+        return array_namespace(*arrays)
+    except TypeError:
+        kinds = sorted({type(a).__module__.split(".")[0] for a in arrays})
+        raise TypeError(
+            f"Arrays of different libraries cannot be combined: {' and '.join(kinds)}. "
+            "Convert one side, for example with torch.from_numpy."
+        ) from None
+
+
+def as_array(values: Any, name: str = "X") -> Array:
+    """A real floating-point array (float32 or float64), finite, in the library it came from.
+
+    Integers and booleans become float64, half precision becomes float32; lists, data frames and
+    object arrays of numbers go through NumPy.  Complex, sparse, non-numeric and non-finite input is
+    refused with the remedy.
+    """
+    if scipy.sparse.issparse(values):
+        raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
+    if not is_array_api_obj(values):
+        values = np.asarray(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
+        values = _numbers_of(values, name)
+    xp = namespace(values)
+    if xp.isdtype(values.dtype, "complex floating"):
+        raise TypeError(f"{name} is complex; pass real numbers, for example {name}.real.")
+    if not xp.isdtype(values.dtype, "real floating"):
+        values = xp.astype(values, xp.float64)
+    elif values.dtype not in (xp.float32, xp.float64):
+        small = xp.finfo(values.dtype).bits < 32
+        values = xp.astype(values, xp.float32 if small else xp.float64)
+    return _finite(values, name)
+
+
+def as_points(points: Any, name: str = "X") -> Array:
+    """Points of R^n as the rows of a (t, n) array: `as_array`, and the shape is checked."""
+    array = as_array(points, name)
+    if array.ndim != 2:
+        hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
+        raise ValueError(f"{name} must have shape (points, features), got {tuple(array.shape)}: use {hint}.")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has {array.shape[0]} points but no features.")
+    return array
+
+
+def like(values: Any, array: Array) -> Array:
+    """The values as an array of the namespace, dtype and device of `array`."""
+    return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
+
+
+def same_kind(*arrays: Array) -> tuple[Array, ...]:
+    """The arrays in one dtype, the widest among them; one namespace and device is required."""
+    xp = namespace(*arrays)
+    if len({str(device(a)) for a in arrays}) > 1:
+        places = " and ".join(sorted({str(device(a)) for a in arrays}))
+        raise ValueError(f"Arrays on different devices cannot be combined: {places}. Move one of them.")
+    dtype = xp.result_type(*arrays)
+    return tuple(a if a.dtype == dtype else xp.astype(a, dtype) for a in arrays)
+
+
+def add_at(target: Array, rows: Array, values: Array) -> None:
+    """target[rows] += values in place, where rows may repeat (the one scatter the array API lacks)."""
+    if is_torch_array(target):
+        target.index_add_(0, rows, values)
+    else:
+        np.add.at(target, rows, values)
+
+
+def to_numpy(array: Array) -> np.ndarray[Any, Any]:
+    """A NumPy view or copy of an array of any namespace."""
+    if is_torch_array(array):
+        array = array.detach().cpu()
+    return np.asarray(array)
+
+
+def apply_matrix(matrix: Any, block: Array) -> Array:
+    """matrix @ block, where the matrix may be dense or a SciPy sparse array and the block a tensor."""
+    if scipy.sparse.issparse(matrix) and is_torch_array(block):
+        import torch
+
+        csr = matrix.tocsr()
+        parts = (torch.as_tensor(csr.indptr), torch.as_tensor(csr.indices), torch.as_tensor(csr.data))
+        matrix = torch.sparse_csr_tensor(*parts, size=csr.shape, dtype=block.dtype, device=block.device)
+    return matrix @ block
+
+
+def _numbers_of(values: np.ndarray[Any, Any], name: str) -> Array:
+    if values.dtype.kind == "c":
+        return values
+    try:
+        if values.dtype.kind != "O":
+            raise TypeError
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and "
+            "text as numbers first, for example with sklearn.preprocessing.OneHotEncoder."
+        ) from None
+
+
+def _finite(values: Array, name: str) -> Array:
+    xp = namespace(values)
+    finite = xp.isfinite(values)
+    if not bool(xp.all(finite)):
+        where = tuple(int(i[0]) for i in xp.nonzero(~finite)) if values.ndim else ()
+        place = f" (first at index {where})" if where else ""
+        raise ValueError(f"{name} contains NaN or infinity{place}: impute or drop those rows first.")
+    return values

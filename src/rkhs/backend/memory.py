@@ -1,0 +1,60 @@
+"""How much memory a computation may take, and the tiles that keep it within that.
+
+A tile is a pair of slices of rows and columns.  It is never larger than the budget allows, and never
+larger than what stays in a processor's cache: element-wise work on a cached tile costs a fraction of
+the matrix products beside it, on a matrix in main memory it costs as much as they do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from array_api_compat import device, is_torch_array
+
+from rkhs.backend.arrays import Array
+
+CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
+DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
+FALLBACK = 4 * 2**30  # bytes assumed free where the system does not tell
+
+
+def free_memory(array: Array) -> int:
+    """Bytes free on the device of `array`."""
+    if is_torch_array(array) and device(array).type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device(array))[0])
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        names = getattr(os, "sysconf_names", {})
+        if "SC_AVPHYS_PAGES" in names:
+            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return FALLBACK
+
+
+def budget_bytes(memory: float | None, array: Array) -> int:
+    """The budget in bytes: what was asked for, or a quarter of what is free."""
+    if memory is None:
+        return free_memory(array) // 4
+    if not memory > 0:
+        raise ValueError(f"memory must be a positive number of bytes, got {memory!r}.")
+    return int(memory)
+
+
+def tile_entries(budget: int, array: Array, copies: int) -> int:
+    """Entries one tile may have when `copies` arrays of its size are alive at once."""
+    itemsize = 4 if "32" in str(array.dtype) else 8
+    on_cpu = not is_torch_array(array) or device(array).type == "cpu"
+    return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu else DEVICE_ENTRIES))
+
+
+def tiles(rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice]]:
+    """Cover rows x columns by tiles of at most `entries`, row by row, wide rather than tall."""
+    wide = max(1, min(columns, max(entries // 256, int(entries**0.5))))
+    tall = max(1, min(rows, entries // wide))
+    for i in range(0, rows, tall):
+        for j in range(0, columns, wide):
+            yield slice(i, min(i + tall, rows)), slice(j, min(j + wide, columns))

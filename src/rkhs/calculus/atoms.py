@@ -1,0 +1,173 @@
+"""Atoms: the normal form of every functional.
+
+An atom is a point, a list of directions and perhaps a blur; it takes f to the derivative along the
+directions, at the point, of f averaged over a Gaussian around it:
+
+    f  ->  D_{u_1} .. D_{u_m} (f * N(0, blur)) (x)
+
+Atoms come in homogeneous blocks of t points times k direction tuples per point, all of one order m
+and one blur; atom (i, a) has flat index i * k + a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace
+
+# A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
+LinearMap = np.ndarray[Any, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A block of t * k atoms of one order m.
+
+    Parameters
+    ----------
+    points : (t, n)
+    directions : (k, m, n) when all points share them, (t, k, m, n) when each has its own
+    blur : None, or the covariance of the Gaussian: its diagonal (n,) or the whole (n, n), in NumPy
+    """
+
+    points: Array
+    directions: Array
+    blur: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def values(cls, points: Array, blur: np.ndarray[Any, Any] | None = None) -> Atoms:
+        """Evaluations at the points (blurred: local averages)."""
+        return cls(points, like(np.zeros((1, 0, points.shape[1])), points), blur)
+
+    @property
+    def order(self) -> int:
+        return int(self.directions.shape[-2])
+
+    @property
+    def dimension(self) -> int:
+        return int(self.points.shape[1])
+
+    @property
+    def per_point(self) -> int:
+        """k, the number of atoms at each point."""
+        return int(self.directions.shape[-3])
+
+    @property
+    def size(self) -> int:
+        return int(self.points.shape[0]) * self.per_point
+
+    @property
+    def shared(self) -> bool:
+        """Whether all points have the same directions."""
+        return bool(self.directions.ndim == 3)
+
+    def x(self) -> Array:
+        """The points, ready to broadcast: (t, 1, n)."""
+        return self.points[:, None, :]
+
+    def u(self, which: int) -> Array:
+        """The directions number `which` of all atoms, ready to broadcast: (t or 1, k, n)."""
+        chosen = self.directions[..., which, :]
+        return chosen[None] if self.shared else chosen
+
+    def restricted(self, which: Sequence[int]) -> Atoms:
+        """The same atoms with only some of their directions (for Leibniz's rule)."""
+        if len(which) == self.order:
+            return self
+        xp = namespace(self.directions)
+        kept = [self.directions[..., i, :] for i in which]
+        empty = self.directions[..., :0, :]
+        return replace(self, directions=xp.stack(kept, axis=-2) if kept else empty)
+
+    def sharp(self) -> Atoms:
+        """The same atoms without blur."""
+        return replace(self, blur=None)
+
+    def shifted(self, origin: Array) -> Atoms:
+        """The same atoms seen from another origin."""
+        return replace(self, points=self.points - origin)
+
+    def pushed(self, linear: LinearMap) -> Atoms:
+        """The atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
+        if linear is None:
+            return self
+        check_map(linear, self.dimension)
+        blur = None if self.blur is None else push_covariance(linear, self.blur)
+        matrix = like(linear, self.points)
+        if linear.ndim == 1:
+            return Atoms(self.points * matrix, self.directions * matrix, blur)
+        return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
+
+    def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
+        """The atoms of the given flat indices, one per point of the result."""
+        xp = namespace(self.points)
+        points = xp.take(self.points, _index(flat // self.per_point, self.points), axis=0)
+        if self.shared and self.per_point == 1:
+            return replace(self, points=points)
+        if self.shared:
+            own = xp.take(self.directions, _index(flat % self.per_point, self.points), axis=0)
+        else:
+            merged = xp.reshape(self.directions, (self.size, self.order, self.dimension))
+            own = xp.take(merged, _index(flat, self.points), axis=0)
+        return replace(self, points=points, directions=own[:, None])
+
+    def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
+        """Consecutive pieces of at most `most` atoms, each with the slice of flat indices it holds.
+
+        A piece is some points with all their directions, or one point with some of them.
+        """
+        t, k = int(self.points.shape[0]), self.per_point
+        tall, deep = max(1, most // max(k, 1)), max(1, min(k, most))
+        for i in range(0, t, tall):
+            stop = min(i + tall, t)
+            for a in range(0, k, deep):
+                end = min(a + deep, k)
+                own = self.directions if self.shared else self.directions[i:stop]
+                piece = replace(self, points=self.points[i:stop], directions=own[..., a:end, :, :])
+                yield slice(i * k + a, (stop - 1) * k + end), piece
+
+
+def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
+    """Refuse a linear map of the input that does not fit the dimension of the points."""
+    if linear.shape[-1] != dimension:
+        what = "one scale per feature" if linear.ndim == 1 else f"a {linear.shape} matrix"
+        raise ValueError(
+            f"The kernel has {what} for {linear.shape[-1]} features, but the points have {dimension} features."
+        )
+
+
+def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The covariance A C A' of A z, diagonal as long as both are."""
+    if linear.ndim == 1:
+        return linear**2 * covariance if covariance.ndim == 1 else np.outer(linear, linear) * covariance
+    return linear @ (covariance[:, None] * linear.T if covariance.ndim == 1 else covariance @ linear.T)
+
+
+def add_covariances(
+    one: np.ndarray[Any, Any] | None, other: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any] | None:
+    """The covariance of a sum of independent Gaussians, either of which may be missing."""
+    if one is None or other is None:
+        return one if other is None else other
+    if one.ndim == other.ndim:
+        return one + other
+    return (np.diag(one) if one.ndim == 1 else one) + (np.diag(other) if other.ndim == 1 else other)
+
+
+def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
+    """The linear map outer o inner."""
+    if outer is None or inner is None:
+        return inner if outer is None else outer
+    if outer.ndim == 1:
+        return outer * inner if inner.ndim == 1 else outer[:, None] * inner
+    return outer * inner if inner.ndim == 1 else outer @ inner
+
+
+def _index(flat: np.ndarray[Any, Any], array: Array) -> Array:
+    from array_api_compat import device
+
+    return namespace(array).asarray(flat, device=device(array))

@@ -1,0 +1,120 @@
+"""k(x, y) = phi(q(x, y)) for the two quadratic forms that the classical kernels are functions of.
+
+    q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
+
+is the dot product for rho = 0 and minus half the squared distance for rho = 1.  With directions u on
+x and v on y, its derivatives are
+
+    q_u = <u, y - rho x>      q_v = <v, x - rho y>
+    q_uu' = -rho <u, u'>      q_vv' = -rho <v, v'>      q_uv = <u, v>
+
+and all third ones vanish.  The minus sign of the distance is deliberate: phi' is then positive for
+the positive definite radial kernels, the ladder of the Gaussian exp(q) is one and the same array at
+every rung, and a single formula serves both forms.
+
+*Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
+A kernel that is smooth in q does not feel it.  One that is a function of the distance r = sqrt(-2q),
+such as Matern, does near r = 0: there q and its slopes are taken from the difference x - y itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rkhs.backend.arrays import Array, namespace
+from rkhs.calculus.atoms import LinearMap, compose_maps
+from rkhs.calculus.matchings import derivative
+from rkhs.calculus.pairing import AllPairs, Pairing
+
+# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of
+# 1000 eps in r^2 at worst.
+NEAR = 1e-3
+NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
+
+Ladder = Callable[[Array, int], list[Array]]  # (q, top) -> [phi(q), phi'(q), .., phi^(top)(q)]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """k(x, y) = phi(q(A x, A y)): a quadratic form, a ladder for phi, and a linear map A.
+
+    `smooth` tells whether phi is smooth in q at q = 0, so that near points need no care.
+    """
+
+    rho: int
+    ladder: Ladder
+    smooth: bool
+    linear: LinearMap = None
+
+    def after(self, linear: LinearMap) -> Form:
+        """The form of k(B x, B y)."""
+        return replace(self, linear=compose_maps(self.linear, linear))
+
+    def __call__(self, pairing: Pairing) -> Array:
+        """The inner products of all atoms of the pairing, flat: the formula of `matchings`."""
+        pairing = pairing.pushed(self.linear)
+        left, right = pairing.left, pairing.right
+        if self.rho:
+            pairing = pairing.centred()
+            left, right = pairing.left, pairing.right
+        x, y = left.x(), right.x()
+        us = [left.u(i) for i in range(left.order)]
+        vs = [right.u(i) for i in range(right.order)]
+
+        q = pairing.between(x, y)
+        slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
+        if self.rho:
+            squares = pairing.within_left(x, x) + pairing.within_right(y, y)
+            q = q - squares / 2
+            slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
+                s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
+            ]
+            if not self.smooth:
+                mend_near(pairing, q, slopes, squares)
+            q = namespace(q).clip(q, None, 0.0)
+
+        curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
+        if self.rho:
+            for first, vectors, within in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
+                for i in range(len(vectors)):
+                    for j in range(i + 1, len(vectors)):
+                        curvatures[first + i, first + j] = -within(vectors[i], vectors[j])
+        return pairing.flat(derivative(self.ladder(q, len(slopes)), slopes, curvatures))
+
+
+def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -> None:
+    """Recompute q and its slopes at near points from the difference x - y, in place."""
+    left, right = pairing.left, pairing.right
+    if not isinstance(pairing, AllPairs):
+        difference = left.x() - right.x()
+        q[...] = -namespace(q).sum(difference * difference, axis=-1) / 2
+        for slope, u in zip(slopes, (left.u(i) for i in range(left.order)), strict=False):
+            slope[...] = -pairing.between(u, difference)
+        for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
+            slope[...] = pairing.between(difference, v)
+        return
+    for i, j in near_pairs(q[:, 0, :, 0], squares[:, 0, :, 0], pairing.dimension):
+        difference = left.points[i] - right.points[j]  # (p, n)
+        q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
+        for which in range(left.order):
+            table = namespace(q).permute_dims(slopes[which], (0, 2, 1, 3))[..., 0]
+            table[i, j] = -_along(left.u(which), difference, i)
+        for which in range(right.order):
+            table = namespace(q).permute_dims(slopes[left.order + which], (0, 2, 1, 3))[:, :, 0]
+            table[i, j] = _along(right.u(which), difference, j)
+
+
+def near_pairs(q: Array, squares: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
+    """The indices (i, j) of near points, in portions whose differences fit in `NEAR_ENTRIES`."""
+    rows, columns = namespace(q).nonzero(-2 * q < NEAR * squares)
+    portion = max(1, NEAR_ENTRIES // dimension)
+    for start in range(0, rows.shape[0], portion):
+        yield rows[start : start + portion], columns[start : start + portion]
+
+
+def _along(vectors: Array, difference: Array, owner: Array) -> Array:
+    """<vector, difference> for each difference (p, n) and each of its owner's vectors: (p, k)."""
+    if vectors.shape[0] == 1:
+        return difference @ vectors[0].T
+    return namespace(vectors).sum(vectors[owner] * difference[:, None, :], axis=-1)

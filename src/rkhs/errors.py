@@ -1,0 +1,16 @@
+"""Errors that name both parties and the way out."""
+
+
+class NotBoundedError(ValueError):
+    """A functional is not bounded on the RKHS of a kernel, so it has no representer there.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.gram(rkhs.Matern(nu=0.5), rkhs.Gradient(np.zeros((1, 2))))
+    Traceback (most recent call last):
+    ...
+    rkhs.errors.NotBoundedError: Gradient(1 point in R^2) takes derivatives of order 1, which are \
+not bounded on the RKHS of Matern(nu=0.5, scale=1.0) in R^2: it bounds orders below 0.5. \
+Use Matern(nu=1.5), or a Difference of values.
+    """

@@ -1,0 +1,269 @@
+"""Families of linear functionals: a vector space, with atoms as its normal form.
+
+A family is a sum of parts, each a linear map of a block of atoms:
+
+    L  =  sum over parts of  weight * W @ atoms,   written to the rows start, start + 1, ..
+
+(W = identity when it is None).  Everything that is done to a family is done to its parts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from array_api_compat import is_torch_array
+
+from rkhs.backend.arrays import Array, apply_matrix, as_array, like, same_kind, to_numpy
+from rkhs.calculus.atoms import Atoms
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """weight * matrix @ atoms, on the rows from `start` of a family."""
+
+    atoms: Atoms
+    start: int = 0
+    weight: float = 1.0
+    matrix: Any = None
+
+    @property
+    def size(self) -> int:
+        return self.atoms.size if self.matrix is None else int(self.matrix.shape[0])
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the family that this part adds to."""
+        return slice(self.start, self.start + self.size)
+
+    def forward(self, values: Array) -> Array:
+        """The part of L(f) from the values (atoms, ..) of the atoms on f."""
+        mapped = values if self.matrix is None else apply_matrix(self.matrix, values)
+        return mapped if self.weight == 1.0 else self.weight * mapped
+
+    def adjoint(self, coefficients: Array) -> Array:
+        """The coefficients of the atoms from the coefficients (rows of the family, ..) of L."""
+        own = coefficients[self.rows]
+        mapped = own if self.matrix is None else apply_matrix(self.matrix.T, own)
+        return mapped if self.weight == 1.0 else self.weight * mapped
+
+    def as_matrix(self) -> Any:
+        """weight * matrix, also for the identity."""
+        if self.matrix is None:
+            return self.weight * scipy.sparse.eye_array(self.atoms.size, format="csr")
+        return self.matrix if self.weight == 1.0 else self.weight * self.matrix
+
+
+class Functional(ABC):
+    """A family of linear functionals f -> L(f), of the given shape; flat in C order.
+
+    A new family defines `shape`, `parts` and `__repr__`; the algebra, `L(f)` and the Gram operator follow.
+    """
+
+    __array_ufunc__ = None  # so that `array @ functional` comes to us
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The shape of L(f)."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The normal form."""
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension n of the points."""
+        return self.parts[0].atoms.dimension
+
+    @property
+    def order(self) -> int:
+        """The highest order of derivative in the family."""
+        return max(part.atoms.order for part in self.parts)
+
+    @property
+    def prototype(self) -> Array:
+        """Some points of the family, which carry its namespace, dtype and device."""
+        return self.parts[0].atoms.points
+
+    def __call__(self, f: Any) -> Array:
+        """L(f): the functionals applied to a function of an RKHS or to a space of polynomials."""
+        apply = getattr(f, "apply", None)
+        if apply is None:
+            raise TypeError(f"{self!r} applies to an rkhs.Function or rkhs.Polynomials, not to {type(f).__name__}.")
+        return apply(self)
+
+    def assemble(self, values: Callable[[Atoms], Array]) -> Array:
+        """(size, r) from a function that gives the (atoms, r) values of a block of atoms."""
+        total = None
+        for part in self.parts:
+            block = part.forward(values(part.atoms))
+            if total is None:
+                total = like(np.zeros((self.size, block.shape[1])), block)
+            total[part.rows] += block
+        return total
+
+    def take(self, rows: Any) -> Functional:
+        """The functionals of the given flat indices (integers, a slice or a mask)."""
+        index = np.atleast_1d(np.arange(self.size)[_index(rows)])
+        parts = [piece for part in self.parts if (piece := _taken(part, index)) is not None]
+        if not parts:  # no functional at all, of the first part's kind
+            parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
+        return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
+
+    def __add__(self, other: Functional) -> Functional:
+        return _sum(self, other, 1.0)
+
+    def __sub__(self, other: Functional) -> Functional:
+        return _sum(self, other, -1.0)
+
+    def __neg__(self) -> Functional:
+        return -1.0 * self
+
+    def __mul__(self, factor: float) -> Functional:
+        if not np.isscalar(factor) or isinstance(factor, (str, complex)):
+            return NotImplemented
+        if not np.isfinite(factor):
+            raise ValueError(f"A multiple of {self!r} needs a finite factor, got {factor!r}.")
+        parts = tuple(replace(part, weight=float(factor) * part.weight) for part in self.parts)
+        return Combination(self.shape, parts, f"{factor!r} * {_in_brackets(self)}")
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> Functional:
+        return self * (1.0 / divisor)
+
+    def __rmatmul__(self, matrix: Any) -> Functional:
+        """W @ L: linear combinations of the (flat) family, by a dense or SciPy sparse matrix."""
+        W = _as_matrix(matrix, self)
+        parts = []
+        for part in self.parts:
+            columns = W[:, part.rows]
+            if part.matrix is not None:
+                columns = columns @ part.matrix
+            parts.append(Part(part.atoms, 0, part.weight, columns))
+        return Combination((W.shape[0],), tuple(parts), f"({W.shape[0]} x {W.shape[1]} matrix) @ {_in_brackets(self)}")
+
+
+class Combination(Functional):
+    """A family given by its parts: what the algebra of families returns."""
+
+    def __init__(self, shape: tuple[int, ...], parts: tuple[Part, ...], description: str) -> None:
+        self._shape = shape
+        self._parts = parts
+        self._description = description
+
+    def __repr__(self) -> str:
+        return self._description
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self._parts
+
+
+def stack(functionals: Sequence[Functional]) -> Functional:
+    """One flat family from several: their functionals one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.zeros((5, 3))
+    >>> rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]).shape
+    (20,)
+    """
+    families = list(functionals)
+    if not families:
+        raise ValueError("There is nothing to stack: pass at least one family of functionals.")
+    parts, start = [], 0
+    for family in families:
+        _agree(families[0], family)
+        parts += [replace(part, start=part.start + start) for part in family.parts]
+        start += family.size
+    return Combination((start,), tuple(parts), f"stack([{', '.join(map(repr, families))}])")
+
+
+def described(name: str, points: Array) -> str:
+    """`Name(300 points in R^64)`."""
+    t, n = points.shape
+    return f"{name}({t} point{'' if t == 1 else 's'} in R^{n})"
+
+
+def _agree(one: Functional, other: Functional) -> None:
+    if not isinstance(other, Functional):
+        raise TypeError(f"{one!r} combines with families of functionals, not with {type(other).__name__}.")
+    if one.dimension != other.dimension:
+        raise ValueError(f"{one!r} and {other!r} live on spaces of different dimension.")
+    same_kind(one.prototype[:0], other.prototype[:0])
+
+
+def _sum(one: Functional, other: Functional, sign: float) -> Functional:
+    _agree(one, other)
+    if one.shape != other.shape:
+        raise ValueError(f"{one!r} has shape {one.shape} and {other!r} has shape {other.shape}: they cannot be added.")
+    theirs = tuple(replace(part, weight=sign * part.weight) for part in other.parts)
+    right = _in_brackets(other) if sign < 0 else repr(other)
+    return Combination(one.shape, one.parts + theirs, f"{one!r} {'+' if sign > 0 else '-'} {right}")
+
+
+def _in_brackets(family: Functional) -> str:
+    text = repr(family)
+    return f"({text})" if " + " in text or " - " in text else text
+
+
+def _as_matrix(matrix: Any, family: Functional) -> Any:
+    """W for W @ L: checked, and in the dtype (dense: the namespace too) of the family."""
+    if scipy.sparse.issparse(matrix):
+        W = matrix.tocsr().astype(to_numpy(family.prototype[:0]).dtype)
+        if not np.all(np.isfinite(W.data)):
+            raise ValueError("W contains NaN or infinity.")
+    else:
+        W = as_array(matrix, "W")
+        if not (isinstance(W, np.ndarray) or is_torch_array(family.prototype)):
+            raise TypeError(f"W is a tensor, but {family!r} is on NumPy arrays: convert one of them.")
+        W = like(W, family.prototype)
+    if len(W.shape) != 2 or W.shape[1] != family.size:
+        raise ValueError(f"W has shape {tuple(W.shape)}; W @ {family!r} needs shape (any, {family.size}).")
+    return W
+
+
+def _index(rows: Any) -> Any:
+    """What NumPy can index with: also tensors and empty lists."""
+    if isinstance(rows, (slice, int)):
+        return rows
+    index = to_numpy(rows)
+    return index if index.size else index.astype(np.intp)
+
+
+def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:
+    """The part of the rows `index` of a family, with no atom that they do not need."""
+    inside = np.flatnonzero((index >= part.start) & (index < part.start + part.size))
+    if inside.size == 0:
+        return None
+    own = index[inside] - part.start
+    contiguous = bool(inside[-1] - inside[0] + 1 == inside.size)
+    if part.matrix is None and contiguous:
+        return replace(part, atoms=part.atoms.take(own), start=int(inside[0]))
+    rows = scipy.sparse.csr_array((np.ones(own.size), (inside, np.arange(own.size))), shape=(len(index), own.size))
+    if part.matrix is None:
+        return replace(part, atoms=part.atoms.take(own), start=0, matrix=rows)
+    if scipy.sparse.issparse(part.matrix):
+        chosen = part.matrix[own]
+        needed = np.unique(chosen.indices)
+        return replace(part, atoms=part.atoms.take(needed), start=0, matrix=rows @ chosen[:, needed])
+    chosen = like(np.zeros((len(index), part.atoms.size)), part.matrix)
+    chosen[inside] = part.matrix[own]
+    return replace(part, start=0, matrix=chosen)

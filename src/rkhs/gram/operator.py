@@ -1,0 +1,183 @@
+"""The Gram operator: G_ij = <z_i, w_j>, the inner products of the representers of two families."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from rkhs.backend.arrays import Array, like, namespace, same_kind
+from rkhs.backend.memory import budget_bytes
+from rkhs.functionals.base import Functional
+from rkhs.gram import jets, tables
+from rkhs.gram.blocks import Block, blocks, check_bounded
+from rkhs.kernels.base import Kernel
+
+
+def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: float | None = None) -> Gram:
+    """G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    L, M : families of functionals; multi-dimensional ones count in C order
+    memory : bytes that products may take beyond their input and output; a quarter of what is free by default
+
+    Returns
+    -------
+    Gram
+        An operator: nothing is computed before it is used, and nothing dense unless `dense` asks for it.
+
+    Raises
+    ------
+    NotBoundedError
+        When a functional has no representer in the kernel's space.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((2000, 100))
+    >>> G = rkhs.gram(rkhs.Gaussian(scale=10.0), rkhs.Gradient(X))
+    >>> G.shape                                        # dense, this would be 298 GiB
+    (200000, 200000)
+    >>> (G @ np.ones(200000)).shape
+    (200000,)
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be an rkhs kernel such as rkhs.Gaussian(scale=1.0), got {kernel!r}.")
+    for family in (L, M):
+        if family is not None and not isinstance(family, Functional):
+            raise TypeError(f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X).")
+    if M is not None and L.dimension != M.dimension:
+        raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
+    check_bounded(kernel, L)
+    if M is not None:
+        check_bounded(kernel, M)
+    return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype))
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The Gram operator of two families under a kernel; made by `gram`."""
+
+    kernel: Kernel
+    L: Functional
+    M: Functional
+    budget: int
+
+    def __repr__(self) -> str:
+        return f"Gram({self.kernel!r}, {self.L!r}{'' if self.symmetric else f', {self.M!r}'})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.L.size, self.M.size
+
+    @property
+    def dtype(self) -> Any:
+        return self._empty.dtype
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both families are the same."""
+        return self.L is self.M
+
+    @property
+    def T(self) -> Gram:
+        return Gram(self.kernel, self.M, self.L, self.budget)
+
+    def __matmul__(self, v: Array) -> Array:
+        """G @ v for a vector or a block of right-hand sides, tiled within the memory budget."""
+        v = self._operand(v)
+        flat = v[:, None] if v.ndim == 1 else v
+        out = like(np.zeros((self.shape[0], flat.shape[1])), flat)
+        if self.shape[1] and flat.shape[1]:
+            for step in self._product:
+                step(out, flat)
+        return out[:, 0] if v.ndim == 1 else out
+
+    def dense(self) -> Array:
+        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
+        out = like(np.zeros(self.shape), self._empty)
+        for block in self._blocks:
+            for left, right in block.pairs():
+                tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
+        return tables.symmetrised(out) if self.symmetric else out
+
+    def diagonal(self) -> Array:
+        """G_ii for i up to the smaller side."""
+        size = min(self.shape)
+        out = like(np.zeros(size), self._empty)
+        if all(_aligned(block) for block in self._blocks) and self.shape[0] == self.shape[1]:
+            for block in self._blocks:
+                for left, right in block.pairs():
+                    if left.rows == right.rows:
+                        tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
+            return out
+        some = 64
+        for start in range(0, size, some):
+            rows = slice(start, min(start + some, size))
+            out[rows] = namespace(out).linalg.diagonal(self.block(rows, rows))
+        return out
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """The dense submatrix of the given rows and columns: integers, slices or masks."""
+        return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
+
+    @cached_property
+    def _empty(self) -> Array:
+        """No numbers, of the dtype, namespace and device of the result."""
+        return same_kind(self.L.prototype[:0], self.M.prototype[:0])[0]
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return blocks(self.kernel, self.L, self.M)
+
+    @cached_property
+    def _product(self) -> list[Any]:
+        """The steps (out, v) -> None that add up to the product: jets where they apply, tiles elsewhere."""
+        steps: list[Any] = []
+        for block in self._blocks:
+            form = block.kernel.form(self.L.dimension)
+            lefts, rights = ((), ()) if form is None else (_of_jets(block.lefts), _of_jets(block.rights))
+            if lefts and rights:
+                same = lefts == rights
+                product = jets.JetProduct(form, rights if same else lefts, rights, self.budget)
+                steps.append(lambda out, v, p=product, w=block.weight: p.add_to(out, v, w))
+            for left, right in block.pairs():
+                if not (left in lefts and right in rights):
+                    steps.append(
+                        lambda out, v, k=block.kernel, a=left, b=right, w=block.weight: tables.add_product(
+                            out, k, a, b, v, w, self.budget
+                        )
+                    )
+        return steps
+
+    def _operand(self, v: Array) -> Array:
+        if not is_array_api_obj(v):
+            v = np.asarray(v)
+        if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
+            v = like(v, self._empty)
+        if v.ndim not in (1, 2) or v.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"{self!r} has shape {self.shape}; it multiplies arrays of shape ({self.shape[1]},) or "
+                f"({self.shape[1]}, r), got {tuple(v.shape)}."
+            )
+        namespace(v, self._empty)
+        return like(v, self._empty)
+
+
+def _of_jets(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(part for part in parts if part.atoms.order <= jets.ORDER and part.atoms.blur is None)
+
+
+def _aligned(block: Block) -> bool:
+    """Whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
+    if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
+        return False
+    return all(
+        left.rows == right.rows or left.rows.stop <= right.rows.start or right.rows.stop <= left.rows.start
+        for left, right in block.pairs()
+    )

@@ -1,0 +1,69 @@
+"""Tables of inner products: dense, as a diagonal, and tile by tile.
+
+The reference way: every entry from `kernel.pair`, whatever the order and the kernel.  The faster ways
+are tested against it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, apply_matrix, like, namespace
+from rkhs.backend.memory import tile_entries
+from rkhs.calculus.pairing import AllPairs, Matched
+from rkhs.functionals.base import Part
+from rkhs.kernels.base import Kernel
+
+COPIES = 8  # arrays of the size of a tile that `pair` has alive at once, about
+
+
+def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
+    """Add the table of two parts to the rows and columns of `out` that they belong to."""
+    target = out[left.rows, right.rows]
+    entries = tile_entries(budget, out, COPIES)
+    tall = _side(left.atoms.size, right.atoms.size, entries)
+    weight = weight * left.weight * right.weight
+    for i, a in left.atoms.tiled(tall):
+        for j, b in right.atoms.tiled(max(1, entries // a.size)):
+            tile = weight * kernel.pair(AllPairs(a, b))
+            if left.matrix is not None:
+                tile = apply_matrix(left.matrix[:, i], tile)
+            if right.matrix is not None:
+                tile = apply_matrix(right.matrix[:, j], tile.T).T
+            target[_rows(left, i), _rows(right, j)] += tile
+
+
+def add_product(out: Array, kernel: Kernel, left: Part, right: Part, v: Array, weight: float, budget: int) -> None:
+    """Add the table of two parts times v to `out`, without holding more than a tile of it."""
+    coefficients = right.adjoint(weight * v)
+    values = like(np.zeros((left.atoms.size, v.shape[1])), v)
+    entries = tile_entries(budget, v, COPIES)
+    tall = _side(left.atoms.size, right.atoms.size, entries)
+    for i, a in left.atoms.tiled(tall):
+        for j, b in right.atoms.tiled(max(1, entries // a.size)):
+            values[i] += kernel.pair(AllPairs(a, b)) @ coefficients[j]
+    out[left.rows] += left.forward(values)
+
+
+def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
+    """Add the inner products of two parts without matrices, functional by functional."""
+    entries = tile_entries(budget, out, COPIES * max(left.atoms.dimension, 1))
+    target = out[left.rows]
+    pieces = zip(left.atoms.tiled(entries), right.atoms.tiled(entries), strict=True)
+    for (i, a), (_, b) in pieces:
+        target[i] += (weight * left.weight * right.weight) * kernel.pair(Matched(a, b))
+
+
+def symmetrised(table: Array) -> Array:
+    """The table made exactly symmetric."""
+    return (table + namespace(table).matrix_transpose(table)) / 2
+
+
+def _side(rows: int, columns: int, entries: int) -> int:
+    """Rows of a tile of about `entries`, square where the table allows it."""
+    return max(1, min(rows, max(int(entries**0.5), entries // max(columns, 1))))
+
+
+def _rows(part: Part, piece: slice) -> slice:
+    """Where a piece of a part's atoms is written: everywhere, if a matrix mixes them."""
+    return piece if part.matrix is None else slice(None)

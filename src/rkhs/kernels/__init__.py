@@ -1,0 +1,28 @@
+"""Kernels: frozen values that know the inner products of atoms, and nothing of functionals."""
+
+from rkhs.kernels.algebra import Multiple, Product, Pullback, Sum
+from rkhs.kernels.autodiff import AutodiffKernel
+from rkhs.kernels.base import Kernel
+from rkhs.kernels.gaussian import Gaussian
+from rkhs.kernels.matern import Matern
+from rkhs.kernels.polyharmonic import Polyharmonic, ThinPlate
+from rkhs.kernels.polynomial import Linear, Polynomial
+from rkhs.kernels.rational_quadratic import RationalQuadratic
+from rkhs.kernels.scale import median_scale
+
+__all__ = [
+    "AutodiffKernel",
+    "Gaussian",
+    "Kernel",
+    "Linear",
+    "Matern",
+    "Multiple",
+    "Polyharmonic",
+    "Polynomial",
+    "Product",
+    "Pullback",
+    "RationalQuadratic",
+    "Sum",
+    "ThinPlate",
+    "median_scale",
+]

@@ -1,0 +1,239 @@
+"""Kernels from kernels: sums, products, positive multiples and linear changes of input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs.calculus.atoms import push_covariance
+from rkhs.calculus.forms import Form
+from rkhs.calculus.pairing import Pairing
+from rkhs.calculus.polynomials import Polynomials, Space, SumOfSpaces
+from rkhs.kernels.base import Kernel
+
+
+class _Several(Kernel):
+    """What sums and products have in common: as smooth as their roughest part."""
+
+    kernels: tuple[Kernel, ...]
+
+    def smoothness(self, dimension: int) -> float:
+        return min(k.smoothness(dimension) for k in self.kernels)
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        rough = [k for k in self.kernels if k.smoothness(dimension) <= order]
+        remedies = [f"{k.smoother(order, dimension)} in place of {k!r}" for k in rough]
+        return " and ".join(remedies)
+
+
+@dataclass(frozen=True)
+class Sum(_Several):
+    """k(x, y) = k_1(x, y) + k_2(x, y) + ..
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Gaussian(scale=1.0) + 0.1 * rkhs.Linear()
+    Gaussian(scale=1.0) + 0.1 * Linear()
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        flat = [part for k in self.kernels for part in (k.kernels if isinstance(k, Sum) else (k,))]
+        object.__setattr__(self, "kernels", tuple(flat))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+    @property
+    def order(self) -> int:  # type: ignore[override]
+        return max(k.order for k in self.kernels)
+
+    @property
+    def null_space(self) -> Space:
+        """The span of the parts' null spaces."""
+        spaces = [k.null_space for k in self.kernels if k.order]
+        if all(isinstance(space, Polynomials) and space.linear is None for space in spaces):
+            return Polynomials(self.order - 1)
+        return SumOfSpaces(tuple(spaces))
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple(part for k in self.kernels for part in k.summands())
+
+    def pair(self, pairing: Pairing) -> Array:
+        return sum(k.pair(pairing) for k in self.kernels)
+
+    def resolved(self, X: Array) -> Kernel:
+        return Sum(tuple(k.resolved(X) for k in self.kernels))
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """k(x, y) = k_1(x, y) k_2(x, y) .. of positive definite kernels.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Gaussian(scale=1.0) * rkhs.Polynomial(degree=2)
+    Gaussian(scale=1.0) * Polynomial(degree=2, offset=1.0)
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        for k in self.kernels:
+            if k.order:
+                raise ValueError(
+                    f"{k!r} is only conditionally positive definite (of order {k.order}), and products need "
+                    "positive definite kernels: use a sum, or a kernel such as Gaussian or Matern."
+                )
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.kernels)
+
+    def pair(self, pairing: Pairing) -> Array:
+        """Leibniz's rule: each direction differentiates one of the factors."""
+        first, *rest = self.kernels
+        if not rest:
+            return first.pair(pairing)
+        others = Product(tuple(rest))
+        total = None
+        for left, other_left in _splits(pairing.left.order):
+            for right, other_right in _splits(pairing.right.order):
+                ours = first.pair(pairing.restricted(left, right))
+                term = ours * others.pair(pairing.restricted(other_left, other_right))
+                total = term if total is None else total + term
+        return total
+
+    def resolved(self, X: Array) -> Kernel:
+        return Product(tuple(k.resolved(X) for k in self.kernels))
+
+
+@dataclass(frozen=True)
+class Multiple(Kernel):
+    """k(x, y) = factor * k_1(x, y), with a positive factor."""
+
+    factor: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        if not (self.factor > 0 and np.isfinite(self.factor)):
+            raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")
+        object.__setattr__(self, "factor", float(self.factor))
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        return f"{self.factor!r} * {inner}"
+
+    @property
+    def order(self) -> int:  # type: ignore[override]
+        return self.kernel.order
+
+    @property
+    def null_space(self) -> Space:
+        return self.kernel.null_space
+
+    def smoothness(self, dimension: int) -> float:
+        return self.kernel.smoothness(dimension)
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return self.kernel.smoother(order, dimension)
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple((self.factor * weight, k) for weight, k in self.kernel.summands())
+
+    def pair(self, pairing: Pairing) -> Array:
+        return self.factor * self.kernel.pair(pairing)
+
+    def resolved(self, X: Array) -> Kernel:
+        return Multiple(self.factor, self.kernel.resolved(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Pullback(Kernel):
+    """k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> k = rkhs.ThinPlate(order=2) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # two features of three
+    >>> k(np.array([[0.0, 0.0, 5.0], [0.0, 2.0, 7.0]]))[0, 1].round(6)
+    np.float64(2.772589)
+    """
+
+    kernel: Kernel
+    linear: np.ndarray[Any, Any]
+
+    def __post_init__(self) -> None:
+        linear = np.array(to_numpy(self.linear), dtype=np.float64)  # our own copy, frozen
+        if linear.ndim not in (1, 2) or linear.size == 0 or not np.all(np.isfinite(linear)):
+            raise ValueError(
+                f"A linear change of input is a finite matrix (m, n) or a vector (n,), got shape {linear.shape}."
+            )
+        linear.flags.writeable = False
+        object.__setattr__(self, "linear", linear)
+
+    def __repr__(self) -> str:
+        rows = f"{self.linear.shape[0]} x " if self.linear.ndim == 2 else "diagonal "
+        return f"{self.kernel!r} @ ({rows}{self.linear.shape[-1]} matrix)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pullback):
+            return NotImplemented
+        return self.kernel == other.kernel and np.array_equal(self.linear, other.linear)
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, self.linear.shape, self.linear.tobytes()))
+
+    @property
+    def order(self) -> int:  # type: ignore[override]
+        return self.kernel.order
+
+    @property
+    def blurs(self) -> bool:  # type: ignore[override]
+        return self.kernel.blurs
+
+    @property
+    def null_space(self) -> Space:
+        return Polynomials(self.order - 1, self.linear)
+
+    def _image(self, dimension: int) -> int:
+        """The dimension of A x."""
+        return dimension if self.linear.ndim == 1 else int(self.linear.shape[0])
+
+    def smoothness(self, dimension: int) -> float:
+        return self.kernel.smoothness(self._image(dimension))
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return self.kernel.smoother(order, self._image(dimension))
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple((weight, Pullback(k, self.linear)) for weight, k in self.kernel.summands())
+
+    def form(self, dimension: int) -> Form | None:
+        inner = self.kernel.form(self._image(dimension))
+        return None if inner is None else inner.after(self.linear)
+
+    def pair(self, pairing: Pairing) -> Array:
+        return self.kernel.pair(pairing.pushed(self.linear))
+
+    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
+        inner = self.kernel.blurred(push_covariance(self.linear, covariance))
+        return None if inner is None else Pullback(inner, self.linear)
+
+    def resolved(self, X: Array) -> Kernel:
+        points = to_numpy(as_points(X))
+        return Pullback(self.kernel.resolved(points * self.linear if self.linear.ndim == 1 else points @ self.linear.T), self.linear)
+
+
+def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """All ways to share directions 0..count-1 between two factors."""
+    for size in range(count + 1):
+        for chosen in combinations(range(count), size):
+            yield chosen, tuple(i for i in range(count) if i not in chosen)

@@ -1,0 +1,42 @@
+"""Averages of scale mixtures of Gaussians.
+
+    k = integral of Gaussian(scale sqrt(v(u))) u^(a-1) e^(-u) du / Gamma(a)
+
+The rational quadratic kernel has v = alpha / u and a = alpha, Matern has v = u / nu and a = nu (in units
+of the scale).  The Gaussians' averages are known, so the average of k is one integral over u.  In
+log u the integrand is analytic in a strip of half-width pi/2, and the trapezoidal rule with step h is
+exact to exp(-pi^2/h): to 1e-14 with h = 0.3, in every dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gamma
+from typing import Any
+
+import numpy as np
+
+from rkhs.kernels.algebra import Multiple, Sum
+from rkhs.kernels.base import Kernel
+from rkhs.kernels.gaussian import Gaussian
+
+STEP = 0.3
+LOWEST, HIGHEST = -40.0, 3.9  # of log u: e^LOWEST and exp(-e^HIGHEST) are below 1e-17
+NEGLIGIBLE = 1e-18  # a Gaussian of less than this share of k is left out
+
+
+def blurred_mixture(
+    shape: float, factors: np.ndarray[Any, Any], variance: Callable[[Any], Any], covariance: np.ndarray[Any, Any]
+) -> Kernel:
+    """The average over N(0, covariance) of the mixture of x * factors with a = shape and v = variance."""
+    log_u = np.arange(LOWEST, HIGHEST, STEP)
+    weights = STEP * np.exp(shape * log_u - np.exp(log_u)) / gamma(shape)
+    # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
+    weights[0] += weights[0] * np.exp(-shape * STEP) / -np.expm1(-shape * STEP)
+    parts = []
+    for weight, v in zip(weights, variance(np.exp(log_u)), strict=True):
+        average = Gaussian(scale=np.sqrt(v) / factors).blurred(covariance)
+        if isinstance(average, Multiple):
+            parts.append((weight * average.factor, average.kernel))
+    total = sum(weight for weight, _ in parts)
+    return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > NEGLIGIBLE * total))

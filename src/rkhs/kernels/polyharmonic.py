@@ -1,0 +1,115 @@
+"""Polyharmonic and thin-plate kernels: conditionally positive definite, without a length scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, namespace
+from rkhs.calculus.forms import Form
+from rkhs.kernels.base import FormKernel
+
+
+@dataclass(frozen=True)
+class Polyharmonic(FormKernel):
+    """k(x, y) = +-r^power, or +-r^power log r when the power is even;  r = |x - y|.
+
+    The sign is the one that makes it conditionally positive definite, in every dimension: of order
+    ceil(power / 2), or power/2 + 1 when the power is even.  Power 2 is the r^2 log r of thin-plate
+    splines.  Derivatives of order m are bounded iff 2m < power.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> k = rkhs.Polyharmonic(power=2)
+    >>> k.order, k.null_space
+    (2, Polynomials(degree=1))
+    """
+
+    power: float
+
+    def __post_init__(self) -> None:
+        if not (self.power > 0 and np.isfinite(self.power)):
+            raise ValueError(f"Polyharmonic needs a positive power, got {self.power!r}.")
+
+    @property
+    def even(self) -> bool:
+        return self.power % 2 == 0
+
+    @property
+    def order(self) -> int:  # type: ignore[override]
+        return int(self.power) // 2 + 1 if self.even else ceil(self.power / 2)
+
+    def smoothness(self, dimension: int) -> float:
+        return self.power / 2
+
+    def smoother(self, order: int, dimension: int) -> str:
+        return f"Polyharmonic(power={2 * order + 1})"
+
+    def form(self, dimension: int) -> Form:
+        return Form(1, self.ladder, smooth=False)
+
+    def ladder(self, q: Array, top: int) -> list[Array]:
+        """In s = r^2 = -2q, d/dq = -2 d/ds, of s^b with b = power/2, or of s^b log(s)/2."""
+        xp = namespace(q)
+        b = self.power / 2
+        sign = -1.0 if self.order % 2 else 1.0
+        s = -2 * q
+        # 0 below the floor: the limit of regular rungs, and what singular ones, times slopes that
+        # vanish faster, contribute.
+        worst = max(top - b, 0.0) + 1
+        positive = s > xp.finfo(s.dtype).smallest_normal ** (1 / (worst + 1))
+        safe = xp.where(positive, s, xp.ones_like(s))
+        log = xp.log(safe) / 2 if self.even else xp.zeros_like(s)
+        on_log, alone = (1.0, 0.0) if self.even else (0.0, 1.0)
+        rungs = []
+        for rung in range(top + 1):
+            factor = sign * (-2.0) ** rung
+            values = factor * safe ** (b - rung) * (on_log * log + alone)
+            limit = factor * alone if b == rung and not on_log else 0.0
+            rungs.append(xp.where(positive, values, limit * xp.ones_like(s)))
+            on_log, alone = (b - rung) * on_log, (b - rung) * alone + on_log / 2
+        return rungs
+
+
+@dataclass(frozen=True)
+class ThinPlate(FormKernel):
+    """The thin-plate kernel of order m in R^d, d < 2m:  +-r^(2m-d), or +-r^(2m-d) log r for even d.
+
+    Its norm is the integral of all squared m-th derivatives; it is conditionally positive definite of
+    order m, and its null space is the polynomials of degree below m.  In higher dimensions use
+    `Polyharmonic`, whose norm is another but whose order does not grow.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.ThinPlate(order=2)([[0.0, 0.0], [0.0, 2.0]]).round(6)
+    array([[0.      , 2.772589],
+           [2.772589, 0.      ]])
+    """
+
+    order: int = field()
+
+    def __post_init__(self) -> None:
+        if self.order != int(self.order) or self.order < 1:
+            raise ValueError(f"ThinPlate needs a positive integer order, got {self.order!r}.")
+
+    def smoothness(self, dimension: int) -> float:
+        return self.in_dimension(dimension).power / 2
+
+    def smoother(self, order: int, dimension: int) -> str:
+        return f"ThinPlate(order={order + dimension // 2 + 1})"
+
+    def in_dimension(self, dimension: int) -> Polyharmonic:
+        """The same function of x and y, which is polyharmonic of power 2m - d."""
+        if 2 * self.order <= dimension:
+            raise ValueError(
+                f"{self!r} does not exist in R^{dimension}: it needs 2 * order > {dimension}. "
+                f"Use ThinPlate(order={dimension // 2 + 1}), or Polyharmonic(power=2), which exists in every dimension."
+            )
+        return Polyharmonic(power=2 * self.order - dimension)
+
+    def form(self, dimension: int) -> Form:
+        return self.in_dimension(dimension).form(dimension)

@@ -1,0 +1,75 @@
+"""Length scales: a positive number, one per feature, or "median" until somebody has the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs.kernels.base import FormKernel
+
+MOST_POINTS = 5000  # above this, the median is that of a random sample
+Scale = float | tuple[float, ...] | str
+
+
+def median_scale(X: Array, random_state: int = 0) -> float:
+    """The median distance between distinct points, a common choice of scale.
+
+    Above 5,000 points it is that of 5,000 of them drawn at random.
+
+    Examples
+    --------
+    >>> median_scale([[0.0], [1.0], [3.0]])
+    2.0
+    """
+    points = to_numpy(as_points(X))
+    if len(points) > MOST_POINTS:
+        points = np.random.default_rng(random_state).choice(points, MOST_POINTS, replace=False)
+    distances = pdist(points)
+    distances = distances[distances > 0]
+    if distances.size == 0:
+        raise ValueError(
+            f"The median distance of {len(points)} points is undefined: fewer than two of them are distinct. "
+            "Give the scale as a number."
+        )
+    return float(np.median(distances))
+
+
+def as_scale(scale: Any) -> Scale:
+    """A checked scale: float, tuple of floats, or "median"."""
+    if isinstance(scale, str):
+        if scale != "median":
+            raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
+        return scale
+    try:
+        values = np.asarray(to_numpy(scale), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f'scale must be positive, one per feature, or "median", got {scale!r}.') from None
+    if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
+        raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
+    return float(values) if values.ndim == 0 else tuple(values.tolist())
+
+
+class ScaledKernel(FormKernel):
+    """A radial kernel of x / scale; a subclass has the field `scale`."""
+
+    scale: Scale
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", as_scale(self.scale))
+
+    def linear(self, dimension: int) -> np.ndarray[Any, Any]:
+        """The map x -> x / scale, one factor per feature."""
+        if isinstance(self.scale, str):
+            raise ValueError(
+                f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
+                "or give the scale as a number."
+            )
+        factors = 1.0 / np.asarray(self.scale, dtype=np.float64)
+        return np.full(dimension, factors) if factors.ndim == 0 else factors
+
+    def resolved(self, X: Array) -> Self:
+        return replace(self, scale=median_scale(X)) if self.scale == "median" else self
