@@ -27,12 +27,13 @@ from rkhs.calculus.atoms import LinearMap, compose_maps
 from rkhs.calculus.matchings import derivative
 from rkhs.calculus.pairing import AllPairs, Pairing
 
-# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of
-# 1000 eps in r^2 at worst.
+# Pairs with r^2 below this fraction of max |x|^2 + max |y|^2 are near.  The rest keep a relative error
+# of 1000 eps in r^2 at worst.
 NEAR = 1e-3
 NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
 
-Ladder = Callable[[Array, int], list[Array]]  # (q, top) -> [phi(q), phi'(q), .., phi^(top)(q)]
+# (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there.
+Ladder = Callable[[Array, range], dict[int, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,6 @@ class Form:
             ]
             if not self.smooth:
                 mend_near(pairing, q, slopes, squares)
-            q = namespace(q).clip(q, None, 0.0)
 
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
@@ -80,7 +80,8 @@ class Form:
                 for i in range(len(vectors)):
                     for j in range(i + 1, len(vectors)):
                         curvatures[first + i, first + j] = -within(vectors[i], vectors[j])
-        return pairing.flat(derivative(self.ladder(q, len(slopes)), slopes, curvatures))
+        n = len(slopes)
+        return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
 def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -> None:
@@ -94,7 +95,7 @@ def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -
         for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
             slope[...] = pairing.between(difference, v)
         return
-    for i, j in near_pairs(q[:, 0, :, 0], squares[:, 0, :, 0], pairing.dimension):
+    for i, j in near_pairs(q[:, 0, :, 0], float(namespace(q).max(squares)), pairing.dimension):
         difference = left.points[i] - right.points[j]  # (p, n)
         q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
         for which in range(left.order):
@@ -105,9 +106,9 @@ def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -
             table[i, j] = _along(right.u(which), difference, j)
 
 
-def near_pairs(q: Array, squares: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
+def near_pairs(q: Array, squares: float, dimension: int) -> Iterator[tuple[Array, Array]]:
     """The indices (i, j) of near points, in portions whose differences fit in `NEAR_ENTRIES`."""
-    rows, columns = namespace(q).nonzero(-2 * q < NEAR * squares)
+    rows, columns = namespace(q).nonzero(q > -NEAR / 2 * squares)
     portion = max(1, NEAR_ENTRIES // dimension)
     for start in range(0, rows.shape[0], portion):
         yield rows[start : start + portion], columns[start : start + portion]

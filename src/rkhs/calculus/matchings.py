@@ -40,7 +40,7 @@ def matchings(n: int) -> tuple[Matching, ...]:
     return tuple(found)
 
 
-def derivative(rungs: Sequence[Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
+def derivative(rungs: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
     """The formula above, over any ring: arrays that broadcast, or power series of them.
 
     `rungs[r]` is phi^(r)(q); a pair missing from `curvatures` has curvature zero.

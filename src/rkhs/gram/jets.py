@@ -116,6 +116,7 @@ class JetProduct:
             A_slope = A
         slope_points = left.augmented if rho else left.points
         top = (gradients is not None) + (A is not None)
+        first = 0 if c is not None and values is not None else min(top, 1)
         entries = tile_entries(self.budget, left.points, COPIES)
         for i, j in tiles(left.points.shape[0], right.points.shape[0], entries):
             q = left.points[i] @ right.points[j].T
@@ -125,8 +126,7 @@ class JetProduct:
                 q -= right.halves[j]
                 if slow:
                     near = self._mend(q, left, right, i, j)
-                q = xp.clip(q, None, 0.0)
-            phi = self.form.ladder(q, top)
+            phi = self.form.ladder(q, range(first, top + 1))
             if near and top:
                 self._add_near(near, phi, left, right, i, j, c, A, values, gradients)
             if c is not None and values is not None:
@@ -153,7 +153,7 @@ class JetProduct:
     def _mend(self, q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice) -> list[tuple[Array, Array, Array]]:
         """Recompute q at near points from their differences, in place; return the indices and differences."""
         xp = namespace(q)
-        squares = 2 * (left.halves[i][:, None] + right.halves[j])
+        squares = 2 * float(xp.max(left.halves) + xp.max(right.halves))
         found = []
         for a, b in near_pairs(q, squares, left.points.shape[1]):
             difference = left.points[i][a] - right.points[j][b]
@@ -164,7 +164,7 @@ class JetProduct:
     def _add_near(
         self,
         near: list[tuple[Array, Array, Array]],
-        phi: list[Array],
+        phi: dict[int, Array],
         left: JetPoints,
         right: JetPoints,
         i: slice,
@@ -175,20 +175,21 @@ class JetProduct:
         gradients: Array | None,
     ) -> None:
         """Add the near points' share from their differences, and take it out of the tile."""
-        xp = namespace(phi[0])
+        xp = namespace(left.points)
         for a, b, difference in near:
-            rungs = [rung[a, b] for rung in phi]
+            rungs = {k: rung[a, b] for k, rung in phi.items()}
             for r in range((A if A is not None else c.T).shape[0]):  # type: ignore[union-attr]
                 weight = 0.0 if c is None else c[j, r][b]
                 slope = 0.0 if A is None else xp.sum(A[r, j][b] * difference, axis=1)
                 if values is not None:
-                    add_at(values[i, r], a, rungs[0] * weight + rungs[1] * slope)
+                    share = 0.0 if c is None else rungs[0] * weight
+                    add_at(values[i, r], a, share if A is None else share + rungs[1] * slope)
                 if gradients is not None:
                     Q = rungs[1] * weight + (rungs[2] * slope if A is not None else 0.0)
                     straight = 0.0 if A is None else rungs[1][:, None] * A[r, j][b]
                     add_at(gradients[r, i], a, straight - Q[:, None] * difference)
         for a, b, _ in near:
-            for rung in phi:
+            for rung in phi.values():
                 rung[a, b] = 0.0
 
 

@@ -54,6 +54,6 @@ class Gaussian(ScaledKernel):
         return Multiple(float(np.exp(-log_ratio)), Pullback(Gaussian(scale=1.0), np.linalg.inv(root)))
 
 
-def exponential(q: Array, top: int) -> list[Array]:
-    """The ladder of exp(q): one array, top + 1 times."""
-    return [namespace(q).exp(q)] * (top + 1)
+def exponential(q: Array, rungs: range) -> dict[int, Array]:
+    """The ladder of exp(q): one array at every rung."""
+    return dict.fromkeys(rungs, namespace(q).exp(q))

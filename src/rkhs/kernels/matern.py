@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -51,48 +51,37 @@ class Matern(ScaledKernel):
     def form(self, dimension: int) -> Form:
         return Form(1, self.ladder, smooth=False, linear=self.linear(dimension))
 
-    def ladder(self, q: Array, top: int) -> list[Array]:
-        """With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1)."""
+    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+        """With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1).
+
+        All rungs follow from exp(-z) by the recursion of Bessel functions, which in units of the rungs is
+        phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2).  Below nu = 0 they are singular at z = 0, while
+        their slopes vanish there faster: a floor on z keeps the product at its limit, 0.
+        """
         xp = namespace(q)
-        z = xp.sqrt(-4 * self.nu * q)
-        decay = xp.exp(-z)
-        j = ceil(self.nu) - 1
-        rungs = []
-        for rung in range(top + 1):
-            factor = (2 * self.nu) ** rung / _reverse_bessel(j)[0]
-            if rung <= j:
-                values = _polynomial(_reverse_bessel(j - rung), z) * decay
-            else:
-                # m_(-mu) = z^(-2 mu) m_mu, singular at 0 while its slopes vanish there faster: the
-                # product is 0 in the limit, and 0 is what the rung contributes below the floor.
-                lower = rung - j - 1
-                positive = z > xp.finfo(z.dtype).smallest_normal ** (1 / (2 * lower + 2))
-                safe = xp.where(positive, z, xp.ones_like(z))
-                values = _polynomial(_reverse_bessel(lower), z) * decay * safe ** -(2 * lower + 1)
-                values = xp.where(positive, values, xp.zeros_like(z))
-            rungs.append(factor * values)
-        return rungs
+        nu, last, regular = self.nu, rungs[-1], ceil(self.nu) - 1
+        scaled = q * (-1 / nu)
+        z = xp.sqrt(scaled) * (2 * nu)
+        top = xp.exp(-z)  # phi^(regular), up to a factor
+        top *= (2 * nu) ** regular / _at_zero(regular)
+        phi = {regular: top}
+        if rungs[0] < regular:
+            phi[regular - 1] = (z + 1) * (top * (1 / (2 * nu)))
+            for k in range(regular - 2, rungs[0] - 1, -1):
+                phi[k] = (1 - (k + 1) / nu) * phi[k + 1] + scaled * phi[k + 2]
+        if last > regular:
+            floor = (2.0**16 * float(xp.finfo(z.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
+            z = xp.clip(z, floor, None)
+            phi[regular + 1] = top / z * (2 * nu)
+            scaled = z * z * (1 / (4 * nu**2))
+            for k in range(regular + 2, last + 1):
+                phi[k] = (phi[k - 2] - (1 - (k - 1) / nu) * phi[k - 1]) / scaled
+        return phi
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
         return blurred_mixture(self.nu, self.linear(len(covariance)), lambda u: u / self.nu, covariance)
 
 
-def _reverse_bessel(j: int) -> list[float]:
-    """Coefficients, lowest first, of theta_j with m_(j+1/2)(z) = theta_j(z) exp(-z)."""
-    before, now = [1.0], [1.0, 1.0]
-    if j == 0:
-        return before
-    for i in range(2, j + 1):
-        after = [(2 * i - 1) * c for c in now] + [0.0]
-        for power, c in enumerate(before):
-            after[power + 2] += c
-        before, now = now, after
-    return now
-
-
-def _polynomial(coefficients: list[float], z: Array) -> Array:
-    """Horner's rule."""
-    value = coefficients[-1] + 0 * z
-    for c in reversed(coefficients[:-1]):
-        value = value * z + c
-    return value
+def _at_zero(j: int) -> int:
+    """m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)."""
+    return prod(range(1, 2 * j, 2))

@@ -4,24 +4,23 @@
 
 The rational quadratic kernel has v = alpha / u and a = alpha, Matern has v = u / nu and a = nu (in units
 of the scale).  The Gaussians' averages are known, so the average of k is one integral over u.  In
-log u the integrand is analytic in a strip of half-width pi/2, and the trapezoidal rule with step h is
-exact to exp(-pi^2/h): to 1e-14 with h = 0.3, in every dimension.
+log u the integrand is analytic in a strip of half-width pi/2, so the trapezoidal rule converges
+geometrically: the error is below 1e-13 with the step chosen here, in every dimension.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gamma
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from rkhs.kernels.algebra import Multiple, Sum
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 
-STEP = 0.3
-LOWEST, HIGHEST = -40.0, 3.9  # of log u: e^LOWEST and exp(-e^HIGHEST) are below 1e-17
+LOWEST = -40.0  # of log u
 NEGLIGIBLE = 1e-18  # a Gaussian of less than this share of k is left out
 
 
@@ -29,10 +28,11 @@ def blurred_mixture(
     shape: float, factors: np.ndarray[Any, Any], variance: Callable[[Any], Any], covariance: np.ndarray[Any, Any]
 ) -> Kernel:
     """The average over N(0, covariance) of the mixture of x * factors with a = shape and v = variance."""
-    log_u = np.arange(LOWEST, HIGHEST, STEP)
-    weights = STEP * np.exp(shape * log_u - np.exp(log_u)) / gamma(shape)
+    step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as shape grows
+    log_u = np.arange(LOWEST, np.log(shape + 12 * shape**0.5 + 40), step)
+    weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
     # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
-    weights[0] += weights[0] * np.exp(-shape * STEP) / -np.expm1(-shape * STEP)
+    weights[0] += weights[0] * np.exp(-shape * step) / -np.expm1(-shape * step)
     parts = []
     for weight, v in zip(weights, variance(np.exp(log_u)), strict=True):
         average = Gaussian(scale=np.sqrt(v) / factors).blurred(covariance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 
@@ -51,27 +51,48 @@ class Polyharmonic(FormKernel):
     def form(self, dimension: int) -> Form:
         return Form(1, self.ladder, smooth=False)
 
-    def ladder(self, q: Array, top: int) -> list[Array]:
-        """In s = r^2 = -2q, d/dq = -2 d/ds, of s^b with b = power/2, or of s^b log(s)/2."""
+    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+        """In s = r^2 = -2q, d/dq = -2 d/ds, of s^b with b = power/2, or of s^b log(s)/2.
+
+        A floor on s keeps rungs that are singular at 0 finite; their slopes vanish there, and faster.
+        """
         xp = namespace(q)
-        b = self.power / 2
-        sign = -1.0 if self.order % 2 else 1.0
-        s = -2 * q
-        # 0 below the floor: the limit of regular rungs, and what singular ones, times slopes that
-        # vanish faster, contribute.
-        worst = max(top - b, 0.0) + 1
-        positive = s > xp.finfo(s.dtype).smallest_normal ** (1 / (worst + 1))
-        safe = xp.where(positive, s, xp.ones_like(s))
-        log = xp.log(safe) / 2 if self.even else xp.zeros_like(s)
-        on_log, alone = (1.0, 0.0) if self.even else (0.0, 1.0)
-        rungs = []
-        for rung in range(top + 1):
-            factor = sign * (-2.0) ** rung
-            values = factor * safe ** (b - rung) * (on_log * log + alone)
-            limit = factor * alone if b == rung and not on_log else 0.0
-            rungs.append(xp.where(positive, values, limit * xp.ones_like(s)))
-            on_log, alone = (b - rung) * on_log, (b - rung) * alone + on_log / 2
-        return rungs
+        b, last = self.power / 2, rungs[-1]
+        tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
+        s = xp.clip(-2 * q, tiny ** (1 / max(1.0, last - b)), None)
+        log = xp.log(s) if self.even or b % 0.5 else None
+        power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
+        phi = {}
+        for k in reversed(rungs):
+            on_log, alone = _derivative_of_log_power(int(b), k) if self.even else (0.0, prod(b - i for i in range(k)))
+            factor = (-1.0 if self.order % 2 else 1.0) * (-2.0) ** k
+            if self.even:
+                phi[k] = power * (log * (factor * on_log / 2) + factor * alone / 2)
+            else:
+                phi[k] = power * (factor * alone)
+            power = power * s
+        return phi
+
+
+def _derivative_of_log_power(m: int, k: int) -> tuple[float, float]:
+    """(A, B) with d^k/ds^k (s^m log s) = s^(m-k) (A log s + B)."""
+    on_log, alone = 1.0, 0.0
+    for i in range(k):
+        on_log, alone = (m - i) * on_log, (m - i) * alone + on_log
+    return on_log, alone
+
+
+def _half_power(s: Array, twice: int) -> Array:
+    """s^(twice/2) by roots and products, many times faster than the general power."""
+    xp = namespace(s)
+    if twice < 0:
+        return 1 / _half_power(s, -twice)
+    if twice % 2:
+        root = xp.sqrt(s)
+        return root if twice == 1 else root * _half_power(s, twice - 1)
+    if twice <= 2:
+        return s if twice else xp.ones_like(s)
+    return s * _half_power(s, twice - 2)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array
+from rkhs.backend.arrays import Array, namespace
 from rkhs.calculus.forms import Form
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.mixture import blurred_mixture
@@ -42,13 +42,17 @@ class RationalQuadratic(ScaledKernel):
     def form(self, dimension: int) -> Form:
         return Form(1, self.ladder, smooth=True, linear=self.linear(dimension))
 
-    def ladder(self, q: Array, top: int) -> list[Array]:
-        """phi = b^-alpha with b = 1 - q/alpha;  each rung multiplies by (alpha + rung)/alpha / b."""
-        base = 1 - q / self.alpha
-        rungs = [base**-self.alpha]
-        for rung in range(top):
-            rungs.append(rungs[-1] / base * ((self.alpha + rung) / self.alpha))
-        return rungs
+    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+        """With b = 1 - q/alpha:  phi = b^-alpha, and each further rung multiplies by (alpha + k)/alpha / b."""
+        base = 1 - q * (1 / self.alpha)
+        first = self.alpha + rungs[0]
+        factor = prod((self.alpha + k) / self.alpha for k in range(rungs[0]))
+        now = namespace(q).exp(namespace(q).log(base) * -first)
+        phi = {rungs[0]: now if factor == 1 else now * factor}
+        for k in rungs[1:]:
+            phi[k] = phi[k - 1] / base
+            phi[k] *= (self.alpha + k - 1) / self.alpha
+        return phi
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
         return blurred_mixture(self.alpha, self.linear(len(covariance)), lambda u: self.alpha / u, covariance)
