@@ -32,7 +32,8 @@ from rkhs.calculus.pairing import AllPairs, Pairing
 NEAR = 1e-3
 NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
 
-# (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there.
+# (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there, and q
+# is the ladder's own to overwrite: tiles are large, and every array that is not allocated counts.
 Ladder = Callable[[Array, range], dict[int, Array]]
 
 
@@ -108,10 +109,12 @@ def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -
 
 def near_pairs(q: Array, squares: float, dimension: int) -> Iterator[tuple[Array, Array]]:
     """The indices (i, j) of near points, in portions whose differences fit in `NEAR_ENTRIES`."""
-    rows, columns = namespace(q).nonzero(q > -NEAR / 2 * squares)
+    xp = namespace(q)
+    (flat,) = xp.nonzero(xp.reshape(q > -NEAR / 2 * squares, (-1,)))
     portion = max(1, NEAR_ENTRIES // dimension)
-    for start in range(0, rows.shape[0], portion):
-        yield rows[start : start + portion], columns[start : start + portion]
+    for start in range(0, flat.shape[0], portion):
+        some = flat[start : start + portion]
+        yield some // q.shape[1], some % q.shape[1]
 
 
 def _along(vectors: Array, difference: Array, owner: Array) -> Array:

@@ -60,22 +60,30 @@ class Matern(ScaledKernel):
         """
         xp = namespace(q)
         nu, last, regular = self.nu, rungs[-1], ceil(self.nu) - 1
-        scaled = q * (-1 / nu)
-        z = xp.sqrt(scaled) * (2 * nu)
-        top = xp.exp(-z)  # phi^(regular), up to a factor
+        q *= -1 / nu
+        z = xp.sqrt(q)
+        z *= -2 * nu
+        top = xp.exp(z)  # of the last regular rung, phi^(regular), once scaled
         top *= (2 * nu) ** regular / _at_zero(regular)
         phi = {regular: top}
         if rungs[0] < regular:
-            phi[regular - 1] = (z + 1) * (top * (1 / (2 * nu)))
+            phi[regular - 1] = 1 - z
+            phi[regular - 1] *= top
+            phi[regular - 1] *= 1 / (2 * nu)
             for k in range(regular - 2, rungs[0] - 1, -1):
-                phi[k] = (1 - (k + 1) / nu) * phi[k + 1] + scaled * phi[k + 2]
+                phi[k] = phi[k + 1] * (1 - (k + 1) / nu)
+                phi[k] += q * phi[k + 2]
         if last > regular:
             floor = (2.0**16 * float(xp.finfo(z.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
-            z = xp.clip(z, floor, None)
-            phi[regular + 1] = top / z * (2 * nu)
-            scaled = z * z * (1 / (4 * nu**2))
+            z = xp.clip(z, None, -floor)
+            phi[regular + 1] = top / z
+            phi[regular + 1] *= -2 * nu
+            z *= z
             for k in range(regular + 2, last + 1):
-                phi[k] = (phi[k - 2] - (1 - (k - 1) / nu) * phi[k - 1]) / scaled
+                phi[k] = phi[k - 1] * ((k - 1) / nu - 1)
+                phi[k] += phi[k - 2]
+                phi[k] /= z
+                phi[k] *= 4 * nu**2
         return phi
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:

@@ -59,7 +59,8 @@ class Polyharmonic(FormKernel):
         xp = namespace(q)
         b, last = self.power / 2, rungs[-1]
         tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
-        s = xp.clip(-2 * q, tiny ** (1 / max(1.0, last - b)), None)
+        q *= -2
+        s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
         log = xp.log(s) if self.even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
         phi = {}
@@ -67,10 +68,13 @@ class Polyharmonic(FormKernel):
             on_log, alone = _derivative_of_log_power(int(b), k) if self.even else (0.0, prod(b - i for i in range(k)))
             factor = (-1.0 if self.order % 2 else 1.0) * (-2.0) ** k
             if self.even:
-                phi[k] = power * (log * (factor * on_log / 2) + factor * alone / 2)
+                phi[k] = log * (factor * on_log / 2)
+                phi[k] += factor * alone / 2
+                phi[k] *= power
             else:
                 phi[k] = power * (factor * alone)
-            power = power * s
+            if k > rungs[0]:
+                power = power * s
         return phi
 
 

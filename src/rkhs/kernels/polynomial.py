@@ -49,7 +49,8 @@ class Polynomial(FormKernel):
     def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
         """p (p-1) .. (p-k+1) (q + c)^(p-k), from the lowest power up; 0 past the degree."""
         xp = namespace(q)
-        base = q + self.offset
+        base = q
+        base += self.offset
         phi = {k: xp.zeros_like(q) for k in rungs if k > self.degree}
         power = None
         for k in reversed(range(rungs[0], min(rungs[-1], self.degree) + 1)):

@@ -44,13 +44,16 @@ class RationalQuadratic(ScaledKernel):
 
     def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
         """With b = 1 - q/alpha:  phi = b^-alpha, and each further rung multiplies by (alpha + k)/alpha / b."""
-        base = 1 - q * (1 / self.alpha)
-        first = self.alpha + rungs[0]
-        factor = prod((self.alpha + k) / self.alpha for k in range(rungs[0]))
-        now = namespace(q).exp(namespace(q).log(base) * -first)
-        phi = {rungs[0]: now if factor == 1 else now * factor}
+        xp = namespace(q)
+        q *= -1 / self.alpha
+        q += 1
+        now = xp.log(q)
+        now *= -(self.alpha + rungs[0])
+        now = xp.exp(now)
+        now *= prod((self.alpha + k) / self.alpha for k in range(rungs[0]))
+        phi = {rungs[0]: now}
         for k in rungs[1:]:
-            phi[k] = phi[k - 1] / base
+            phi[k] = phi[k - 1] / q
             phi[k] *= (self.alpha + k - 1) / self.alpha
         return phi
 
