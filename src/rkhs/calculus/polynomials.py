@@ -98,8 +98,8 @@ def exponents(dimension: int, degree: int) -> list[Exponents]:
     """The exponents of all monomials of at most the degree, by degree."""
     found = []
     for total in range(degree + 1):
-        for features in combinations_with_replacement(range(dimension), total):
-            found.append(tuple(features.count(d) for d in range(dimension)))
+        chosen = combinations_with_replacement(range(dimension), total)
+        found += [tuple(features.count(d) for d in range(dimension)) for features in chosen]
     return found
 
 

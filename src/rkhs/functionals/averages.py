@@ -112,7 +112,7 @@ class Average(Functional):
         return (int(self.points.shape[0]),)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         t, k, n = self.points.shape
         weights: Any = self.weights
         matrix = scipy.sparse.csr_array(

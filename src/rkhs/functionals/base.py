@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Functional(ABC):
         return -1.0 * self
 
     def __mul__(self, factor: float) -> Functional:
-        if not np.isscalar(factor) or isinstance(factor, (str, complex)):
+        if not isinstance(factor, Real):
             return NotImplemented
         if not np.isfinite(factor):
             raise ValueError(f"A multiple of {self!r} needs a finite factor, got {factor!r}.")

@@ -46,7 +46,7 @@ class Derivative(Functional):
         return (int(self.X.shape[0]), *np.shape(self.axes)[:-1])
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         return (Part(Atoms(self.X, _unit_directions(np.atleast_2d(np.asarray(self.axes)), self.X))),)
 
 
@@ -81,7 +81,7 @@ class DirectionalDerivative(Functional):
         return tuple(int(n) for n in self.V.shape[:-1])
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         own = self.V[:, None, None, :] if self.V.ndim == 2 else self.V[:, :, None, :]
         return (Part(Atoms(self.X, own)),)
 
@@ -115,7 +115,7 @@ class Gradient(_AtPoints):
         return tuple(int(n) for n in self.X.shape)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         return (Part(Atoms(self.X, _unit_directions(np.arange(self.X.shape[1])[:, None], self.X))),)
 
 
@@ -135,7 +135,7 @@ class Hessian(_AtPoints):
         return int(t), int(n), int(n)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         n = self.X.shape[1]
         axes = np.stack(np.meshgrid(np.arange(n), np.arange(n), indexing="ij"), axis=-1).reshape(-1, 2)
         return (Part(Atoms(self.X, _unit_directions(axes, self.X))),)
@@ -156,7 +156,7 @@ class Laplacian(_AtPoints):
         return (int(self.X.shape[0]),)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         t, n = self.X.shape
         axes = np.repeat(np.arange(n)[:, None], 2, axis=1)
         dtype = to_numpy(self.X[:0]).dtype

@@ -88,7 +88,7 @@ class GraphDifference(Functional):
         return (len(self.edges),)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:  # type: ignore[override]
+    def parts(self) -> tuple[Part, ...]:
         e = len(self.edges)
         root = np.sqrt(self.weights).astype(to_numpy(self.X[:0]).dtype)
         data, rows = np.concatenate([root, -root]), np.tile(np.arange(e), 2)
@@ -102,7 +102,7 @@ def _as_edges(edges: Any, weights: Any, t: int) -> tuple[np.ndarray[Any, Any], n
             raise ValueError("A sparse matrix of edges carries its weights: leave `weights` out.")
         if edges.shape != (t, t) or abs(edges - edges.T).max() > 0:
             raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
-        upper = scipy.sparse.triu(edges, k=1).tocoo()
+        upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
         edges, weights = np.stack([upper.row, upper.col], axis=1), upper.data
     edges = np.asarray(to_numpy(edges))
     if edges.size == 0:

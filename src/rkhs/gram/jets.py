@@ -32,6 +32,19 @@ COPIES = 8  # arrays of the size of a tile that are alive at once, at most
 
 
 @dataclass(frozen=True, eq=False)
+class Jets:
+    """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
+
+    values: Array | None  # (t, r)
+    gradients: Array | None  # (r, t, n)
+
+    @property
+    def count(self) -> int:
+        """r."""
+        return int(self.values.shape[1] if self.values is not None else self.gradients.shape[0])  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, eq=False)
 class JetPoints:
     """One set of points with the parts of a family that read or write jets there."""
 
@@ -50,11 +63,8 @@ class JetPoints:
         xp = namespace(self.points)
         return xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1)
 
-    def has(self, order: int) -> bool:
-        return any(part.atoms.order == order for part in self.parts)
-
-    def scatter(self, v: Array) -> tuple[Array | None, Array | None]:
-        """The coefficients c (t, r) and A (r, t, n) of the jets, from those of the functionals."""
+    def scatter(self, v: Array) -> Jets:
+        """The coefficients of the jets, from those (size, r) of the functionals."""
         c = A = None
         for part in self.parts:
             own = part.adjoint(v)
@@ -63,134 +73,129 @@ class JetPoints:
             else:
                 spread = _spread(part.atoms, own)
                 A = spread if A is None else A + spread
-        return c, A if A is None else _mapped(A, self.linear)
+        return Jets(c, None if A is None else _mapped(A, self.linear))
 
-    def contract(self, values: Array | None, gradients: Array | None, out: Array) -> None:
-        """Add the functionals of f to `out`, from the values (t, r) and gradients (r, t, n) of f."""
-        if gradients is not None:
-            gradients = _pulled_back(gradients, self.linear)
+    def zeros(self, r: int) -> Jets:
+        """Room for the jets that the parts need."""
+        t, n = self.points.shape
+        orders = {part.atoms.order for part in self.parts}
+        values = like(np.zeros((t, r)), self.points) if 0 in orders else None
+        return Jets(values, like(np.zeros((r, t, n)), self.points) if 1 in orders else None)
+
+    def contract(self, jets: Jets, out: Array) -> None:
+        """Add the functionals of f to `out`, from the jets of f."""
+        gradients = None if jets.gradients is None else _pulled_back(jets.gradients, self.linear)
         for part in self.parts:
-            own = values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
+            own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
             out[part.rows] += part.forward(own)
 
 
 class JetProduct:
-    """v -> the product of the Gram matrix of two tuples of parts with v, added to `out`."""
+    """The product with the Gram matrix of two tuples of parts under phi(q)."""
 
     def __init__(self, form: Form, lefts: tuple[Part, ...], rights: tuple[Part, ...], budget: int) -> None:
         self.form = form
         self.budget = budget
         origin = None
         if form.rho:
-            points = rights[0].atoms.pushed(form.linear).points
+            points = Atoms.values(rights[0].atoms.points).pushed(form.linear).points
             origin = namespace(points).mean(points, axis=0)
         self.rights = _by_points(rights, form.linear, origin)
-        self.lefts = self.rights if lefts is rights else _by_points(lefts, form.linear, origin)
+        self.lefts = self.rights if lefts == rights else _by_points(lefts, form.linear, origin)
 
-    def add_to(self, out: Array, v: Array, weight: float) -> None:
-        jets = [(right, *right.scatter(weight * v)) for right in self.rights]
+    def add_to(self, out: Array, v: Array) -> None:
+        """out += G @ v."""
+        sources = [(right, right.scatter(v)) for right in self.rights]
         for left in self.lefts:
-            t, n = left.points.shape
-            r = v.shape[1]
-            values = like(np.zeros((t, r)), v) if left.has(0) else None
-            gradients = like(np.zeros((r, t, n)), v) if left.has(1) else None
-            for right, c, A in jets:
-                self._add_jets(left, right, c, A, values, gradients)
-            left.contract(values, gradients, out)
+            jets = left.zeros(v.shape[1])
+            for right, coefficients in sources:
+                self._add_jets(left, right, coefficients, jets)
+            left.contract(jets, out)
 
-    def _add_jets(
-        self,
-        left: JetPoints,
-        right: JetPoints,
-        c: Array | None,
-        A: Array | None,
-        values: Array | None,
-        gradients: Array | None,
-    ) -> None:
-        """Add the formula at the top, tile by tile, to the values and gradients at the left points."""
-        rho, slow = self.form.rho, not self.form.smooth
+    def _add_jets(self, left: JetPoints, right: JetPoints, coefficients: Jets, jets: Jets) -> None:
+        """Add to the jets at the left points the formula at the top, tile by tile."""
+        c: Array = coefficients.values
+        A: Array = coefficients.gradients
+        f: Array = jets.values
+        g: Array = jets.gradients
+        rho = self.form.rho
         xp = namespace(left.points)
-        if A is not None and rho:  # [A, -<A, y>], so that S is one product with [X, 1]
-            A_slope = xp.concat([A, -xp.sum(A * right.points, axis=2)[:, :, None]], axis=2)
-        else:
-            A_slope = A
-        slope_points = left.augmented if rho else left.points
-        top = (gradients is not None) + (A is not None)
-        first = 0 if c is not None and values is not None else min(top, 1)
+        slope_points, slope_A = left.points, A
+        if rho and A is not None:  # [X, 1] and [A, -<A, y>], so that S is one product
+            slope_points = left.augmented
+            slope_A = xp.concat([A, -xp.vecdot(A, right.points, axis=-1)[:, :, None]], axis=2)
+        last = (g is not None) + (A is not None)
+        first = 0 if c is not None and f is not None else min(last, 1)
         entries = tile_entries(self.budget, left.points, COPIES)
         for i, j in tiles(left.points.shape[0], right.points.shape[0], entries):
             q = left.points[i] @ right.points[j].T
-            near = []
             if rho:
                 q -= left.halves[i][:, None]
                 q -= right.halves[j]
-                if slow:
-                    near = self._mend(q, left, right, i, j)
-            phi = self.form.ladder(q, range(first, top + 1))
-            if near and top:
-                self._add_near(near, phi, left, right, i, j, c, A, values, gradients)
-            if c is not None and values is not None:
-                values[i] += phi[0] @ c[j]
-            for r in range(0 if top == 0 else (A if A is not None else c.T).shape[0]):
+            near = [] if self.form.smooth else _mended(q, left, right, i, j)
+            phi = self.form.ladder(q, range(first, last + 1))
+            if last:
+                for a, b, difference in near:
+                    _add_near(phi, a, b, difference, _part(coefficients, j), _part(jets, i))
+            if first == 0 and f is not None:
+                f[i] += phi[0] @ c[j]
+            for r in range(jets.count if last else 0):
                 Q = None
                 if A is not None:
-                    S = slope_points[i] @ A_slope[r, j].T
-                    if values is not None:
-                        values[i, r] += xp.vecdot(phi[1], S, axis=-1)
-                    if gradients is not None:
-                        gradients[r, i] += phi[1] @ A[r, j]
-                        S *= phi[2]
-                        Q = S
-                if c is not None and gradients is not None:
-                    Q = phi[1] * c[j, r] if Q is None else Q + phi[1] * c[j, r]
-                if Q is not None:
-                    if rho:
-                        moved = Q @ right.augmented[j]
-                        gradients[r, i] += moved[:, :-1] - moved[:, -1:] * left.points[i]
-                    else:
-                        gradients[r, i] += Q @ right.points[j]
+                    Q = slope_points[i] @ slope_A[r, j].T  # S, until phi'' is on it
+                    if f is not None:
+                        f[i, r] += xp.vecdot(phi[1], Q, axis=-1)
+                    if g is not None:
+                        g[r, i] += phi[1] @ A[r, j]
+                        Q *= phi[2]
+                if g is None:
+                    continue
+                if c is not None:
+                    from_values = phi[1] * c[j, r]
+                    Q = from_values if Q is None else Q + from_values
+                moved = Q @ (right.augmented if rho else right.points)[j]
+                g[r, i] += moved[:, :-1] - moved[:, -1:] * left.points[i] if rho else moved
 
-    def _mend(self, q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice) -> list[tuple[Array, Array, Array]]:
-        """Recompute q at near points from their differences, in place; return the indices and differences."""
-        xp = namespace(q)
-        squares = 2 * float(xp.max(left.halves) + xp.max(right.halves))
-        found = []
-        for a, b in near_pairs(q, squares, left.points.shape[1]):
-            difference = left.points[i][a] - right.points[j][b]
-            q[a, b] = -xp.sum(difference * difference, axis=1) / 2
-            found.append((a, b, difference))
-        return found
 
-    def _add_near(
-        self,
-        near: list[tuple[Array, Array, Array]],
-        phi: dict[int, Array],
-        left: JetPoints,
-        right: JetPoints,
-        i: slice,
-        j: slice,
-        c: Array | None,
-        A: Array | None,
-        values: Array | None,
-        gradients: Array | None,
-    ) -> None:
-        """Add the near points' share from their differences, and take it out of the tile."""
-        xp = namespace(left.points)
-        for a, b, difference in near:
-            rungs = {k: rung[a, b] for k, rung in phi.items()}
-            for r in range((A if A is not None else c.T).shape[0]):  # type: ignore[union-attr]
-                weight = 0.0 if c is None else c[j, r][b]
-                slope = 0.0 if A is None else xp.sum(A[r, j][b] * difference, axis=1)
-                if values is not None:
-                    share = 0.0 if c is None else rungs[0] * weight
-                    add_at(values[i, r], a, share if A is None else share + rungs[1] * slope)
-                if gradients is not None:
-                    Q = rungs[1] * weight + (rungs[2] * slope if A is not None else 0.0)
-                    straight = 0.0 if A is None else rungs[1][:, None] * A[r, j][b]
-                    add_at(gradients[r, i], a, straight - Q[:, None] * difference)
-        for a, b, _ in near:
-            for rung in phi.values():
-                rung[a, b] = 0.0
+def _part(jets: Jets, rows: slice) -> Jets:
+    """Views of the jets at some of the points."""
+    values = None if jets.values is None else jets.values[rows]
+    return Jets(values, None if jets.gradients is None else jets.gradients[:, rows])
+
+
+def _mended(q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice) -> list[tuple[Array, Array, Array]]:
+    """Recompute q at near points (a, b) from their differences, in place; return a, b and the differences."""
+    xp = namespace(q)
+    squares = 2 * float(xp.max(left.halves) + xp.max(right.halves))
+    found = []
+    for a, b in near_pairs(q, squares, left.points.shape[1]):
+        difference = left.points[i][a] - right.points[j][b]
+        q[a, b] = -xp.vecdot(difference, difference, axis=-1) / 2
+        found.append((a, b, difference))
+    return found
+
+
+def _add_near(phi: dict[int, Array], a: Array, b: Array, difference: Array, coefficients: Jets, jets: Jets) -> None:
+    """Add the share of near points from their differences x - y, and take it out of the rungs of the tile."""
+    xp = namespace(difference)
+    rungs = {k: rung[a, b] for k, rung in phi.items()}
+    for rung in phi.values():
+        rung[a, b] = 0.0
+    for r in range(jets.count):
+        c = None if coefficients.values is None else coefficients.values[b, r]
+        A = None if coefficients.gradients is None else coefficients.gradients[r][b]
+        slope = None if A is None else xp.vecdot(A, difference, axis=-1)
+        if jets.values is not None:
+            add_at(jets.values[:, r], a, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
+        if jets.gradients is not None:
+            Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
+            straight = 0.0 if A is None else rungs[1][:, None] * A
+            add_at(jets.gradients[r], a, straight - Q[:, None] * difference)
+
+
+def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:
+    """The sum of the products of which both factors are there."""
+    return sum(one * other for one, other in terms if one is not None and other is not None)
 
 
 def _by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None) -> list[JetPoints]:

@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj
 
 from rkhs.backend.arrays import Array, like, namespace, same_kind
 from rkhs.backend.memory import budget_bytes
-from rkhs.functionals.base import Functional
+from rkhs.functionals.base import Functional, Part
 from rkhs.gram import jets, tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
 from rkhs.kernels.base import Kernel
@@ -50,7 +50,9 @@ def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: 
         raise TypeError(f"kernel must be an rkhs kernel such as rkhs.Gaussian(scale=1.0), got {kernel!r}.")
     for family in (L, M):
         if family is not None and not isinstance(family, Functional):
-            raise TypeError(f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X).")
+            raise TypeError(
+                f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X)."
+            )
     if M is not None and L.dimension != M.dimension:
         raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
     check_bounded(kernel, L)
@@ -141,11 +143,13 @@ class Gram:
         steps: list[Any] = []
         for block in self._blocks:
             form = block.kernel.form(self.L.dimension)
-            lefts, rights = ((), ()) if form is None else (_of_jets(block.lefts), _of_jets(block.rights))
-            if lefts and rights:
-                same = lefts == rights
-                product = jets.JetProduct(form, rights if same else lefts, rights, self.budget)
-                steps.append(lambda out, v, p=product, w=block.weight: p.add_to(out, v, w))
+            lefts: tuple[Part, ...] = ()
+            rights: tuple[Part, ...] = ()
+            if form is not None:
+                lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
+                if lefts and rights:
+                    jet = jets.JetProduct(form, lefts, rights, self.budget)
+                    steps.append(lambda out, v, jet=jet, w=block.weight: jet.add_to(out, w * v))
             for left, right in block.pairs():
                 if not (left in lefts and right in rights):
                     steps.append(
@@ -169,7 +173,8 @@ class Gram:
         return like(v, self._empty)
 
 
-def _of_jets(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts that are functions of 1-jets."""
     return tuple(part for part in parts if part.atoms.order <= jets.ORDER and part.atoms.blur is None)
 
 

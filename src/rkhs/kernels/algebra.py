@@ -229,7 +229,9 @@ class Pullback(Kernel):
 
     def resolved(self, X: Array) -> Kernel:
         points = to_numpy(as_points(X))
-        return Pullback(self.kernel.resolved(points * self.linear if self.linear.ndim == 1 else points @ self.linear.T), self.linear)
+        return Pullback(
+            self.kernel.resolved(points * self.linear if self.linear.ndim == 1 else points @ self.linear.T), self.linear
+        )
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -10,6 +10,7 @@ from typing import Any
 from array_api_compat import is_torch_array
 
 from rkhs.backend.arrays import Array, like, to_numpy
+from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.pairing import AllPairs, Pairing
 from rkhs.kernels.base import Kernel
 
@@ -47,18 +48,19 @@ class AutodiffKernel(Kernel):
         left, right = pairing.left, pairing.right
         native = is_torch_array(left.points)
 
-        def tensors(atoms: Any) -> tuple[Any, Any]:
-            """The points (t, 1, n) and directions (t, k, m, n)."""
-            as_tensor = (lambda a: a) if native else (lambda a: torch.tensor(to_numpy(a)))
-            points, own = as_tensor(atoms.points), as_tensor(atoms.directions)
-            t, k, m, n = points.shape[0], atoms.per_point, atoms.order, atoms.dimension
-            own = own.expand(t, k, m, n) if atoms.shared else own
-            return points[:, None, :].expand(t, k, n).reshape(t * k, n), own.reshape(t * k, m, n)
+        def tensor(array: Array) -> Any:
+            return array if native else torch.tensor(to_numpy(array))
+
+        def flat(atoms: Atoms) -> tuple[Any, Any]:
+            """The point (size, n) and the directions (size, m, n) of each atom."""
+            t, k, m, n = atoms.points.shape[0], atoms.per_point, atoms.order, atoms.dimension
+            points = tensor(atoms.points)[:, None, :].expand(t, k, n)
+            return points.reshape(t * k, n), tensor(atoms.directions).expand(t, k, m, n).reshape(t * k, m, n)
 
         def one(x: Any, us: Any, y: Any, vs: Any) -> Any:
             return _directional(self.fn, x, list(us.unbind(0)), y, list(vs.unbind(0)))
 
-        (x, us), (y, vs) = tensors(left), tensors(right)
+        (x, us), (y, vs) = flat(left), flat(right)
         mapped = torch.func.vmap(one)
         if isinstance(pairing, AllPairs):
             mapped = torch.func.vmap(torch.func.vmap(one, in_dims=(None, None, 0, 0)), in_dims=(0, 0, None, None))

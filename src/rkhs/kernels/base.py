@@ -8,6 +8,7 @@ build sums, products, positive multiples and linear changes of input.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class Kernel(ABC):
 
         if isinstance(other, Kernel):
             return Product((self, other))
-        return Multiple(other, self) if np.isscalar(other) else NotImplemented
+        return Multiple(float(other), self) if isinstance(other, Real) else NotImplemented
 
     def __rmul__(self, factor: float) -> Kernel:
         return self * factor

@@ -61,7 +61,7 @@ class Polyharmonic(FormKernel):
         tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
         q *= -2
         s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
-        log = xp.log(s) if self.even or b % 0.5 else None
+        log: Array = xp.log(s) if self.even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
         phi = {}
         for k in reversed(rungs):

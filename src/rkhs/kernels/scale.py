@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, cast
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from rkhs.backend.arrays import Array, as_points, to_numpy
-from rkhs.kernels.base import FormKernel
+from rkhs.kernels.base import FormKernel, Kernel
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
 Scale = float | tuple[float, ...] | str
@@ -71,5 +71,5 @@ class ScaledKernel(FormKernel):
         factors = 1.0 / np.asarray(self.scale, dtype=np.float64)
         return np.full(dimension, factors) if factors.ndim == 0 else factors
 
-    def resolved(self, X: Array) -> Self:
-        return replace(self, scale=median_scale(X)) if self.scale == "median" else self
+    def resolved(self, X: Array) -> Kernel:
+        return replace(cast(Any, self), scale=median_scale(X)) if self.scale == "median" else self

@@ -1,0 +1,45 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3.11
+BIN := .venv/bin
+# The oracles need PyTorch; this build is pinned so that tests mean the same thing everywhere.
+TORCH := torch==2.13.0
+
+.PHONY: demo test check bench format clean
+
+demo: .venv/.installed
+	$(BIN)/rkhs demo --out build/demo
+
+test: .venv/.tested
+	$(BIN)/python -m pytest
+
+check: .venv/.checked
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.tested
+	$(BIN)/python -m benchmarks.products --out build/bench
+
+format: .venv/.checked
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build
+
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv
+
+.venv/.installed: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable '.[plot,cli]'
+	touch $@
+
+.venv/.tested: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+.venv/.checked: .venv/.tested
+	$(BIN)/pip install --quiet --editable '.[test,check]'
+	touch $@
