@@ -2,8 +2,12 @@
 
 from importlib.metadata import version
 
-from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.polynomials import Constant, Polynomials
+from rkhs.calculus.spaces import Functions
 from rkhs.errors import NotBoundedError
+from rkhs.finite.function import Function, inner
+from rkhs.finite.solution import Solution
+from rkhs.finite.term import Term
 from rkhs.functionals import (
     Average,
     Derivative,
@@ -36,41 +40,78 @@ from rkhs.kernels import (
     ThinPlate,
     median_scale,
 )
-from rkhs.problem import Function
+from rkhs.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    OneSided,
+    Quantile,
+    SmoothedHinge,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+    SquaredOneSided,
+)
+from rkhs.problem import Problem
+from rkhs.solvers import Descent, NotApplicableError
 
 __version__ = version("rkhs")
 
 __all__ = [
+    "Absolute",
     "AutodiffKernel",
     "Average",
+    "Constant",
     "Derivative",
+    "Descent",
     "Difference",
     "DirectionalDerivative",
+    "EpsilonInsensitive",
     "Evaluation",
     "Function",
     "Functional",
+    "Functions",
     "Gaussian",
     "Gradient",
     "Gram",
     "GraphDifference",
     "Hessian",
+    "Hinge",
+    "Huber",
     "Kernel",
     "Laplacian",
     "Linear",
     "LocalAverage",
     "LocalDeviation",
+    "Logistic",
+    "Loss",
     "Matern",
     "Multiple",
+    "NotApplicableError",
     "NotBoundedError",
+    "OneSided",
     "Polyharmonic",
     "Polynomial",
     "Polynomials",
+    "Problem",
     "Product",
     "Pullback",
+    "Quantile",
     "RationalQuadratic",
+    "SmoothedHinge",
+    "Solution",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+    "SquaredOneSided",
     "Sum",
+    "Term",
     "ThinPlate",
     "gram",
+    "inner",
     "median_scale",
     "stack",
 ]

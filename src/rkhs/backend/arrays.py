@@ -38,13 +38,22 @@ def as_array(values: Any, name: str = "X") -> Array:
     """A real floating-point array (float32 or float64), finite, in the library it came from.
 
     Integers and booleans become float64, half precision becomes float32; lists, data frames and
-    object arrays of numbers go through NumPy.  Complex, sparse, non-numeric and non-finite input is
-    refused with the remedy.
+    object arrays of numbers go through NumPy, and gradients of tensors are not followed.  Complex,
+    sparse, masked, non-numeric and non-finite input is refused with the remedy.
     """
+    return _finite(as_real(values, name), name)
+
+
+def as_real(values: Any, name: str = "X") -> Array:
+    """The same without the check for NaN and infinity."""
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
-    if not is_array_api_obj(values):
-        values = np.asarray(values)
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+    if is_torch_array(values):
+        values = values.detach()
+    if isinstance(values, np.ndarray) or not is_array_api_obj(values):
+        values = np.asarray(values)  # also of subclasses such as np.matrix, whose * is not ours
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
         values = _numbers_of(values, name)
     xp = namespace(values)
@@ -55,7 +64,7 @@ def as_array(values: Any, name: str = "X") -> Array:
     elif values.dtype not in (xp.float32, xp.float64):
         small = xp.finfo(values.dtype).bits < 32
         values = xp.astype(values, xp.float32 if small else xp.float64)
-    return _finite(values, name)
+    return values
 
 
 def as_points(points: Any, name: str = "X") -> Array:
@@ -71,6 +80,8 @@ def as_points(points: Any, name: str = "X") -> Array:
 
 def like(values: Any, array: Array) -> Array:
     """The values as an array of the namespace, dtype and device of `array`."""
+    if isinstance(values, np.ndarray) and is_torch_array(array):
+        values = np.require(values, requirements=["C", "W"])  # read-only and negative strides are not PyTorch's
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
 
 
@@ -104,10 +115,17 @@ def apply_matrix(matrix: Any, block: Array) -> Array:
     if scipy.sparse.issparse(matrix) and is_torch_array(block):
         import torch
 
-        csr = matrix.tocsr()
-        parts = (torch.as_tensor(csr.indptr), torch.as_tensor(csr.indices), torch.as_tensor(csr.data))
-        matrix = torch.sparse_csr_tensor(*parts, size=csr.shape, dtype=block.dtype, device=block.device)
+        coo = matrix.tocoo()  # PyTorch still warns of its compressed rows
+        entries, places = torch.tensor(coo.data, dtype=block.dtype), torch.tensor(np.stack(coo.coords))
+        matrix = torch.sparse_coo_tensor(places, entries, coo.shape, device=block.device, check_invariants=False)
     return matrix @ block
+
+
+def compose(outer: Any, inner: Any) -> Any:
+    """outer @ inner, where each matrix may be dense or a SciPy sparse array."""
+    if scipy.sparse.issparse(inner) and not scipy.sparse.issparse(outer):
+        return apply_matrix(inner.T, outer.T).T
+    return apply_matrix(outer, inner)
 
 
 def _numbers_of(values: np.ndarray[Any, Any], name: str) -> Array:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from math import inf
+from numbers import Real
 
 from array_api_compat import device, is_torch_array
 
@@ -39,7 +41,7 @@ def budget_bytes(memory: float | None, array: Array) -> int:
     """The budget in bytes: what was asked for, or a quarter of what is free."""
     if memory is None:
         return free_memory(array) // 4
-    if not memory > 0:
+    if not (isinstance(memory, Real) and 0 < memory < inf):
         raise ValueError(f"memory must be a positive number of bytes, got {memory!r}.")
     return int(memory)
 

@@ -91,6 +91,11 @@ class Atoms:
         """The same atoms seen from another origin."""
         return replace(self, points=self.points - origin)
 
+    def astype(self, dtype: Any) -> Atoms:
+        """The same atoms in another floating-point type."""
+        xp = namespace(self.points)
+        return replace(self, points=xp.astype(self.points, dtype), directions=xp.astype(self.directions, dtype))
+
     def pushed(self, linear: LinearMap) -> Atoms:
         """The atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
         if linear is None:

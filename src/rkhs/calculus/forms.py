@@ -72,7 +72,7 @@ class Form:
             slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
                 s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
             ]
-            if not self.smooth:
+            if not self.smooth and 0 not in q.shape:
                 mend_near(pairing, q, slopes, squares)
 
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}

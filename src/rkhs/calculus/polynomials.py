@@ -8,48 +8,17 @@ A monomial x^a under an atom follows two recursions, derivative and average (Ste
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace
 from rkhs.calculus.atoms import Atoms, LinearMap
+from rkhs.calculus.spaces import Space
 
 Exponents = tuple[int, ...]
-
-
-class Space(ABC):
-    """A finite-dimensional space of functions on which atoms have known values."""
-
-    @abstractmethod
-    def size(self, dimension: int) -> int:
-        """The number of basis functions over R^n."""
-
-    @abstractmethod
-    def on(self, atoms: Atoms) -> Array:
-        """The value of each atom on each basis function: (atoms, size)."""
-
-    def apply(self, functional: Any) -> Array:
-        """The matrix of a family of functionals on the basis: shape of the family x size."""
-        matrix = functional.assemble(self.on)
-        return namespace(matrix).reshape(matrix, (*functional.shape, matrix.shape[1]))
-
-
-@dataclass(frozen=True, eq=False)
-class SumOfSpaces(Space):
-    """The span of several spaces; a function in two of them stands twice in the basis."""
-
-    spaces: tuple[Space, ...]
-
-    def size(self, dimension: int) -> int:
-        return sum(space.size(dimension) for space in self.spaces)
-
-    def on(self, atoms: Atoms) -> Array:
-        return namespace(atoms.points).concat([space.on(atoms) for space in self.spaces], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +61,19 @@ class Polynomials(Space):
         shape = (atoms.points.shape[0], atoms.per_point)
         columns = [xp.reshape(xp.broadcast_to(c, shape), (atoms.size,)) for c in columns]
         return xp.stack(columns, axis=1) if columns else like(np.zeros((atoms.size, 0)), atoms.points)
+
+
+def Constant() -> Polynomials:
+    """The constant functions: an offset that is not penalised.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Evaluation([[2.0], [3.0]])(rkhs.Constant())
+    array([[1.],
+           [1.]])
+    """
+    return Polynomials(0)
 
 
 def exponents(dimension: int, degree: int) -> list[Exponents]:

@@ -36,9 +36,9 @@ class LocalAverage(Functional):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "X", as_points(self.X))
-        width = np.asarray(to_numpy(self.width), dtype=np.float64)
+        width = to_numpy(as_array(self.width, "width"))
         n = self.X.shape[1]
-        if width.shape not in ((), (n,)) or not np.all(np.isfinite(width) & (width > 0)):
+        if width.shape not in ((), (n,)) or not np.all(width > 0):
             raise ValueError(f"width must be positive, one number or one for each of {n} features, got {self.width!r}.")
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 

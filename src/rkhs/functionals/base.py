@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_torch_array
 
-from rkhs.backend.arrays import Array, apply_matrix, as_array, like, same_kind, to_numpy
+from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, namespace, same_kind, to_numpy
 from rkhs.calculus.atoms import Atoms
 
 
@@ -52,6 +52,13 @@ class Part:
         own = coefficients[self.rows]
         mapped = own if self.matrix is None else apply_matrix(self.matrix.T, own)
         return mapped if self.weight == 1.0 else self.weight * mapped
+
+    def astype(self, dtype: Any) -> Part:
+        """The same part in another floating-point type."""
+        matrix = self.matrix
+        if matrix is not None and not scipy.sparse.issparse(matrix):
+            matrix = namespace(matrix).astype(matrix, dtype)
+        return replace(self, atoms=self.atoms.astype(dtype), matrix=matrix)
 
     def as_matrix(self) -> Any:
         """weight * matrix, also for the identity."""
@@ -151,7 +158,7 @@ class Functional(ABC):
         for part in self.parts:
             columns = W[:, part.rows]
             if part.matrix is not None:
-                columns = columns @ part.matrix
+                columns = compose(columns, part.matrix)
             parts.append(Part(part.atoms, 0, part.weight, columns))
         return Combination((W.shape[0],), tuple(parts), f"({W.shape[0]} x {W.shape[1]} matrix) @ {_in_brackets(self)}")
 
@@ -194,7 +201,14 @@ def stack(functionals: Sequence[Functional]) -> Functional:
         _agree(families[0], family)
         parts += [replace(part, start=part.start + start) for part in family.parts]
         start += family.size
-    return Combination((start,), tuple(parts), f"stack([{', '.join(map(repr, families))}])")
+    return Combination((start,), in_one_dtype(parts), f"stack([{', '.join(map(repr, families))}])")
+
+
+def in_one_dtype(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts in the widest floating-point type among them."""
+    points = [part.atoms.points for part in parts]
+    dtype = namespace(*points).result_type(*points)
+    return tuple(part if part.atoms.points.dtype == dtype else part.astype(dtype) for part in parts)
 
 
 def described(name: str, points: Array) -> str:
@@ -217,7 +231,7 @@ def _sum(one: Functional, other: Functional, sign: float) -> Functional:
         raise ValueError(f"{one!r} has shape {one.shape} and {other!r} has shape {other.shape}: they cannot be added.")
     theirs = tuple(replace(part, weight=sign * part.weight) for part in other.parts)
     right = _in_brackets(other) if sign < 0 else repr(other)
-    return Combination(one.shape, one.parts + theirs, f"{one!r} {'+' if sign > 0 else '-'} {right}")
+    return Combination(one.shape, in_one_dtype(one.parts + theirs), f"{one!r} {'+' if sign > 0 else '-'} {right}")
 
 
 def _in_brackets(family: Functional) -> str:
@@ -246,6 +260,8 @@ def _index(rows: Any) -> Any:
     if isinstance(rows, (slice, int)):
         return rows
     index = to_numpy(rows)
+    if index.ndim > 1:
+        raise IndexError(f"Functionals are taken by flat indices, an array of one axis, got shape {index.shape}.")
     return index if index.size else index.astype(np.intp)
 
 

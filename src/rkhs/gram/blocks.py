@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.arrays import compose
 from rkhs.calculus.atoms import add_covariances
 from rkhs.calculus.cubature import sharpen
 from rkhs.errors import NotBoundedError
-from rkhs.functionals.base import Functional, Part
+from rkhs.functionals.base import Functional, Part, in_one_dtype
 from rkhs.kernels.base import Kernel
 
 
@@ -37,9 +38,11 @@ class Block:
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
     """The blocks of the Gram matrix of L and M."""
     found = []
+    parts = in_one_dtype(L.parts + M.parts)
+    lefts_by_blur, rights_by_blur = _by_blur(parts[: len(L.parts)]), _by_blur(parts[len(L.parts) :])
     for weight, summand in kernel.summands():
-        for lefts in _by_blur(L.parts):
-            for rights in _by_blur(M.parts):
+        for lefts in lefts_by_blur:
+            for rights in rights_by_blur:
                 found += [replace(b, weight=weight * b.weight) for b in _resolved(summand, lefts, rights)]
     return found
 
@@ -58,12 +61,13 @@ def check_bounded(kernel: Kernel, L: Functional) -> None:
 
 
 def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """The parts grouped by their blur."""
+    """The parts grouped by their blur; those without atoms have nothing to add."""
     groups: dict[Any, list[Part]] = {}
     for part in parts:
         blur = part.atoms.blur
         key = None if blur is None else (blur.shape, blur.tobytes())
-        groups.setdefault(key, []).append(part)
+        if part.atoms.size:
+            groups.setdefault(key, []).append(part)
     return [tuple(group) for group in groups.values()]
 
 
@@ -87,4 +91,4 @@ def _by_cubature(part: Part) -> Part:
     if part.atoms.blur is None:
         return part
     matrix, atoms = sharpen(part.atoms)
-    return replace(part, atoms=atoms, matrix=matrix if part.matrix is None else part.matrix @ matrix)
+    return replace(part, atoms=atoms, matrix=matrix if part.matrix is None else compose(part.matrix, matrix))

@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
-from rkhs.backend.arrays import Array, like, namespace, same_kind
+from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind
 from rkhs.backend.memory import budget_bytes
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import jets, tables
@@ -58,6 +57,7 @@ def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: 
     check_bounded(kernel, L)
     if M is not None:
         check_bounded(kernel, M)
+        same_kind(L.prototype[:0], M.prototype[:0])
     return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype))
 
 
@@ -160,8 +160,7 @@ class Gram:
         return steps
 
     def _operand(self, v: Array) -> Array:
-        if not is_array_api_obj(v):
-            v = np.asarray(v)
+        v = as_real(v, "v")
         if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
             v = like(v, self._empty)
         if v.ndim not in (1, 2) or v.shape[0] != self.shape[1]:
@@ -180,7 +179,8 @@ def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _aligned(block: Block) -> bool:
     """Whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
-    if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
+    parts = (*block.lefts, *block.rights)
+    if any(part.matrix is not None for part in parts) or len({part.atoms.per_point for part in parts}) > 1:
         return False
     return all(
         left.rows == right.rows or left.rows.stop <= right.rows.start or right.rows.stop <= left.rows.start

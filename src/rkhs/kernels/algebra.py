@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_points, to_numpy
 from rkhs.calculus.atoms import push_covariance
 from rkhs.calculus.forms import Form
 from rkhs.calculus.pairing import Pairing
-from rkhs.calculus.polynomials import Polynomials, Space, SumOfSpaces
+from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.kernels.base import Kernel
 
 
@@ -123,7 +126,7 @@ class Multiple(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        if not (self.factor > 0 and np.isfinite(self.factor)):
+        if not (isinstance(self.factor, Real) and 0 < self.factor < inf):
             raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")
         object.__setattr__(self, "factor", float(self.factor))
 
@@ -171,8 +174,8 @@ class Pullback(Kernel):
     linear: np.ndarray[Any, Any]
 
     def __post_init__(self) -> None:
-        linear = np.array(to_numpy(self.linear), dtype=np.float64)  # our own copy, frozen
-        if linear.ndim not in (1, 2) or linear.size == 0 or not np.all(np.isfinite(linear)):
+        linear = np.array(to_numpy(as_array(self.linear, "A")), dtype=np.float64)  # our own copy, frozen
+        if linear.ndim not in (1, 2) or linear.size == 0:
             raise ValueError(
                 f"A linear change of input is a finite matrix (m, n) or a vector (n,), got shape {linear.shape}."
             )

@@ -17,7 +17,8 @@ from rkhs.backend.arrays import Array, as_points, namespace, same_kind
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form
 from rkhs.calculus.pairing import AllPairs, Pairing
-from rkhs.calculus.polynomials import Polynomials, Space
+from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.spaces import Space
 
 
 class Kernel(ABC):

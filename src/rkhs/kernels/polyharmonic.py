@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import ceil, prod
-
-import numpy as np
+from math import ceil, inf, prod
+from numbers import Real
 
 from rkhs.backend.arrays import Array, namespace
 from rkhs.calculus.forms import Form
@@ -31,7 +30,7 @@ class Polyharmonic(FormKernel):
     power: float
 
     def __post_init__(self) -> None:
-        if not (self.power > 0 and np.isfinite(self.power)):
+        if not (isinstance(self.power, Real) and 0 < self.power < inf):
             raise ValueError(f"Polyharmonic needs a positive power, got {self.power!r}.")
 
     @property
@@ -118,8 +117,9 @@ class ThinPlate(FormKernel):
     order: int = field()
 
     def __post_init__(self) -> None:
-        if self.order != int(self.order) or self.order < 1:
+        if not (isinstance(self.order, Real) and self.order >= 1 and self.order % 1 == 0):
             raise ValueError(f"ThinPlate needs a positive integer order, got {self.order!r}.")
+        object.__setattr__(self, "order", int(self.order))
 
     def smoothness(self, dimension: int) -> float:
         return self.in_dimension(dimension).power / 2

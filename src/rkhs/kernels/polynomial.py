@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial, inf, perm
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,10 @@ class Polynomial(FormKernel):
     blurs = True
 
     def __post_init__(self) -> None:
-        if self.degree != int(self.degree) or self.degree < 1:
+        if not (isinstance(self.degree, Real) and self.degree >= 1 and self.degree % 1 == 0):
             raise ValueError(f"Polynomial needs a positive integer degree, got {self.degree!r}.")
-        if not (self.offset >= 0 and np.isfinite(self.offset)):
+        object.__setattr__(self, "degree", int(self.degree))
+        if not (isinstance(self.offset, Real) and 0 <= self.offset < inf):
             raise ValueError(f"Polynomial needs an offset >= 0 to be positive definite, got {self.offset!r}.")
 
     def smoothness(self, dimension: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, prod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class RationalQuadratic(ScaledKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (self.alpha > 0 and np.isfinite(self.alpha)):
+        if not (isinstance(self.alpha, Real) and 0 < self.alpha < inf):
             raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")
 
     def smoothness(self, dimension: int) -> float:

@@ -1,5 +1,5 @@
-"""Functions of an RKHS (and, later, the problems whose solutions they are)."""
+"""The problem as it is written on paper, and its solutions along paths and grids of weights."""
 
-from rkhs.problem.function import Function
+from rkhs.problem.problem import Problem
 
-__all__ = ["Function"]
+__all__ = ["Problem"]

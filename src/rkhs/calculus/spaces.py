@@ -1,0 +1,91 @@
+"""Finite-dimensional spaces of functions on which atoms have known values: unpenalised bases."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, apply_matrix, like, namespace
+from rkhs.calculus.atoms import Atoms
+from rkhs.calculus.cubature import sharpen
+
+
+class Space(ABC):
+    """The span of finitely many basis functions p_1 .. p_r."""
+
+    @abstractmethod
+    def size(self, dimension: int) -> int:
+        """The number r of basis functions over R^n."""
+
+    @abstractmethod
+    def on(self, atoms: Atoms) -> Array:
+        """The value of each atom on each basis function: (atoms, r)."""
+
+    def apply(self, functional: Any) -> Array:
+        """P_ij = L_i(p_j), in the shape of the family x r."""
+        matrix = functional.assemble(self.on)
+        return namespace(matrix).reshape(matrix, (*functional.shape, matrix.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfSpaces(Space):
+    """The span of several spaces; a function in two of them stands twice in the basis."""
+
+    spaces: tuple[Space, ...]
+
+    def size(self, dimension: int) -> int:
+        return sum(space.size(dimension) for space in self.spaces)
+
+    def on(self, atoms: Atoms) -> Array:
+        return namespace(atoms.points).concat([space.on(atoms) for space in self.spaces], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Functions(Space):
+    """The span of the user's own functions: X (t, n) -> values (t, r), and -> gradients (t, r, n) where needed.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> waves = rkhs.Functions(np.sin, gradient=lambda X: np.cos(X)[:, :, None])
+    >>> rkhs.Gradient(np.array([[0.0]]))(waves)
+    array([[[1.]]])
+    """
+
+    values: Callable[[Array], Array]
+    gradient: Callable[[Array], Array] | None = None
+
+    def size(self, dimension: int) -> int:
+        return int(self.values(np.zeros((1, dimension))).shape[1])
+
+    def on(self, atoms: Atoms) -> Array:
+        if atoms.blur is not None:
+            matrix, sharp = sharpen(atoms)
+            return apply_matrix(matrix, self.on(sharp))
+        if atoms.order == 0:
+            return self._checked(self.values(atoms.points), (int(atoms.points.shape[0]), None), atoms)
+        if atoms.order > 1 or self.gradient is None:
+            raise ValueError(
+                f"A functional takes derivatives of order {atoms.order} of the basis functions, whose "
+                f"{'second derivatives are not known' if self.gradient else 'gradient was not given'}: pass "
+                "`gradient`, or use rkhs.Polynomials, which has all derivatives."
+            )
+        t, n = atoms.points.shape
+        slopes = self._checked(self.gradient(atoms.points), (int(t), None, int(n)), atoms)  # (t, r, n)
+        xp = namespace(slopes)
+        along = xp.matrix_transpose(slopes @ xp.matrix_transpose(atoms.u(0)))  # (t, k, r)
+        return xp.reshape(along, (atoms.size, slopes.shape[1]))
+
+    def _checked(self, values: Any, shape: tuple[int | None, ...], atoms: Atoms) -> Array:
+        values = like(values, atoms.points)
+        fits = len(values.shape) == len(shape) and all(
+            want is None or want == got for want, got in zip(shape, values.shape, strict=True)
+        )
+        if not fits:
+            wanted = ", ".join("r" if n is None else str(n) for n in shape)
+            raise ValueError(f"The basis functions returned shape {tuple(values.shape)}, expected ({wanted}).")
+        return values

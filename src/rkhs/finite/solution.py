@@ -1,0 +1,64 @@
+"""What a solver returns: a function, a certificate, and how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rkhs.finite.certificate import Certificate
+from rkhs.finite.function import Function
+
+CONVERGED = "converged"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of a solver's history."""
+
+    iteration: int
+    products: int
+    seconds: float
+    primal: float
+    gap: float  # relative, as the solver saw it
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The minimiser that was found, and how far from the true one it can be.
+
+    `status` is "converged" when the relative gap is within the tolerance, and otherwise says what stopped the
+    solver: an iteration or time limit, an interruption, or no further progress.
+    """
+
+    function: Function
+    certificate: Certificate
+    status: str
+    solver: str
+    iterations: int
+    products: int
+    seconds: float
+    history: tuple[Record, ...] = field(repr=False)
+
+    @property
+    def primal(self) -> float:
+        """J(f)."""
+        return float(self.certificate.primal.sum())
+
+    @property
+    def dual(self) -> float:
+        """A lower bound on the minimum of J."""
+        return float(self.certificate.dual.sum())
+
+    @property
+    def gap(self) -> float:
+        """primal - dual: J(f) is at most this far above the minimum."""
+        return self.certificate.gap
+
+    @property
+    def relative_gap(self) -> float:
+        return self.certificate.relative
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}, "
+            f"{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
+        )

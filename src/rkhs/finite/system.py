@@ -1,0 +1,191 @@
+"""The finite problem of the representer theorem.
+
+With f = sum_i a_i z_i + sum_j c_j p_j, G the Gram matrix of all functionals of all terms and Q an orthonormal
+basis of the columns of P_ij = L_i(p_j), the problem is
+
+    min over a, c       1/2 a'Ga + sum_i w_i loss_i(u_i; b_i),    u = Ga + Qc
+
+and its dual
+
+    max over alpha      -1/2 alpha'G alpha - sum_i w_i loss_i*(-alpha_i / w_i),    Q'alpha = 0
+
+with f = sum_i alpha_i z_i at the solution.  Several outputs are several such problems with one G, in the columns of a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.spaces import Space, SumOfSpaces
+from rkhs.finite.term import Term
+from rkhs.functionals.base import Functional, stack
+from rkhs.gram import Gram, gram
+from rkhs.kernels.base import Kernel
+from rkhs.losses.base import Loss
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of one term: its loss, targets (n, c) and weights (n, 1)."""
+
+    rows: slice
+    loss: Loss
+    target: Array
+    weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q."""
+
+    a: Array
+    basis: Array
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The finite problem: Gram operator, basis and rows of losses."""
+
+    kernel: Kernel
+    functionals: Functional
+    space: Space | None
+    terms: tuple[Rows, ...]
+    outputs: int | None
+    memory: float | None = None
+
+    @classmethod
+    def of(cls, kernel: Kernel, terms: Sequence[Term], basis: Space | None, memory: float | None = None) -> System:
+        """The finite problem of a kernel, terms and a basis; functionals of weight zero are left out."""
+        counts = {term.outputs for term in terms if term.outputs is not None}
+        if len(counts) > 1:
+            raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
+        outputs = counts.pop() if counts else None
+        families, rows, start = [], [], 0
+        for term in terms:
+            family, target, weight = term.functional, term.target, term.weights()
+            if not np.all(to_numpy(weight) > 0):
+                kept = np.flatnonzero(to_numpy(weight)[:, 0] > 0)
+                family, target, weight = family.take(kept), target[kept], weight[kept]
+            target = target if target.ndim == 2 else target[:, None]
+            families.append(family)
+            wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
+            rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
+            start += family.size
+        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, memory)
+
+    @property
+    def size(self) -> int:
+        return self.functionals.size
+
+    @property
+    def columns(self) -> int:
+        return self.outputs or 1
+
+    @cached_property
+    def gram(self) -> Gram:
+        return gram(self.kernel, self.functionals, memory=self.memory)
+
+    @cached_property
+    def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:
+        """Q (N, rank) and the map (r, rank) from its coefficients to those of the basis functions."""
+        if self.space is None:
+            return self.zeros(0)[:, :0], np.zeros((0, 0))
+        P = to_numpy(self.functionals.assemble(self.space.on)).astype(np.float64)
+        if not np.all(np.isfinite(P)):
+            raise ValueError("The functionals of the basis functions are not all finite.")
+        sizes = np.abs(P).max(axis=0, initial=0.0)
+        scale = np.where(sizes > 0, sizes, 1.0)
+        Q, R, pivots = scipy.linalg.qr(P / scale, mode="economic", pivoting=True)
+        diagonal = np.abs(np.diag(R))
+        tolerance = np.finfo(np.float64).eps * max(P.shape) * 8
+        rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0))) if diagonal.size else 0
+        back = np.zeros((P.shape[1], rank))
+        back[pivots[:rank]] = np.linalg.inv(R[:rank, :rank])
+        return like(Q[:, :rank], self.functionals.prototype), back / scale[:, None]
+
+    def with_rows(self, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
+        """The system of the same functionals with other losses, weights or targets; Gram and basis are shared."""
+        other = replace(self, terms=terms, outputs=outputs)
+        other.__dict__.update(gram=self.gram, _basis=self._basis)  # what `cached_property` would compute again
+        return other
+
+    def output(self, which: int) -> System:
+        """The system of one output."""
+        return self.with_rows(tuple(replace(t, target=t.target[:, which : which + 1]) for t in self.terms))
+
+    @property
+    def Q(self) -> Array:
+        """An orthonormal basis (N, r) of the values of the basis functions; r = 0 without a basis."""
+        return self._basis[0]
+
+    def zeros(self, columns: int | None = None) -> Array:
+        return like(np.zeros((self.size, self.columns if columns is None else columns)), self.functionals.prototype)
+
+    def start(self) -> Iterate:
+        """f = 0."""
+        return Iterate(self.zeros(), like(np.zeros((self.Q.shape[1], self.columns)), self.functionals.prototype))
+
+    def basis_coefficients(self, iterate: Iterate) -> Array | None:
+        """The coefficients of the basis functions themselves, (r, c)."""
+        if self.space is None:
+            return None
+        back = self._basis[1]
+        return like(back, iterate.basis) @ iterate.basis
+
+    def risk(self, u: Array) -> Array:
+        """sum_i w_i loss_i(u_i), per output (c,)."""
+        xp = namespace(u)
+        return sum(xp.sum(t.weight * t.loss.value(u[t.rows], t.target), axis=0) for t in self.terms)
+
+    def slope(self, u: Array) -> Array:
+        """w_i loss_i'(u_i), (N, c)."""
+        return self._rowwise(lambda t: t.weight * t.loss.gradient(u[t.rows], t.target))
+
+    def bend(self, u: Array) -> Array:
+        """w_i loss_i''(u_i), (N, c)."""
+        return self._rowwise(lambda t: t.weight * t.loss.curvature(u[t.rows], t.target))
+
+    def conjugate(self, alpha: Array) -> Array:
+        """sum_i w_i loss_i*(-alpha_i / w_i), per output, for alpha in the box up to rounding."""
+        xp = namespace(alpha)
+        total = 0.0
+        for t in self.terms:
+            low, high = t.loss.domain(t.target)
+            s = xp.minimum(xp.maximum(-alpha[t.rows] / t.weight, low), high)
+            total = total + xp.sum(t.weight * t.loss.conjugate(s, t.target), axis=0)
+        return total
+
+    @cached_property
+    def box(self) -> tuple[Array, Array]:
+        """The bounds (N, c) that the conjugates put on alpha."""
+        low = self._rowwise(lambda t: -t.weight * t.loss.domain(t.target)[1])
+        return low, self._rowwise(lambda t: -t.weight * t.loss.domain(t.target)[0])
+
+    @property
+    def smooth(self) -> bool:
+        return all(t.loss.smooth for t in self.terms)
+
+    @property
+    def quadratic(self) -> bool:
+        return all(t.loss.quadratic for t in self.terms)
+
+    def _rowwise(self, values: Any) -> Array:
+        return namespace(self.functionals.prototype).concat([values(t) for t in self.terms], axis=0)
+
+
+def joined(basis: Space | None, null_space: Space) -> Space | None:
+    """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
+    spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
+    if len(spaces) < 2:
+        return spaces[0] if spaces else None
+    if all(isinstance(s, Polynomials) and s.linear is None for s in spaces):
+        return max(spaces, key=lambda s: s.degree)  # type: ignore[attr-defined]
+    return SumOfSpaces(tuple(spaces))

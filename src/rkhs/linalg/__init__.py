@@ -1,0 +1,1 @@
+"""Linear algebra that SciPy does not have: projections, saddle points, Krylov methods on blocks."""

@@ -1,0 +1,254 @@
+"""The laws of kernels, checked on a few points of R^n: random, coincident and near each other."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import ceil, isfinite
+
+import numpy as np
+
+from rkhs.backend.arrays import Array
+from rkhs.calculus.atoms import Atoms
+from rkhs.calculus.pairing import AllPairs, Matched, Pairing
+from rkhs.errors import NotBoundedError
+from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessian, Laplacian, LocalAverage, stack
+from rkhs.gram import gram
+from rkhs.kernels.base import Kernel
+from rkhs.testing.laws import (
+    HAS_TORCH,
+    STEPS,
+    central,
+    demand,
+    demand_equal,
+    demand_limit,
+    largest,
+    rounding,
+)
+
+DISTANCES = (0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # of the near points from the origin
+FAMILIES = (Evaluation, Gradient, Hessian)  # of orders 0, 1, 2, as far as they are bounded
+
+
+def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> None:
+    """Check that a kernel on R^n obeys the laws of kernels; an AssertionError names the first that is broken.
+
+    k(x, y) = k(y, x); c'Gc >= 0 (for c that vanish on the null space); D k is the limit of difference
+    quotients; orders that are not bounded are refused; local averages tend to values, at the rate of the
+    heat equation; and all ways to compute a number agree: structured and dense, NumPy and PyTorch,
+    float32 and float64, `form`, `summands` and `pair`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    dimension : n, of the space to check it on
+    random_state : seed of the points
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> from rkhs.testing import check_kernel
+    >>> check_kernel(rkhs.Matern(nu=1.5), dimension=3)
+    >>> check_kernel(rkhs.AutodiffKernel(lambda x, y: x[0] * y[1]))
+    Traceback (most recent call last):
+    ...
+    AssertionError: AutodiffKernel(...) breaks the law k(x, y) = k(y, x), for Evaluation x Evaluation in R^2: \
+measured 2.04, allowed 6.97e-13.
+    """
+    sample = Sample(kernel, dimension, random_state)
+    for law in LAWS:
+        law(sample)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kernel and the points to check it on."""
+
+    kernel: Kernel
+    dimension: int
+    random_state: int
+
+    @cached_property
+    def X(self) -> Array:
+        """Six points, exact in float32."""
+        rng = np.random.default_rng(self.random_state)
+        return rng.standard_normal((6, self.dimension)).astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def Y(self) -> Array:
+        """Five more, away from the others."""
+        rng = np.random.default_rng((self.random_state, 1))
+        return rng.standard_normal((5, self.dimension)).astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def near(self) -> Array:
+        """The points X, and others at all `DISTANCES` from the origin and from the first of them."""
+        away = np.asarray(DISTANCES)[:, None] * np.ones(self.dimension) / self.dimension**0.5
+        return np.concatenate([self.X, away, self.X[0] + away])
+
+    @cached_property
+    def orders(self) -> range:
+        """The orders of derivative that are bounded, up to two."""
+        return range(min(3, ceil(min(self.kernel.smoothness(self.dimension), 3))))
+
+    def bounded(self, points: Array) -> list[Functional]:
+        """All values, gradients and Hessians that are bounded."""
+        return [FAMILIES[order](points) for order in self.orders]
+
+    def tables(self, X: Array, Y: Array) -> dict[tuple[int, int], Array]:
+        """The Gram matrices of all bounded families at X with those at Y, by their orders."""
+        lefts, rights = self.bounded(X), self.bounded(Y)
+        return {(m, r): gram(self.kernel, lefts[m], rights[r]).dense() for m in self.orders for r in self.orders}
+
+    def named(self, law: str, m: int, r: int) -> str:
+        """The law, for derivatives of orders m and r."""
+        return f"{law}, for {FAMILIES[m].__name__} x {FAMILIES[r].__name__} in R^{self.dimension}"
+
+
+def _symmetric(sample: Sample) -> None:
+    """k(x, y) = k(y, x), and so for all derivatives, at coincident points too."""
+    X, Y = sample.X, np.concatenate([sample.Y, sample.X[:2]])
+    mirrored = sample.tables(Y, X)
+    for (m, r), table in sample.tables(X, Y).items():
+        demand_equal(sample.kernel, sample.named("k(x, y) = k(y, x)", m, r), table, mirrored[r, m].T)
+
+
+def _finite(sample: Sample) -> None:
+    """G_ij is finite, at coincident and near points too."""
+    for orders, table in sample.tables(sample.near, sample.near).items():
+        infinite = float(np.sum(~np.isfinite(table)))
+        demand(sample.kernel, sample.named("G_ij is finite (number of those that are not)", *orders), infinite, 0.0)
+
+
+def _semi_definite(sample: Sample) -> None:
+    """c'Gc >= 0 for all c with P'c = 0, where P_ij = L_i(p_j) for a basis p of the null space."""
+    L = stack(sample.bounded(sample.near))
+    G, P = gram(sample.kernel, L).dense(), L(sample.kernel.null_space)
+    if sample.kernel.order == 0:  # in units of the functionals' norms
+        demand(sample.kernel, "|L|^2 = <z_L, z_L> >= 0", -float(np.min(np.diag(G))), rounding(G))
+        norms = np.sqrt(np.maximum(np.diag(G), np.finfo(float).tiny))
+        G = G / norms / norms[:, None]
+    U, values, _ = np.linalg.svd(P, full_matrices=True)
+    rank = int(np.sum(values > len(G) * np.finfo(float).eps * np.max(values, initial=0.0)))
+    null = U[:, rank:]
+    law = f"c'Gc >= 0{' for all c with P c = 0' if rank else ''} in R^{sample.dimension}"
+    demand(sample.kernel, law, -float(np.min(np.linalg.eigvalsh(null.T @ G @ null))), rounding(G))
+
+
+def _differentiable(sample: Sample) -> None:
+    """D_u (L k)(x, y) = lim ((L k)(x + h u, y) - (L k)(x - h u, y)) / 2h, for each L of lower order."""
+    rng = np.random.default_rng((sample.random_state, 2))
+    layouts: tuple[tuple[str, type[Pairing], Array], ...] = (
+        ("at points apart", AllPairs, sample.Y),
+        ("at coincident points", Matched, sample.X),
+    )
+    for where, layout, points in layouts:
+        for m in sample.orders[1:]:
+            for r in sample.orders[: m + 1]:
+                left = Atoms(sample.X, rng.standard_normal((len(sample.X), 1, m, sample.dimension)))
+                right = Atoms(points, rng.standard_normal((len(points), 1, r, sample.dimension)))
+                law = sample.named(f"D k = lim of difference quotients {where}", m, r)
+                quotients = central(partial(_shifted, sample.kernel, layout, left, right))
+                demand_limit(sample.kernel, law, sample.kernel.pair(layout(left, right)), quotients)
+
+
+def _shifted(kernel: Kernel, layout: type[Pairing], left: Atoms, right: Atoms, h: float) -> Array:
+    """(L k)(x + h u, y) for the last direction u of the left atoms, and L the others."""
+    u = left.directions[:, 0, -1]
+    lower = left.restricted(range(left.order - 1))
+    return kernel.pair(layout(lower.shifted(-h * u), right))
+
+
+def _refuses(sample: Sample) -> None:
+    """Derivatives of order m are bounded iff m < smoothness; the others raise NotBoundedError."""
+    limit = sample.kernel.smoothness(sample.dimension)
+    demand(sample.kernel, "values are bounded: smoothness > 0 (minus the smoothness)", -limit, -np.finfo(float).tiny)
+    if not isfinite(limit):
+        return
+    for order in (ceil(limit), ceil(limit) + 1):
+        try:
+            gram(sample.kernel, Derivative(sample.X, axes=[0] * order))
+        except NotBoundedError:
+            continue
+        raise AssertionError(f"{sample.kernel!r} bounds orders below {limit:g}, but order {order} was not refused.")
+
+
+def _structured(sample: Sample) -> None:
+    """The structured product G v is the dense one, also at near points."""
+    L, M = stack(sample.bounded(sample.near)), stack(sample.bounded(np.concatenate([sample.Y, sample.near[4:]])))
+    v = np.random.default_rng((sample.random_state, 3)).standard_normal((M.size, 3))
+    G = gram(sample.kernel, L, M)
+    dense = G.dense()
+    law = f"(structured G) v = (dense G) v in R^{sample.dimension}"
+    demand_equal(sample.kernel, law, G @ v, dense @ v, scale=largest(abs(dense) @ abs(v)))
+
+
+def _same_elsewhere(sample: Sample) -> None:
+    """The numbers do not depend on the library (NumPy, PyTorch) or, but for rounding, on the precision."""
+    expected = sample.tables(sample.X, sample.Y)
+    for orders, table in sample.tables(sample.X.astype(np.float32), sample.Y.astype(np.float32)).items():
+        demand_equal(sample.kernel, sample.named("float32 = float64", *orders), table, expected[orders])
+    if HAS_TORCH:
+        import torch
+
+        for orders, table in sample.tables(torch.asarray(sample.X), torch.asarray(sample.Y)).items():
+            demand_equal(sample.kernel, sample.named("PyTorch = NumPy", *orders), table, expected[orders])
+
+
+def _averages(sample: Sample) -> None:
+    """E k(x + w z, y) -> k(x, y) as w -> 0, and its derivative in w^2/2 is the Laplacian of k in x."""
+    kernel, M, widths = sample.kernel, Evaluation(sample.Y), STEPS[1:6].tolist()
+    values = gram(kernel, Evaluation(sample.X), M).dense()
+    averages = [gram(kernel, LocalAverage(sample.X, width), M).dense() for width in widths]
+    noise = rounding(values)
+    law = f"E k(x + w z, y) -> k(x, y) as w -> 0 in R^{sample.dimension}"
+    demand_limit(kernel, law, values, ((average, noise) for average in averages))
+    if 2 in sample.orders:
+        rates = [2 / width**2 for width in widths]
+        quotients = ((rate * (average - values), rate * noise) for rate, average in zip(rates, averages, strict=True))
+        law = f"d/d(w^2/2) E k(x + w z, y) = Laplacian of k in R^{sample.dimension}"
+        demand_limit(kernel, law, gram(kernel, Laplacian(sample.X), M).dense(), quotients)
+
+
+def _consistent(sample: Sample) -> None:
+    """k = sum of weight * summand, and k = phi(q) where it has a form, for all derivatives."""
+    for order in sample.orders:
+        left, right = (FAMILIES[order](points).parts[0].atoms for points in (sample.near, sample.Y))
+        pairing = AllPairs(left, right)
+        expected = sample.kernel.pair(pairing)
+        total = sum(weight * part.pair(pairing) for weight, part in sample.kernel.summands())
+        scale = sum(weight * largest(part.pair(pairing)) for weight, part in sample.kernel.summands())
+        demand_equal(sample.kernel, f"`summands` add up to `pair`, for order {order}", total, expected, scale)
+        form = sample.kernel.form(sample.dimension)
+        if form is not None:
+            demand_equal(sample.kernel, f"`form` equals `pair`, for order {order}", form(pairing), expected)
+
+
+def _frozen_value(sample: Sample) -> None:
+    """A kernel is a value: equal to its copy, with one hash, a readable repr, and never changed."""
+    kernel, twin = sample.kernel, deepcopy(sample.kernel)
+    name = type(kernel).__name__
+    if not (kernel == twin and hash(kernel) == hash(twin)):
+        raise AssertionError(f"{kernel!r} is not equal to its copy, or has another hash: make {name} a dataclass.")
+    if type(kernel).__repr__ is object.__repr__:
+        raise AssertionError(f"{kernel!r} cannot be read: give {name} a __repr__.")
+    try:
+        copy(kernel).order = 0
+    except AttributeError:
+        return
+    raise AssertionError(f"{kernel!r} can be changed: make {name} a frozen dataclass.")
+
+
+LAWS = (
+    _frozen_value,
+    _refuses,
+    _finite,
+    _symmetric,
+    _consistent,
+    _differentiable,
+    _semi_definite,
+    _structured,
+    _same_elsewhere,
+    _averages,
+)
