@@ -105,9 +105,7 @@ def add_at(target: Array, rows: Array, values: Array) -> None:
 
 def to_numpy(array: Array) -> np.ndarray[Any, Any]:
     """A NumPy view or copy of an array of any namespace."""
-    if is_torch_array(array):
-        array = array.detach().cpu()
-    return np.asarray(array)
+    return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
 
 
 def apply_matrix(matrix: Any, block: Array) -> Array:

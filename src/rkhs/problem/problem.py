@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from rkhs.backend.arrays import Array
 from rkhs.calculus.spaces import Space
 from rkhs.finite.certificate import certify
 from rkhs.finite.function import Function
@@ -41,7 +42,7 @@ class Problem:
     >>> solution.status
     'converged'
     >>> solution.function(X).round(2)
-    array([0.01, 0.99, 1.16, 1.05])
+    array([0.01, 0.99, 1.1 , 0.73])
     """
 
     kernel: Kernel
@@ -116,7 +117,10 @@ class Problem:
             status = "no further progress"
         elif certificate.relative <= monitor.tol:
             status = CONVERGED
-        flat = (lambda x: x) if self.system.outputs is not None else (lambda x: x[:, 0])
+
+        def flat(columns: Array) -> Array:
+            return columns if self.system.outputs is not None else columns[:, 0]
+
         coefficients = self.system.basis_coefficients(iterate)
         function = Function(
             self.kernel,
