@@ -29,17 +29,13 @@ class Certificate:
     @property
     def relative(self) -> float:
         """The largest gap of any output, relative to its value."""
-        xp = namespace(self.primal)
-        return float(xp.max(relative_gap(self.primal, self.dual)))
+        return max(relative_gap(float(p), float(d)) for p, d in zip(self.primal, self.dual, strict=True))
 
 
-def relative_gap(primal: Array, dual: Array) -> Array:
+def relative_gap(primal: float, dual: float) -> float:
     """(primal - dual) / max(|primal|, |dual|), 0 for 0 / 0."""
-    xp = namespace(primal)
-    size = xp.maximum(abs(primal), abs(dual))
-    gap = xp.clip(primal - dual, 0, None)
-    positive = size > 0
-    return xp.where(positive, gap / xp.where(positive, size, xp.ones_like(size)), gap)
+    size = max(abs(primal), abs(dual))
+    return max(primal - dual, 0.0) / size if 0 < size < float("inf") else (0.0 if size == 0 else float("inf"))
 
 
 def certify(system: System, iterate: Iterate) -> Certificate:
@@ -55,6 +51,19 @@ def certify(system: System, iterate: Iterate) -> Certificate:
         value = dual_value(system, alpha, system.gram @ alpha)
         dual = value if dual is None else xp.maximum(dual, value)
     return Certificate(primal, dual)
+
+
+def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:
+    """Primal and dual value of one output at a point whose gradient g = a - alpha and its image are known.
+
+    For smooth losses alpha = -w loss'(u), and the gap is 1/2 g'Gg.  For others alpha comes from a smoothed problem,
+    and the dual value is computed.  All arrays are (N, 1); Q'alpha = 0 is the caller's promise.
+    """
+    xp = namespace(a)
+    primal = float((xp.vecdot(a, image, axis=0) / 2 + system.risk(u))[0])
+    if system.smooth:
+        return primal, primal - max(float(xp.vecdot(g, product, axis=0)[0]), 0.0) / 2
+    return primal, float(dual_value(system, a - g, image - product)[0])
 
 
 def dual_value(system: System, alpha: Array, image: Array) -> Array:

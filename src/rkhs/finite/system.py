@@ -159,15 +159,16 @@ class System:
         total = 0.0
         for t in self.terms:
             low, high = t.loss.domain(t.target)
-            s = xp.minimum(xp.maximum(-alpha[t.rows] / t.weight, low), high)
+            present = t.weight > 0
+            s = -alpha[t.rows] / xp.where(present, t.weight, xp.ones_like(t.weight))
+            s = xp.minimum(xp.maximum(s, low), high)
             total = total + xp.sum(t.weight * t.loss.conjugate(s, t.target), axis=0)
         return total
 
     @cached_property
     def box(self) -> tuple[Array, Array]:
         """The bounds (N, c) that the conjugates put on alpha."""
-        low = self._rowwise(lambda t: -t.weight * t.loss.domain(t.target)[1])
-        return low, self._rowwise(lambda t: -t.weight * t.loss.domain(t.target)[0])
+        return self._rowwise(lambda t: _bound(t, 1)), self._rowwise(lambda t: _bound(t, 0))
 
     @property
     def smooth(self) -> bool:
@@ -178,7 +179,16 @@ class System:
         return all(t.loss.quadratic for t in self.terms)
 
     def _rowwise(self, values: Any) -> Array:
-        return namespace(self.functionals.prototype).concat([values(t) for t in self.terms], axis=0)
+        parts = [values(t) for t in self.terms]
+        return namespace(parts[0]).concat(parts, axis=0)
+
+
+def _bound(t: Rows, side: int) -> Array:
+    """-w times one end of the conjugate's domain; 0 for rows of weight zero, which stay out."""
+    xp = namespace(t.target)
+    end = t.loss.domain(t.target)[side]
+    present = xp.broadcast_to(t.weight > 0, end.shape)
+    return xp.where(present, -t.weight * xp.where(present, end, xp.zeros_like(end)), xp.zeros_like(end))
 
 
 def joined(basis: Space | None, null_space: Space) -> Space | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from rkhs.backend.arrays import Array
 from rkhs.calculus.spaces import Space
@@ -16,6 +18,7 @@ from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.kernels.base import Kernel
+from rkhs.problem.grid import GridTasks, multiples_of
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -100,39 +103,88 @@ class Problem:
         monitor = Monitor(tol, time_limit, callback, verbose)
         first = system.start() if start is None else self._warm(start)
         monitor.best = first
-        try:
-            last, status = chosen.run(system, first, monitor), CONVERGED
-        except Stopped as stop:
-            last, status = monitor.best, str(stop)
-        except KeyboardInterrupt:
-            last, status = monitor.best, "interrupted"
-        finally:
-            monitor.close()
-        return self._solution(chosen, monitor, last, status)
+        last, status = _watched(monitor, lambda: chosen.run(system, first, monitor))
+        return self._solution(system, chosen.name, monitor, last or first, status)
 
-    def _solution(self, solver: Solver, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
+    def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
+        """The solutions for several weights of one term; `grid` with one axis."""
+        return list(self.grid({term: weights}, **options))
+
+    def grid(
+        self,
+        weights: Mapping[Term | int, Sequence[float]],
+        held_out: Mapping[Term | int, Sequence[Any]] | None = None,
+        *,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        callback: Callable[[Record], Any] | None = None,
+        verbose: bool | None = None,
+    ) -> np.ndarray[Any, Any]:
+        """The solutions over a grid of weights, and over folds, sharing all that can be shared.
+
+        Parameters
+        ----------
+        weights : for each term (or its index) the factors by which its weight is multiplied, one axis each
+        held_out : for a term the rows to leave out in each fold (integers or a mask), the last axis
+        tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
+
+        Returns
+        -------
+        An object array of `Solution`, of shape (weights of the first term, .., folds).
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 1, 8)[:, None]
+        >>> labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=np.sign(X[:, 0] - 0.4))
+        >>> flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared())
+        >>> problem = rkhs.Problem(rkhs.Gaussian(scale=0.3), [labels, flat])
+        >>> solutions = problem.grid({labels: [1, 10], flat: [0.01, 0.1, 1]}, held_out={labels: [[0, 1], [2, 3]]})
+        >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
+        ((2, 3, 2), True)
+        """
+        system = self.system
+        axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
+        folds = {self._index(term): list(parts) for term, parts in (held_out or {}).items()}
+        cells = multiples_of(system, axes, folds)
+        monitor = Monitor(tol, time_limit, callback, verbose)
+        tasks = GridTasks(system, cells)
+        _, status = _watched(monitor, lambda: tasks.solve(monitor))
+        solutions = np.empty(len(cells), dtype=object)
+        for k in range(len(cells)):
+            cell, iterate = tasks.cell(k)
+            solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
+        shape = [len(values) for values in axes.values()] + ([len(next(iter(folds.values())))] if folds else [])
+        return solutions.reshape(shape)
+
+    def _index(self, term: Term | int) -> int:
+        """Which term is meant."""
+        found = [k for k, own in enumerate(self.terms) if own is term or k == term]
+        if not found:
+            raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
+        return found[0]
+
+    def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, its certificate computed from scratch."""
-        certificate = certify(self.system, iterate)
-        if status == CONVERGED and not certificate.relative <= 2 * monitor.tol:
-            status = "no further progress"
-        elif certificate.relative <= monitor.tol:
+        certificate = certify(system, iterate)
+        if certificate.relative <= monitor.tol:
             status = CONVERGED
+        elif status == CONVERGED:
+            status = "no further progress"
 
         def flat(columns: Array) -> Array:
-            return columns if self.system.outputs is not None else columns[:, 0]
+            return columns if system.outputs is not None else columns[:, 0]
 
-        coefficients = self.system.basis_coefficients(iterate)
+        coefficients = system.basis_coefficients(iterate)
         function = Function(
             self.kernel,
-            self.system.functionals,
+            system.functionals,
             flat(iterate.a),
-            self.system.space,
+            system.space,
             None if coefficients is None else flat(coefficients),
         )
-        return Solution(
-            function, certificate, status, solver.name, len(monitor.history), monitor.products, monitor.seconds,
-            tuple(monitor.history),
-        )  # fmt: skip
+        records = tuple(monitor.history)
+        return Solution(function, certificate, status, solver, len(records), monitor.products, monitor.seconds, records)
 
     def _warm(self, start: Solution) -> Iterate:
         f, system = start.function, self.system
@@ -147,3 +199,15 @@ class Problem:
             theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
             basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)  # type: ignore[union-attr]
         return Iterate(a, basis)
+
+
+def _watched(monitor: Monitor, work: Callable[[], Any]) -> tuple[Any, str]:
+    """The result of the work and its status; the best iterate so far if it was stopped."""
+    try:
+        return work(), CONVERGED
+    except Stopped as stop:
+        return monitor.best, str(stop)
+    except KeyboardInterrupt:
+        return monitor.best, "interrupted"
+    finally:
+        monitor.close()

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rkhs.backend.arrays import Array, like, namespace
-from rkhs.finite.certificate import dual_value, relative_gap
+from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.losses.base import Smoothed
@@ -114,22 +114,12 @@ class _Column:
         """Update the bounds on the true minimum from the gradient and its image."""
         xp = namespace(g)
         u = self.u[:, None]
-        half = float(xp.vecdot(self.a, self.image)) / 2
-        self.primal = half + float(self.true.risk(u)[0])
-        if self.true.smooth:
-            dual = self.primal - max(float(xp.vecdot(g, image)), 0.0) / 2
-        else:
-            alpha = (self.a - g)[:, None]
-            dual = float(dual_value(self.true, alpha, (self.image - image)[:, None])[0])
+        self.primal, dual = bounds(self.true, self.a[:, None], self.image[:, None], u, g[:, None], image[:, None])
         self.dual = max(self.dual, dual)
-        bounds = like([self.primal, self.dual], g)
-        self.gap = float(relative_gap(bounds[:1], bounds[1:])[0])
-        if self.width:
-            smoothed = half + float(self.system.risk(u)[0])
-            own = max(float(xp.vecdot(g, image)), 0.0) / 2
-            if own <= SOLVED * max(self.primal - dual, 0.0) and smoothed < self.primal:
-                self.width *= SHRINK
-                self._smooth()
+        self.gap = relative_gap(self.primal, self.dual)
+        if self.width and float(xp.vecdot(g, image)) / 2 <= SOLVED * (self.primal - dual):
+            self.width *= SHRINK
+            self._smooth()
 
     def step(self, g: Array, image: Array) -> None:
         """Minimise over the gradient, the last steps and f itself."""

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import Rows, System
 
 STEPS = 100
+LENGTHS = 60  # tried along one step
+LONG = 1e3  # of a step where there is no curvature, in units in which it would be one
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +75,9 @@ class Restricted:
             hessian += to_numpy(E.T @ ((w * t.loss.curvature(v, b))[:, None] * E))
         return gradient, hessian
 
-    def minimise(self) -> np.ndarray[Any, Any]:
-        """argmin psi, by Newton's method with halved steps."""
-        theta = np.zeros(len(self.linear))
+    def minimise(self, theta: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """argmin psi, by Newton's method with a line search."""
+        theta = np.zeros(len(self.linear)) if theta is None else theta
         if theta.size == 0:
             return theta
         value = self.value(theta)
@@ -84,22 +87,75 @@ class Restricted:
             decrement = -float(gradient @ step)
             if decrement <= 1e-15 * abs(value):
                 return theta + step if not self.rough else theta
-            fraction = 1.0
-            while fraction > 1e-9:
-                tried = self.value(theta + fraction * step)
-                if tried <= value - 1e-4 * fraction * decrement:
-                    break
-                fraction /= 2
-            else:
+            fraction, lower = self._search(theta, step, value, decrement)
+            if not lower < value:
                 return theta
-            theta, value = theta + fraction * step, tried
+            theta, value = theta + fraction * step, lower
         return theta
+
+    def _search(
+        self, theta: np.ndarray[Any, Any], step: np.ndarray[Any, Any], value: float, decrement: float
+    ) -> tuple[float, float]:
+        """A length of the step at which psi has fallen enough and is no longer steep, and psi there.
+
+        Curvature ends where a loss becomes linear or flat, so a step of Newton's may be far too long or too short:
+        the length is bracketed, and a secant of the slope or the middle (in logarithms) tried next.
+        """
+        flat = float(theta @ self.square @ step + self.linear @ step)
+        bend = float(step @ self.square @ step)
+        level = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
+        rows = [(t, u + E @ like(theta, E), E @ like(step, E)) for t, u, E in self.rough]
+
+        def at(length: float) -> tuple[float, float]:
+            total, slope = level + length * (flat + length * bend / 2), flat + length * bend
+            for t, v, e in rows:
+                moved, w, b = v + length * e, t.weight[:, 0], t.target[:, 0]
+                xp = namespace(moved)
+                total += float(xp.sum(w * t.loss.value(moved, b)))
+                slope += float(xp.sum(w * t.loss.gradient(moved, b) * e))
+            return total, slope
+
+        low, high, length = 0.0, float("inf"), 1.0
+        low_slope, best = -decrement, (0.0, value)
+        for _ in range(LENGTHS):
+            tried, slope = at(length)
+            if tried < best[1]:
+                best = (length, tried)
+            if tried > value - 1e-4 * length * decrement or slope > 0.5 * decrement:
+                high, high_slope = length, slope
+            elif slope < -0.5 * decrement:
+                low, low_slope = length, slope
+            else:
+                return length, tried
+            if high == float("inf"):
+                length *= 8
+            else:
+                secant = low - low_slope * (high - low) / (high_slope - low_slope) if high_slope > 0 else 0.0
+                middle = (low * high) ** 0.5 if low > 0 else high / 16
+                margin = 0.05 * (high - low)
+                length = secant if low + margin < secant < high - margin else middle
+        return best
 
 
 def _newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """-H^-1 g in the directions that H sees, after scaling its diagonal to one."""
     diagonal = np.diag(hessian)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = np.linalg.eigh(hessian * np.outer(scale, scale))
-    floor = 1e-13 * max(float(values[-1]), 1e-300)
-    return -scale * (vectors @ ((vectors.T @ (scale * gradient)) / np.maximum(values, floor)))
+    scaled = hessian * np.outer(scale, scale)
+    try:
+        factor = np.linalg.cholesky(scaled)
+    except np.linalg.LinAlgError:
+        return _pseudo_step(scaled, scale, gradient)
+    if np.min(np.diag(factor)) < 1e-6:
+        return _pseudo_step(scaled, scale, gradient)
+    return -scale * scipy.linalg.cho_solve((factor, True), scale * gradient, check_finite=False)
+
+
+def _pseudo_step(
+    scaled: np.ndarray[Any, Any], scale: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """The step for a Hessian that is singular, or nearly so: where it sees nothing, a long step downhill."""
+    values, vectors = np.linalg.eigh(scaled)
+    slopes = vectors.T @ (scale * gradient)
+    floor = np.maximum(1e-13 * abs(values[-1]), np.abs(slopes) / LONG)
+    return -scale * (vectors @ (slopes / np.maximum(np.maximum(values, floor), np.finfo(np.float64).tiny)))
