@@ -56,14 +56,16 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
-from rkhs.solvers import Descent, NotApplicableError
+from rkhs.solvers import LBFGS, BoxDual, Descent, Newton, NotApplicableError, ProjectedDual
 
 __version__ = version("rkhs")
 
 __all__ = [
+    "LBFGS",
     "Absolute",
     "AutodiffKernel",
     "Average",
+    "BoxDual",
     "Constant",
     "Derivative",
     "Descent",
@@ -90,6 +92,7 @@ __all__ = [
     "Loss",
     "Matern",
     "Multiple",
+    "Newton",
     "NotApplicableError",
     "NotBoundedError",
     "OneSided",
@@ -98,6 +101,7 @@ __all__ = [
     "Polynomials",
     "Problem",
     "Product",
+    "ProjectedDual",
     "Pullback",
     "Quantile",
     "RationalQuadratic",

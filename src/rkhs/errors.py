@@ -14,3 +14,7 @@ class NotBoundedError(ValueError):
 not bounded on the RKHS of Matern(nu=0.5, scale=1.0) in R^2: it bounds orders below 0.5. \
 Use Matern(nu=1.5), or a Difference of values.
     """
+
+
+class UnattainedError(ValueError):
+    """A problem has no minimiser: its objective falls for ever along a function that is not penalised."""

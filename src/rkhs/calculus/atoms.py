@@ -147,6 +147,7 @@ def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
 
 def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The covariance A C A' of A z, diagonal as long as both are."""
+    check_map(linear, len(covariance))
     if linear.ndim == 1:
         return linear**2 * covariance if covariance.ndim == 1 else np.outer(linear, linear) * covariance
     return linear @ (covariance[:, None] * linear.T if covariance.ndim == 1 else covariance @ linear.T)

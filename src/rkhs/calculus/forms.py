@@ -15,6 +15,7 @@ every rung, and a single formula serves both forms.
 *Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
 A kernel that is smooth in q does not feel it.  One that is a function of the distance r = sqrt(-2q),
 such as Matern, does near r = 0: there q and its slopes are taken from the difference x - y itself.
+For the same reason radial forms look at the points from their middle, and only then map them by A.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.atoms import LinearMap, compose_maps
+from rkhs.calculus.atoms import Atoms, LinearMap, compose_maps
 from rkhs.calculus.matchings import derivative
 from rkhs.calculus.pairing import AllPairs, Pairing
 
@@ -53,13 +54,15 @@ class Form:
         """The form of k(B x, B y)."""
         return replace(self, linear=compose_maps(self.linear, linear))
 
+    def difference(self, x: Array, y: Array) -> Array:
+        """A (x - y) for rows x and y as they were given: for near points the difference is exact."""
+        return Atoms.values(x - y).pushed(self.linear).points
+
     def __call__(self, pairing: Pairing) -> Array:
         """The inner products of all atoms of the pairing, flat: the formula of `matchings`."""
-        pairing = pairing.pushed(self.linear)
+        given = pairing
+        pairing = (given.centred() if self.rho else given).pushed(self.linear)
         left, right = pairing.left, pairing.right
-        if self.rho:
-            pairing = pairing.centred()
-            left, right = pairing.left, pairing.right
         x, y = left.x(), right.x()
         us = [left.u(i) for i in range(left.order)]
         vs = [right.u(i) for i in range(right.order)]
@@ -73,7 +76,7 @@ class Form:
                 s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
             ]
             if not self.smooth and 0 not in q.shape:
-                mend_near(pairing, q, slopes, squares)
+                mend_near(self, given, pairing, q, slopes, squares)
 
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
@@ -85,19 +88,19 @@ class Form:
         return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
-def mend_near(pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -> None:
-    """Recompute q and its slopes at near points from the difference x - y, in place."""
+def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -> None:
+    """Recompute q and its slopes at near points from the difference x - y of the given ones, in place."""
     left, right = pairing.left, pairing.right
     if not isinstance(pairing, AllPairs):
-        difference = left.x() - right.x()
+        difference = form.difference(given.left.points, given.right.points)[:, None, :]
         q[...] = -namespace(q).sum(difference * difference, axis=-1) / 2
         for slope, u in zip(slopes, (left.u(i) for i in range(left.order)), strict=False):
             slope[...] = -pairing.between(u, difference)
         for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
             slope[...] = pairing.between(difference, v)
         return
-    for i, j in near_pairs(q[:, 0, :, 0], float(namespace(q).max(squares)), pairing.dimension):
-        difference = left.points[i] - right.points[j]  # (p, n)
+    for i, j in near_pairs(q[:, 0, :, 0], float(namespace(q).max(squares)), given.dimension):
+        difference = form.difference(given.left.points[i], given.right.points[j])  # (p, n)
         q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
         for which in range(left.order):
             table = namespace(q).permute_dims(slopes[which], (0, 2, 1, 3))[..., 0]

@@ -3,15 +3,20 @@
 Any alpha with Q'alpha = 0 inside the losses' box bounds the minimum from below, any iterate from above.  Two
 alphas come for nothing with an iterate: minus the slopes of the losses at its image (Fenchel and Young's choice,
 which makes the gap 1/2 |grad J|^2 for smooth losses), and its own coefficients a (right for solvers of the dual).
+A solver that knows a better one leaves it in the iterate.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from rkhs.backend.arrays import Array, namespace
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.projection import project
+
+FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
+OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +44,16 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def certify(system: System, iterate: Iterate) -> Certificate:
-    """The certificate of an iterate, from scratch: up to three Gram products."""
+    """The certificate of an iterate, from scratch: three Gram products, or four."""
     xp = namespace(iterate.a)
     image = system.gram @ iterate.a
     u = image + system.Q @ iterate.basis
-    primal = xp.vecdot(iterate.a, image, axis=0) / 2 + system.risk(u)
+    primal = upper_bound(system, iterate.a, image, u)
     low, high = system.box
     dual = None
-    for candidate in (-system.slope(u), iterate.a):
+    for candidate in (-system.slope(u), iterate.a, *([] if iterate.alpha is None else [iterate.alpha])):
         alpha = project(candidate, low, high, system.Q)
-        value = dual_value(system, alpha, system.gram @ alpha)
+        value = lower_bound(system, alpha, system.gram @ alpha)
         dual = value if dual is None else xp.maximum(dual, value)
     return Certificate(primal, dual)
 
@@ -69,3 +74,22 @@ def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: 
 def dual_value(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of a feasible alpha with its image G alpha."""
     return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
+
+
+def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
+    """J (c,), infinity where f is not in the space of a conditionally positive definite kernel: Q'a = 0 fails."""
+    xp = namespace(a)
+    value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.risk(u)
+    if not system.kernel.order:
+        return value
+    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > OUTSIDE * xp.linalg.vector_norm(a, axis=0)
+    return xp.where(outside, xp.full_like(value, inf), value)
+
+
+def lower_bound(system: System, alpha: Array, image: Array) -> Array:
+    """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
+    xp = namespace(alpha)
+    value = dual_value(system, alpha, image)
+    rounding = FEASIBLE * float(xp.finfo(alpha.dtype).eps) * xp.linalg.vector_norm(alpha, axis=0)
+    feasible = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0) <= rounding
+    return xp.where(feasible, value, xp.full_like(value, -inf))

@@ -44,10 +44,23 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q."""
+    """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q.
+
+    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u.
+    """
 
     a: Array
     basis: Array
+    alpha: Array | None = None
+
+    def with_output(self, which: int, other: Iterate) -> Iterate:
+        """The iterate with one output, a column, from another."""
+        xp = namespace(self.a)
+
+        def put(columns: Array, column: Array) -> Array:
+            return xp.concat([columns[:, :which], column, columns[:, which + 1 :]], axis=1)
+
+        return Iterate(put(self.a, other.a), put(self.basis, other.basis))
 
 
 @dataclass(frozen=True, eq=False)

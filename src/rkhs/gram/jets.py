@@ -48,9 +48,14 @@ class Jets:
 class JetPoints:
     """One set of points with the parts of a family that read or write jets there."""
 
-    points: Array  # (t, n), mapped and centred
+    points: Array  # (t, n), centred and mapped
     parts: tuple[Part, ...]
     linear: LinearMap
+
+    @property
+    def given(self) -> Array:
+        """The points as they were given."""
+        return self.parts[0].atoms.points
 
     @cached_property
     def halves(self) -> Array:
@@ -98,7 +103,7 @@ class JetProduct:
         self.budget = budget
         origin = None
         if form.rho:
-            points = Atoms.values(rights[0].atoms.points).pushed(form.linear).points
+            points = rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
         self.rights = _by_points(rights, form.linear, origin)
         self.lefts = self.rights if lefts == rights else _by_points(lefts, form.linear, origin)
@@ -132,7 +137,7 @@ class JetProduct:
             if rho:
                 q -= left.halves[i][:, None]
                 q -= right.halves[j]
-            near = [] if self.form.smooth else _mended(q, left, right, i, j)
+            near = [] if self.form.smooth else _mended(self.form, q, left, right, i, j)
             phi = self.form.ladder(q, range(first, last + 1))
             if last:
                 for a, b, difference in near:
@@ -163,13 +168,15 @@ def _part(jets: Jets, rows: slice) -> Jets:
     return Jets(values, None if jets.gradients is None else jets.gradients[:, rows])
 
 
-def _mended(q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice) -> list[tuple[Array, Array, Array]]:
+def _mended(
+    form: Form, q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice
+) -> list[tuple[Array, Array, Array]]:
     """Recompute q at near points (a, b) from their differences, in place; return a, b and the differences."""
     xp = namespace(q)
     squares = 2 * float(xp.max(left.halves) + xp.max(right.halves))
     found = []
-    for a, b in near_pairs(q, squares, left.points.shape[1]):
-        difference = left.points[i][a] - right.points[j][b]
+    for a, b in near_pairs(q, squares, left.given.shape[1]):
+        difference = form.difference(left.given[i][a], right.given[j][b])
         q[a, b] = -xp.vecdot(difference, difference, axis=-1) / 2
         found.append((a, b, difference))
     return found
@@ -210,8 +217,9 @@ def _by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None)
             groups.append([part])
     found = []
     for group in groups:
-        points = Atoms.values(group[0].atoms.points).pushed(linear).points
-        found.append(JetPoints(points if origin is None else points - origin, tuple(group), linear))
+        points = group[0].atoms.points
+        centred = Atoms.values(points if origin is None else points - origin)
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear))
     return found
 
 

@@ -47,8 +47,8 @@ def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: 
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be an rkhs kernel such as rkhs.Gaussian(scale=1.0), got {kernel!r}.")
-    for family in (L, M):
-        if family is not None and not isinstance(family, Functional):
+    for family in (L,) if M is None else (L, M):
+        if not isinstance(family, Functional):
             raise TypeError(
                 f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X)."
             )
@@ -179,10 +179,11 @@ def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 def _aligned(block: Block) -> bool:
     """Whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
-    parts = (*block.lefts, *block.rights)
-    if any(part.matrix is not None for part in parts) or len({part.atoms.per_point for part in parts}) > 1:
+    if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
         return False
     return all(
-        left.rows == right.rows or left.rows.stop <= right.rows.start or right.rows.stop <= left.rows.start
+        (left.rows == right.rows and left.atoms.per_point == right.atoms.per_point)
+        or left.rows.stop <= right.rows.start
+        or right.rows.stop <= left.rows.start
         for left, right in block.pairs()
     )

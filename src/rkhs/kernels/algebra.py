@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, as_array, as_points, to_numpy
-from rkhs.calculus.atoms import push_covariance
+from rkhs.calculus.atoms import Atoms, push_covariance
 from rkhs.calculus.forms import Form
 from rkhs.calculus.pairing import Pairing
 from rkhs.calculus.polynomials import Polynomials
@@ -224,6 +224,9 @@ class Pullback(Kernel):
         return None if inner is None else inner.after(self.linear)
 
     def pair(self, pairing: Pairing) -> Array:
+        form = self.form(pairing.dimension)
+        if form is not None and form.rho:  # it maps differences, which lose no digits far from the origin
+            return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
@@ -231,10 +234,8 @@ class Pullback(Kernel):
         return None if inner is None else Pullback(inner, self.linear)
 
     def resolved(self, X: Array) -> Kernel:
-        points = to_numpy(as_points(X))
-        return Pullback(
-            self.kernel.resolved(points * self.linear if self.linear.ndim == 1 else points @ self.linear.T), self.linear
-        )
+        seen = Atoms.values(as_points(X)).pushed(self.linear).points
+        return Pullback(self.kernel.resolved(seen), self.linear)
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

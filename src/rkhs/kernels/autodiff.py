@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+import numpy as np
 from array_api_compat import is_torch_array
 
 from rkhs.backend.arrays import Array, like, to_numpy
@@ -49,7 +50,7 @@ class AutodiffKernel(Kernel):
         native = is_torch_array(left.points)
 
         def tensor(array: Array) -> Any:
-            return array if native else torch.tensor(to_numpy(array))
+            return array if native else torch.tensor(np.ascontiguousarray(array))  # no negative strides in PyTorch
 
         def flat(atoms: Atoms) -> tuple[Any, Any]:
             """The point (size, n) and the directions (size, m, n) of each atom."""

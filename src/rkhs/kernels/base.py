@@ -30,6 +30,7 @@ class Kernel(ABC):
 
     order: int = 0
     blurs: bool = False  # whether `pair` takes blurred atoms
+    __array_ufunc__ = None  # so that `array * kernel` is not taken entry by entry
 
     @abstractmethod
     def pair(self, pairing: Pairing) -> Array:

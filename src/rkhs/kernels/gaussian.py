@@ -48,10 +48,10 @@ class Gaussian(ScaledKernel):
             same = np.all(wider == wider[0])
             kernel: Kernel = Gaussian(scale=float(wider[0]) if same else wider)
             return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratio)))), kernel)
-        total = np.diag(factors**-2.0) + covariance
-        root = np.linalg.cholesky(total)
-        log_ratio = np.sum(np.log(np.diag(root))) + np.sum(np.log(factors))
-        return Multiple(float(np.exp(-log_ratio)), Pullback(Gaussian(scale=1.0), np.linalg.inv(root)))
+        ratios, axes = np.linalg.eigh(np.outer(factors, factors) * covariance)
+        ratios[ratios < ratios[-1] * np.finfo(float).eps * len(ratios)] = 0.0  # rounding, where C is singular
+        narrower = (axes / np.sqrt(1 + ratios)).T * factors
+        return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
 
 
 def exponential(q: Array, rungs: range) -> dict[int, Array]:

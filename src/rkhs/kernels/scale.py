@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
 from rkhs.kernels.base import FormKernel, Kernel
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
@@ -44,10 +44,7 @@ def as_scale(scale: Any) -> Scale:
         if scale != "median":
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
         return scale
-    try:
-        values = np.asarray(to_numpy(scale), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f'scale must be positive, one per feature, or "median", got {scale!r}.') from None
+    values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
     if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
     return float(values) if values.ndim == 0 else tuple(values.tolist())

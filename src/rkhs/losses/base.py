@@ -2,12 +2,14 @@
 
     value      loss(u; b)
     gradient   a subgradient in u (the derivative where it exists)
-    curvature  the second derivative in u, almost everywhere (None for losses that have none to use)
+    curvature  the second derivative in u, almost everywhere
     prox       argmin_v  loss(v; b) + (v - u)^2 / (2 step)
     conjugate  sup_u  s u - loss(u; b), finite for s in `domain(b)` and +infinity outside
+    smoothed   min_v  loss(v; b) + (v - u)^2 / (2 width), again a loss
 
 All are element-wise on arrays that broadcast, in NumPy or PyTorch.  Solvers ask for what they need by
 `smooth` (a Lipschitz gradient) and `quadratic`; anything convex has a prox and a conjugate.
+`rkhs.testing.check_loss` checks that they belong together.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ class Loss(ABC):
     smooth: bool = False  # has a Lipschitz-continuous gradient
     quadratic: bool = False  # is (u - b)^2
     classification: bool = False  # b is a class, +1 or -1
+    attained: bool = True  # has a minimiser, not only an infimum
 
     @abstractmethod
     def value(self, u: Array, b: Array) -> Array:
@@ -37,7 +40,7 @@ class Loss(ABC):
 
     @abstractmethod
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """argmin_v loss(v; b) + (v - u)^2 / (2 step)."""
+        """argmin_v loss(v; b) + (v - u)^2 / (2 step), for a positive number or an array of them."""
 
     @abstractmethod
     def _conjugate(self, s: Array, b: Array) -> Array:
@@ -55,10 +58,15 @@ class Loss(ABC):
         """sup_u s u - loss(u; b)."""
         xp = namespace(s)
         low, high = self.domain(b)
-        inside = (s >= low) & (s <= high)
-        some = xp.where(low > 0, low, xp.where(high < 0, high, xp.zeros_like(high)))  # a point of the domain
-        safe = xp.where(inside, s, some)
-        return xp.where(inside, self._conjugate(safe, b), xp.full_like(safe, inf))
+        outside = (s < low) | (s > high)
+        if not bool(xp.any(outside)):
+            return self._conjugate(s, b)
+        value = self._conjugate(between(s, low, high), b)
+        return xp.where(outside, xp.full_like(value, inf), value)
+
+    def smoothed(self, width: float) -> Loss:
+        """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
+        return Smoothed(self, width) if width > 0 else self
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ class Smoothed(Loss):
     """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width), which is below the loss and smooth.
 
     Its conjugate is the loss's plus width s^2 / 2, on the same domain: what is feasible for its dual is
-    feasible for that of the loss itself.
+    feasible for that of the loss itself.  This one needs no more than a prox; `Loss.smoothed` gives a
+    better one where it is known.
     """
 
     loss: Loss
@@ -74,28 +83,29 @@ class Smoothed(Loss):
 
     smooth = True
 
+    def __post_init__(self) -> None:
+        positive(self, "width")
+        object.__setattr__(self, "classification", self.loss.classification)
+        object.__setattr__(self, "attained", self.loss.attained)
+
     def value(self, u: Array, b: Array) -> Array:
         v = self.loss.prox(u, b, self.width)
-        return self.loss.value(v, b) + (v - u) ** 2 / (2 * self.width)
+        return self.loss.value(v, b) + self.width * self.gradient(u, b) ** 2 / 2
 
     def gradient(self, u: Array, b: Array) -> Array:
         low, high = self.loss.domain(b)
-        xp = namespace(u)
-        slope = (u - self.loss.prox(u, b, self.width)) / self.width
-        return xp.minimum(xp.maximum(slope, low + 0 * slope), high + 0 * slope)
+        return between((u - self.loss.prox(u, b, self.width)) / self.width, low, high)
 
     def curvature(self, u: Array, b: Array) -> Array:
-        """(1 - dprox/du) / width, with dprox/du = 1 / (1 + width * curvature at the prox) where smooth."""
+        """(1 - dprox/du) / width, with a difference quotient: the prox alone tells a kink from a line."""
         xp = namespace(u)
-        slope, v = self.gradient(u, b), self.loss.prox(u, b, self.width)
-        low, high = self.loss.domain(b)
-        below = self.loss.curvature(v, b)
-        moving = (slope > low) & (slope < high)  # at a kink of the loss, or on a curved piece
-        kink = moving & (below == 0) & (v != u)
-        return xp.where(kink, 1 / self.width + 0 * slope, below / (1 + self.width * below))
+        h = float(xp.finfo(u.dtype).eps) ** (1 / 3) * (abs(u) + self.width)
+        ahead, behind = u + h, u - h
+        moved = self.loss.prox(ahead, b, self.width) - self.loss.prox(behind, b, self.width)
+        return xp.clip(1 - moved / (ahead - behind), 0, 1) / self.width
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """The envelope's prox, a blend of u and the loss's prox with step + width."""
+        """A blend of u and the loss's prox with step + width."""
         far = self.loss.prox(u, b, step + self.width)
         return u + (step / (step + self.width)) * (far - u)
 
@@ -104,3 +114,17 @@ class Smoothed(Loss):
 
     def domain(self, b: Array) -> tuple[Array, Array]:
         return self.loss.domain(b)
+
+
+def between(u: Array, low: Array, high: Array) -> Array:
+    """The point of [low, high] nearest to u."""
+    xp = namespace(u)
+    return xp.minimum(xp.maximum(u, low), high)
+
+
+def positive(loss: Loss, name: str, *, or_zero: bool = False) -> None:
+    """Check a setting of a loss, and make it a float: a NumPy scalar would turn float32 arrays into float64."""
+    value = getattr(loss, name)
+    if not (0 <= value < inf) or (value == 0 and not or_zero):
+        raise ValueError(f"{type(loss).__name__} needs {name} {'>=' if or_zero else '>'} 0, got {value!r}.")
+    object.__setattr__(loss, name, float(value))

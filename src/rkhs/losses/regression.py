@@ -1,17 +1,19 @@
-"""Losses of the residual u - b."""
+"""Losses of the residual r = u - b, by the interval that costs nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.losses.base import Loss
+from rkhs.backend.arrays import Array
+from rkhs.losses.base import positive
+from rkhs.losses.interval import IntervalLoss
+
+SQUARED = 1 / 2  # the width of losses that begin like r^2, whose second derivative is 2
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(IntervalLoss):
     """loss = (u - b)^2.
 
     Examples
@@ -23,28 +25,23 @@ class Squared(Loss):
 
     smooth = True
     quadratic = True
+    width = SQUARED
 
-    def value(self, u: Array, b: Array) -> Array:
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b
+
+    def slopes(self) -> tuple[float, float]:
+        return inf, inf
+
+    def value(self, u: Array, b: Array) -> Array:  # these two as they are: there may be millions
         return (u - b) ** 2
 
     def gradient(self, u: Array, b: Array) -> Array:
         return 2 * (u - b)
 
-    def curvature(self, u: Array, b: Array) -> Array:
-        return namespace(u).zeros_like(u + b) + 2
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        return (u + 2 * step * b) / (1 + 2 * step)
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b + s**2 / 4
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - inf, b * 0 + inf
-
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(IntervalLoss):
     """loss = max(0, |u - b| - epsilon).
 
     Examples
@@ -57,24 +54,10 @@ class EpsilonInsensitive(Loss):
     epsilon: float
 
     def __post_init__(self) -> None:
-        _nonnegative(self, "epsilon", self.epsilon)
+        positive(self, "epsilon", or_zero=True)
 
-    def value(self, u: Array, b: Array) -> Array:
-        return _plus(abs(u - b) - self.epsilon)
-
-    def gradient(self, u: Array, b: Array) -> Array:
-        xp = namespace(u)
-        return xp.where(abs(u - b) > self.epsilon, xp.sign(u - b), xp.zeros_like(u - b))
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        r = u - b
-        return u - namespace(u).sign(r) * _at_most(_plus(abs(r) - self.epsilon), step)
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b + self.epsilon * abs(s)
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - 1, b * 0 + 1
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b - self.epsilon, b + self.epsilon
 
 
 @dataclass(frozen=True)
@@ -88,14 +71,11 @@ class Absolute(EpsilonInsensitive):
     array([1., 2.])
     """
 
-    epsilon: float = 0.0
-
-    def __repr__(self) -> str:
-        return "Absolute()"
+    epsilon: float = field(default=0.0, init=False, repr=False)
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(Loss):
+class SquaredEpsilonInsensitive(IntervalLoss):
     """loss = max(0, |u - b| - epsilon)^2.
 
     Examples
@@ -107,35 +87,23 @@ class SquaredEpsilonInsensitive(Loss):
 
     epsilon: float
     smooth = True
+    width = SQUARED
 
     def __post_init__(self) -> None:
-        _nonnegative(self, "epsilon", self.epsilon)
+        positive(self, "epsilon", or_zero=True)
 
-    def value(self, u: Array, b: Array) -> Array:
-        return _plus(abs(u - b) - self.epsilon) ** 2
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b - self.epsilon, b + self.epsilon
 
-    def gradient(self, u: Array, b: Array) -> Array:
-        return 2 * namespace(u).sign(u - b) * _plus(abs(u - b) - self.epsilon)
-
-    def curvature(self, u: Array, b: Array) -> Array:
-        return 2.0 * _indicator(abs(u - b) > self.epsilon, u - b)
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        r = u - b
-        return u - namespace(u).sign(r) * _plus(abs(r) - self.epsilon) * (2 * step / (1 + 2 * step))
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b + self.epsilon * abs(s) + s**2 / 4
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - inf, b * 0 + inf
+    def slopes(self) -> tuple[float, float]:
+        return inf, inf
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(IntervalLoss):
     """loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b.
 
-    It is `Squared` near the target and grows like `Absolute` far from it.
+    It is `Squared` near the target, and everywhere for delta -> infinity, and grows like `Absolute` far from it.
 
     Examples
     --------
@@ -146,34 +114,20 @@ class Huber(Loss):
 
     delta: float
     smooth = True
+    width = SQUARED
 
     def __post_init__(self) -> None:
-        _positive(self, "delta", self.delta)
+        positive(self, "delta")
 
-    def value(self, u: Array, b: Array) -> Array:
-        near = _at_most(abs(u - b), self.delta)
-        return near * (2 * abs(u - b) - near)
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b
 
-    def gradient(self, u: Array, b: Array) -> Array:
-        return 2 * namespace(u).clip(u - b, -self.delta, self.delta)
-
-    def curvature(self, u: Array, b: Array) -> Array:
-        return 2.0 * _indicator(abs(u - b) <= self.delta, u - b)
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        r = u - b
-        shift = _at_most(abs(r) * (2 * step / (1 + 2 * step)), 2 * step * self.delta)
-        return u - namespace(u).sign(r) * shift
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b + s**2 / 4
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - 2 * self.delta, b * 0 + 2 * self.delta
+    def slopes(self) -> tuple[float, float]:
+        return 2 * self.delta, 2 * self.delta
 
 
 @dataclass(frozen=True)
-class Quantile(Loss):
+class Quantile(IntervalLoss):
     """loss = tau (b - u) below the target, (1 - tau) (u - b) above: its minimiser is the tau-quantile.
 
     Examples
@@ -188,26 +142,17 @@ class Quantile(Loss):
     def __post_init__(self) -> None:
         if not 0 < self.tau < 1:
             raise ValueError(f"{type(self).__name__} needs 0 < tau < 1, got {self.tau!r}.")
+        positive(self, "tau")
 
-    def value(self, u: Array, b: Array) -> Array:
-        return self.tau * _plus(b - u) + (1 - self.tau) * _plus(u - b)
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b
 
-    def gradient(self, u: Array, b: Array) -> Array:
-        return (1 - self.tau) * _indicator(u > b, u - b) - self.tau * _indicator(u < b, u - b)
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        r = u - b
-        return u + _at_most(_plus(-r), self.tau * step) - _at_most(_plus(r), (1 - self.tau) * step)
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - self.tau, b * 0 + (1 - self.tau)
+    def slopes(self) -> tuple[float, float]:
+        return self.tau, 1 - self.tau
 
 
 @dataclass(frozen=True)
-class OneSided(Loss):
+class OneSided(IntervalLoss):
     """loss = max(0, b - u): only what is below the target is penalised.
 
     On derivatives with target 0 it makes f increasing, on second derivatives convex, on values positive.
@@ -219,24 +164,12 @@ class OneSided(Loss):
     array([1., 0.])
     """
 
-    def value(self, u: Array, b: Array) -> Array:
-        return _plus(b - u)
-
-    def gradient(self, u: Array, b: Array) -> Array:
-        return -_indicator(u < b, u - b)
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        return u + _at_most(_plus(b - u), step)
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - 1, b * 0
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b * 0 + inf
 
 
 @dataclass(frozen=True)
-class SquaredOneSided(Loss):
+class SquaredOneSided(IntervalLoss):
     """loss = max(0, b - u)^2.
 
     Examples
@@ -247,48 +180,10 @@ class SquaredOneSided(Loss):
     """
 
     smooth = True
+    width = SQUARED
 
-    def value(self, u: Array, b: Array) -> Array:
-        return _plus(b - u) ** 2
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b * 0 + inf
 
-    def gradient(self, u: Array, b: Array) -> Array:
-        return -2 * _plus(b - u)
-
-    def curvature(self, u: Array, b: Array) -> Array:
-        return 2.0 * _indicator(u < b, u - b)
-
-    def prox(self, u: Array, b: Array, step: Any) -> Array:
-        return u + _plus(b - u) * (2 * step / (1 + 2 * step))
-
-    def _conjugate(self, s: Array, b: Array) -> Array:
-        return s * b + s**2 / 4
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return b * 0 - inf, b * 0
-
-
-def _plus(r: Array) -> Array:
-    """max(0, r)."""
-    return namespace(r).clip(r, 0, None)
-
-
-def _at_most(r: Array, bound: Any) -> Array:
-    """min(r, bound), for a number or an array."""
-    xp = namespace(r)
-    return xp.minimum(r, bound + xp.zeros_like(r))
-
-
-def _indicator(condition: Array, like: Array) -> Array:
-    """1 where the condition holds, else 0."""
-    xp = namespace(like)
-    return xp.astype(condition, like.dtype)
-
-
-def _nonnegative(loss: Loss, name: str, value: float) -> None:
-    if not (value >= 0 and value < inf):
-        raise ValueError(f"{type(loss).__name__} needs {name} >= 0, got {value!r}.")
-
-
-def _positive(loss: Loss, name: str, value: float) -> None:
-    if not (value > 0 and value < inf):
-        raise ValueError(f"{type(loss).__name__} needs {name} > 0, got {value!r}.")
+    def slopes(self) -> tuple[float, float]:
+        return inf, inf

@@ -61,7 +61,8 @@ class GridTasks:
         rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
         a = xp.concat([one.a for one in iterates], axis=1)
         basis = xp.concat([one.basis for one in iterates], axis=1)
-        return self.system.with_rows(rows, self.system.outputs), Iterate(a, basis)
+        alpha = xp.concat([one.a if one.alpha is None else one.alpha for one in iterates], axis=1)
+        return self.system.with_rows(rows, self.system.outputs), Iterate(a, basis, alpha)
 
 
 def _difficulty(task: Task) -> float:

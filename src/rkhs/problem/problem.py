@@ -11,9 +11,12 @@ import numpy as np
 
 from rkhs.backend.arrays import Array
 from rkhs.calculus.spaces import Space
+from rkhs.errors import UnattainedError
+from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import certify
 from rkhs.finite.function import Function
 from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.restricted import without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
@@ -27,7 +30,9 @@ from rkhs.solvers.base import Solver
 class Problem:
     """min over f in H + span(basis):  1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i).
 
-    The basis is not penalised.  A conditionally positive definite kernel brings its polynomials by itself.
+    The basis is not penalised.  A conditionally positive definite kernel brings its polynomials by itself, unless
+    `null_space` is "dropped": then f has no polynomial part, which is what to do where polynomials alone separate
+    the data ([W] 6.2; the Gram matrix becomes dense).
 
     Examples
     --------
@@ -51,6 +56,7 @@ class Problem:
     kernel: Kernel
     terms: Sequence[Term]
     basis: Space | None = None
+    null_space: str = "kept"
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -65,12 +71,31 @@ class Problem:
             raise TypeError(
                 f"basis must be None, rkhs.Constant(), rkhs.Polynomials(degree) or rkhs.Functions, got {self.basis!r}."
             )
+        if self.null_space not in ("kept", "dropped"):
+            raise ValueError(f'null_space must be "kept" or "dropped", got {self.null_space!r}.')
+        if self.null_space == "dropped" and self.basis is not None:
+            raise ValueError("A null space that is dropped leaves no room for a basis: leave `basis` out.")
         object.__setattr__(self, "terms", terms)
 
-    @cached_property
+    @property
     def system(self) -> System:
         """The finite problem that the representer theorem leaves."""
-        return System.of(self.kernel, self.terms, self.basis)
+        return self._finite[0]
+
+    @cached_property
+    def _finite(self) -> tuple[System, Array | None]:
+        """The finite problem, and the map from its coefficients to those of the representers if they differ."""
+        system = System.of(self.kernel, self.terms, self.basis)
+        if self.null_space == "dropped":
+            return without_null_space(system)
+        for output in range(system.columns):
+            if recedes(system, output):
+                raise UnattainedError(
+                    f"The basis {system.space!r} separates the data by itself and is not penalised: the minimum of "
+                    'the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that of '
+                    f"{self.kernel!r}), or use a loss that is attained, such as SquaredHinge."
+                )
+        return system, None
 
     def solve(
         self,
@@ -175,11 +200,12 @@ class Problem:
         def flat(columns: Array) -> Array:
             return columns if system.outputs is not None else columns[:, 0]
 
+        back = self._finite[1]
         coefficients = system.basis_coefficients(iterate)
         function = Function(
             self.kernel,
             system.functionals,
-            flat(iterate.a),
+            flat(iterate.a if back is None else back @ iterate.a),
             system.space,
             None if coefficients is None else flat(coefficients),
         )

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from rkhs.finite.system import System
+from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import Solver
+from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.descent import Descent
+from rkhs.solvers.direct import Direct
+from rkhs.solvers.krylov import ConjugateGradients
+from rkhs.solvers.newton import Newton
+
+SMALL = 1500  # functionals, up to which a dense factorisation takes about a second at most
 
 
 def auto(system: System) -> Solver:
-    """The solver for a system, by its size and losses."""
-    return Descent()
+    """The solver for a system: by its losses (all quadratic? all smooth?) and by its size."""
+    small = system.size <= SMALL
+    boxed = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
+    match (system.quadratic, system.smooth, small):
+        case (True, _, True):
+            return Direct()
+        case (True, _, False):
+            return ConjugateGradients()
+        case (False, True, True):
+            return Newton()
+        case (False, False, True) if boxed:
+            return BoxDual()
+        case _:
+            return Descent()

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rkhs.backend.arrays import Array, like, namespace
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
-from rkhs.losses.base import Smoothed
 from rkhs.solvers.base import Solver
 from rkhs.solvers.subspace import Restricted
 
 SHRINK = 0.25  # of the width, each time
+DEPENDENT = 1e-2  # units of the root of rounding, under which directions count as dependent
 SOLVED = 0.5  # share of the true gap under which the smoothed problem counts as solved
 
 
@@ -88,7 +90,11 @@ class _Column:
         self.steps: list[tuple[Array, Array]] = []
         self.primal = self.gap = float("inf")
         self.dual = -float("inf")
-        self.stuck = False
+        self.alpha = a  # of the best dual value so far
+        self.stuck = self.sharpened = False
+        self.lowest, self.best = float("inf"), (a, image, basis)
+        self.wider: tuple[Array, Array, Array] | None = None  # the minimiser of the width before
+        self.largest = 0.0  # |Gd| / |d| so far
         xp = namespace(a)
         self.width = 0.0
         if not self.true.smooth:
@@ -103,7 +109,7 @@ class _Column:
 
     def _smooth(self) -> None:
         """The system with envelopes in place of losses that have no gradient."""
-        soft = tuple(t if t.loss.smooth else replace(t, loss=Smoothed(t.loss, self.width)) for t in self.true.terms)
+        soft = tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in self.true.terms)
         self.system = self.true.with_rows(soft)
 
     def gradient(self) -> Array:
@@ -115,11 +121,32 @@ class _Column:
         xp = namespace(g)
         u = self.u[:, None]
         self.primal, dual = bounds(self.true, self.a[:, None], self.image[:, None], u, g[:, None], image[:, None])
-        self.dual = max(self.dual, dual)
+        if dual > self.dual:
+            self.dual, self.alpha = dual, self.a - g
+        self._judge(self.primal, (self.a, self.image, self.basis))
         self.gap = relative_gap(self.primal, self.dual)
-        if self.width and float(xp.vecdot(g, image)) / 2 <= SOLVED * (self.primal - dual):
+        self.sharpened = bool(self.width) and float(xp.vecdot(g, image)) / 2 <= SOLVED * (self.primal - self.dual)
+        if self.sharpened:
+            self._extrapolate()
             self.width *= SHRINK
             self._smooth()
+
+    def _judge(self, primal: float, point: tuple[Array, Array, Array]) -> None:
+        """Keep the best point so far."""
+        if primal < self.lowest:
+            self.lowest, self.best = primal, point
+        self.primal = self.lowest
+
+    def _extrapolate(self) -> None:
+        """The minimisers of two widths on a line to width 0: exact where the losses are made of lines and parabolas."""
+        here = (self.a, self.image, self.basis)
+        if self.wider is not None:
+            a, image, basis = (x + (x - y) * (SHRINK / (1 - SHRINK)) for x, y in zip(here, self.wider, strict=True))
+            u = (image + self.true.Q @ basis)[:, None]
+            primal = float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0])
+            self._judge(primal, (a, image, basis))
+            self.gap = relative_gap(self.primal, self.dual)
+        self.wider = here
 
     def step(self, g: Array, image: Array) -> None:
         """Minimise over the gradient, the last steps and f itself."""
@@ -127,13 +154,24 @@ class _Column:
         directions = [(g, image), *self.steps]
         if bool(xp.any(self.a != 0)):
             directions.append((self.a, self.image))
-        sizes = [max(float(xp.vecdot(d, Gd)), 0.0) ** 0.5 or 1.0 for d, Gd in directions]
+        directions = [pair for pair in directions if self._seen(*pair)]
+        if not directions:
+            self.stuck = not self.sharpened
+            return
+        sizes = [float(xp.vecdot(d, Gd)) ** 0.5 for d, Gd in directions]
         D = xp.stack([d / s for (d, _), s in zip(directions, sizes, strict=True)], axis=1)
         U = xp.stack([Gd / s for (_, Gd), s in zip(directions, sizes, strict=True)], axis=1)
         before = self.a
-        move = self._minimise(D, U)
+        move = self._minimise(*_orthonormal(D, U))
         self.steps = [move, *self.steps[: self.memory - 1]]
-        self.stuck = not bool(xp.any(self.a != before))
+        self.stuck = not (self.sharpened or bool(xp.any(self.a != before)))
+
+    def _seen(self, d: Array, image: Array) -> bool:
+        """Whether d'Gd is more than the rounding of the product."""
+        xp = namespace(d)
+        size = float(xp.linalg.vector_norm(d))
+        self.largest = max(self.largest, float(xp.linalg.vector_norm(image)) / (size or 1.0))
+        return float(xp.vecdot(d, image)) > 4 * float(xp.finfo(d.dtype).eps) * self.largest * size**2
 
     def _minimise(self, D: Array, U: Array) -> tuple[Array, Array]:
         k = D.shape[1]
@@ -144,7 +182,15 @@ class _Column:
         return step, moved
 
 
+def _orthonormal(D: Array, U: Array) -> tuple[Array, Array]:
+    """Directions that span the same, orthonormal in H, and their images; what depends on the others is left out."""
+    values, vectors = np.linalg.eigh(to_numpy(D.T @ U).astype(np.float64))
+    apart = values > DEPENDENT * float(namespace(D).finfo(D.dtype).eps) ** 0.5
+    turn = like(vectors[:, apart] / np.sqrt(values[apart]), D)
+    return D @ turn, U @ turn
+
+
 def _together(columns: list[_Column]) -> Iterate:
     xp = namespace(columns[0].a)
-    a = xp.stack([column.a for column in columns], axis=1)
-    return Iterate(a, xp.stack([column.basis for column in columns], axis=1))
+    parts = zip(*((column.best[0], column.best[2], column.alpha) for column in columns), strict=True)
+    return Iterate(*(xp.stack(part, axis=1) for part in parts))

@@ -18,7 +18,6 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, Rows, System
-from rkhs.losses.base import Smoothed
 from rkhs.solvers.subspace import Restricted
 
 BATCH = 16  # problems that share a product
@@ -38,6 +37,7 @@ class Task:
     multiples: tuple[Any, ...]
     theta: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
     iterate: Iterate | None = None
+    alpha: Array | None = None  # of the best dual value so far
     primal: float = float("inf")
     dual: float = -float("inf")
     gap: float = float("inf")
@@ -118,10 +118,11 @@ def solve_together(tasks: list[Task], shared: System, monitor: Monitor, capacity
         monitor.product()
         for k, task in enumerate(batch):
             one = slice(k, k + 1)
-            task.iterate = Iterate(a[:, one], T[: directions.rank, one])
             point = (a[:, one], image[:, one], u[:, one], G[:, one], product[:, one])
             task.primal, dual = bounds(task.system, *point)
-            task.dual = max(task.dual, dual)
+            if dual > task.dual:
+                task.dual, task.alpha = dual, a[:, one] - G[:, one]
+            task.iterate = Iterate(a[:, one], T[: directions.rank, one], task.alpha)
             task.gap = relative_gap(task.primal, task.dual)
         worst = max(batch, key=lambda task: task.gap)
         monitor.report(worst.iterate or shared.start(), worst.primal, worst.gap)
@@ -174,4 +175,4 @@ def _solve_small(task: Task, directions: Directions, E: dict[int, Array], tol: f
 
 def _softened(rows: Rows, width: float) -> Rows:
     """The rows with the envelope of a loss that has no gradient."""
-    return rows if rows.loss.smooth else replace(rows, loss=Smoothed(rows.loss, width))
+    return rows if rows.loss.smooth else replace(rows, loss=rows.loss.smoothed(width))

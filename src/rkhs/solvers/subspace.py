@@ -20,6 +20,7 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import Rows, System
 
 STEPS = 100
+SEEN = 1e-14  # share of psi under which its fall is lost in rounding
 LENGTHS = 60  # tried along one step
 LONG = 1e3  # of a step where there is no curvature, in units in which it would be one
 
@@ -57,6 +58,9 @@ class Restricted:
                 constant += float(xp.sum(t.weight[:, 0] * residual**2))
             else:
                 rough.append((t, u[t.rows], E))
+        square[np.diag_indices(k + r)] *= 1 + 8 * (k + r) * float(
+            xp.finfo(a.dtype).eps
+        )  # rounding must not make it bend down
         return cls(float(xp.vecdot(a, image)), linear, square, constant, rough)
 
     def value(self, theta: np.ndarray[Any, Any]) -> float:
@@ -81,12 +85,18 @@ class Restricted:
         if theta.size == 0:
             return theta
         value = self.value(theta)
+        last, before = float("inf"), theta
         for _ in range(STEPS):
             gradient, hessian = self.derivatives(theta)
-            step = _newton_step(hessian, gradient)
+            step = newton_step(hessian, gradient)
             decrement = -float(gradient @ step)
-            if decrement <= 1e-15 * abs(value):
-                return theta + step if not self.rough else theta
+            if decrement <= SEEN * abs(value):  # psi no longer tells: Newton's steps, as long as they shrink
+                if not self.rough:
+                    return theta + step
+                if decrement > last / 2:
+                    return theta if decrement < last else before
+                last, before, theta = decrement, theta, theta + step
+                continue
             fraction, lower = self._search(theta, step, value, decrement)
             if not lower < value:
                 return theta
@@ -99,7 +109,7 @@ class Restricted:
         """A length of the step at which psi has fallen enough and is no longer steep, and psi there.
 
         Curvature ends where a loss becomes linear or flat, so a step of Newton's may be far too long or too short:
-        the length is bracketed, and a secant of the slope or the middle (in logarithms) tried next.
+        the length is bracketed, and a secant of the slope and the middle (in logarithms) are tried in turn.
         """
         flat = float(theta @ self.square @ step + self.linear @ step)
         bend = float(step @ self.square @ step)
@@ -117,7 +127,7 @@ class Restricted:
 
         low, high, length = 0.0, float("inf"), 1.0
         low_slope, best = -decrement, (0.0, value)
-        for _ in range(LENGTHS):
+        for attempt in range(LENGTHS):
             tried, slope = at(length)
             if tried < best[1]:
                 best = (length, tried)
@@ -133,11 +143,11 @@ class Restricted:
                 secant = low - low_slope * (high - low) / (high_slope - low_slope) if high_slope > 0 else 0.0
                 middle = (low * high) ** 0.5 if low > 0 else high / 16
                 margin = 0.05 * (high - low)
-                length = secant if low + margin < secant < high - margin else middle
+                length = secant if attempt % 2 == 0 and low + margin < secant < high - margin else middle
         return best
 
 
-def _newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """-H^-1 g in the directions that H sees, after scaling its diagonal to one."""
     diagonal = np.diag(hessian)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))

@@ -80,3 +80,12 @@ def rounding(*arrays: Array) -> float:
 def largest(array: Array) -> float:
     """max |a_i|, 0 for an empty array."""
     return float(np.max(np.abs(to_numpy(array)), initial=0.0))
+
+
+def restricted(G: Array, P: Array) -> Array:
+    """The quadratic form c'Gc on an orthonormal basis of the c with P'c = 0, all c if P has no columns."""
+    if not P.shape[1]:
+        return G
+    U, values, _ = np.linalg.svd(P)
+    null = U[:, int(np.sum(values > rounding(values))) :]
+    return null.T @ G @ null

@@ -1,0 +1,1 @@
+"""Speed beside peers and beside bare matrix products, each comparison within one run."""

@@ -1,0 +1,44 @@
+"""Seconds, as minima over interleaved repeats, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def interleaved(calls: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+    """The least seconds of each call, taken in turns so that a busy moment of the machine strikes all of them."""
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = perf_counter()
+            call()
+            best[name] = min(best[name], perf_counter() - start)
+    return best
+
+
+def show(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table."""
+    table = Table(title=title)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def markdown(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The same table for a page."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return f"**{title}**\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n\n"
+
+
+def write(out: Path, name: str, text: str) -> None:
+    """Write a page to the folder."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / name).write_text(text)

@@ -1,0 +1,120 @@
+"""Conjugate gradients on blocks: saddle points by products alone.
+
+    K a + Q c = b,    Q'a = 0,         K = G + diag(d)
+
+Each column is a problem of its own; they share the products with K, which cost little more for several columns than
+for one.  The preconditioner solves the same equations with an M near K in its place, so that all directions satisfy the
+constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+
+
+class BlockCG:
+    """The state of conjugate gradients on several columns, and its steps.
+
+    `a` (N, k) satisfies Q'a = 0, and `residual` is b - K a - Q c for a `basis` c (r, k) that keeps it small: what of it
+    were in the span of Q would drown the rest.
+    """
+
+    def __init__(self, product: Callable[[Array], Array], precondition: Preconditioner) -> None:
+        self.product, self.precondition = product, precondition
+
+    def begin(self, a: Array, residual: Array) -> None:
+        """Start from a with the residual b - K a."""
+        xp = namespace(a)
+        self.a = xp.asarray(a, copy=True)
+        self.basis, self.residual, self.direction = self.precondition(residual)
+        self.size = xp.vecdot(self.direction, self.residual, axis=0)
+
+    def step(self, columns: Any) -> None:
+        """One more direction for the given columns (an index), one product for all of them."""
+        xp = namespace(self.a)
+        p, size = self.direction[:, columns], self.size[columns]
+        image = self.product(p)
+        length = _ratio(size, xp.vecdot(p, image, axis=0))
+        self.a[:, columns] += length * p
+        c, r, z = self.precondition(self.residual[:, columns] - length * image)
+        self.basis[:, columns] += c
+        self.residual[:, columns] = r
+        new = xp.vecdot(z, r, axis=0)
+        self.direction[:, columns] = z + _ratio(new, size) * p
+        self.size[columns] = new
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """M a + Q c = r, Q'a = 0 for M = diag(m) + F F'."""
+
+    inverse: Array  # 1 / m, (N, 1)
+    low_rank: Array  # T (N, p) with M^-1 = diag(1/m) - T T'
+    Q: Array
+    inner: Array  # (Q'M^-1 Q)^-1 Q'M^-1, (r, N)
+    onto: Array  # the same with the diagonal of M, (r, N)
+
+    @classmethod
+    def of(cls, m: Array, F: Array, Q: Array) -> Preconditioner:
+        """From m (N, 1) > 0, F (N, p) and Q (N, r) with orthonormal columns."""
+        inverse = 1 / m
+        S = np.eye(F.shape[1]) + to_numpy(F.T @ (inverse * F)).astype(np.float64)
+        T = inverse * (F @ like(np.linalg.inv(np.linalg.cholesky(S)).T, F)) if F.shape[1] else F
+        diagonal = m + namespace(F).sum(F**2, axis=1, keepdims=True)
+        return cls(inverse, T, Q, _left_inverse(Q, inverse * Q - T @ (T.T @ Q)), _left_inverse(Q, Q / diagonal))
+
+    def __call__(self, r: Array) -> tuple[Array, Array, Array]:
+        """c, r - Qc = M a, and a."""
+        c = self.inner @ r
+        r = r - self.Q @ c
+        a = self.inverse * r - self.low_rank @ (self.low_rank.T @ r)
+        return c, r, a - self.onto.T @ (self.Q.T @ a)  # to rounding, whatever was lost in 1/m - TT'
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The c that leaves least of a residual, and how much: min over c of 1/2 |r - Qc|^2 in the norm of diag(1/d).
+
+    For a with Q'a = 0 and r = b - K a, that is the duality gap of a as a solution of the least-squares problem whose
+    equations these are, and bounds 1/2 |a - a*|^2 in the norm of K.
+    """
+
+    d: Array  # (N, 1)
+    Q: Array  # (N, r)
+    left: Array  # (r, N), the weighted pseudo-inverse
+
+    @classmethod
+    def of(cls, d: Array, Q: Array) -> Fit:
+        xp = namespace(Q)
+        if Q.shape[1] == 0:
+            return cls(d, Q, Q.T)
+        root = 1 / d**0.5
+        U, R = xp.linalg.qr(root * Q)
+        return cls(d, Q, xp.linalg.solve(R, (root * U).T))
+
+    def __call__(self, r: Array) -> tuple[Array, Array]:
+        """c (r, k) and r - Qc (N, k)."""
+        c = self.left @ r
+        return c, r - self.Q @ c
+
+    def gap(self, rest: Array) -> Array:
+        """1/2 |rest|^2 in the norm of diag(1/d), (k,)."""
+        return namespace(rest).sum(rest**2 / self.d, axis=0) / 2
+
+
+def _left_inverse(Q: Array, MQ: Array) -> Array:
+    """(Q'MQ)^-1 (MQ)'."""
+    return like(np.linalg.pinv(to_numpy(Q.T @ MQ).astype(np.float64), hermitian=True), Q) @ MQ.T
+
+
+def _ratio(top: Array, bottom: Array) -> Array:
+    """top / bottom, 0 where the bottom is not positive: a column that has converged stays where it is."""
+    xp = namespace(top)
+    positive = bottom > 0
+    return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(top))

@@ -1,0 +1,113 @@
+"""Losses of the distance from an interval: nothing inside, and then linear, quadratic, or one after the other.
+
+With e = u - (the nearest point of the interval), the largest slopes p below and q above, and a width w >= 0,
+
+    loss = max over -p <= s <= q of  s e - w s^2 / 2
+
+which is linear in e for w = 0, and otherwise has the second derivative 1/w until its slope is -p or q.  The maximiser
+
+    s = clip(e / w, -p, q)
+
+is the gradient.  All else follows: the conjugate is sup of s u over the interval, plus w s^2 / 2; the Moreau
+envelope of width h is the same loss with w + h in place of w, and the prox is u - step * (its slope for h = step).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from rkhs.backend.arrays import Array, like, namespace
+from rkhs.losses.base import Loss, Smoothed, between
+
+
+class IntervalLoss(Loss):
+    """A loss of the distance from an interval; subclasses say which interval, slopes and width."""
+
+    width: float = 0.0  # w
+
+    @abstractmethod
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        """The ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
+
+    def slopes(self) -> tuple[float, float]:
+        """The largest slopes p below and q above the interval."""
+        return 1.0, 1.0
+
+    def nearest(self, u: Array, b: Array) -> Array:
+        """The point of the interval nearest to u."""
+        low, high = self.interval(b)
+        return low if low is high else between(u, low, high)
+
+    def slope(self, e: Array) -> Array:
+        """s, for e = u - (the nearest point)."""
+        xp = namespace(e)
+        below, above = self.slopes()
+        if self.width == 0:
+            return above * xp.astype(e > 0, e.dtype) - below * xp.astype(e < 0, e.dtype)
+        s = e * (1 / self.width)
+        return s if below == above == inf else xp.clip(s, -below, above)
+
+    def value(self, u: Array, b: Array) -> Array:
+        e = u - self.nearest(u, b)
+        s = self.slope(e)
+        e -= (self.width / 2) * s
+        e *= s
+        return e
+
+    def gradient(self, u: Array, b: Array) -> Array:
+        return self.slope(u - self.nearest(u, b))
+
+    def curvature(self, u: Array, b: Array) -> Array:
+        if self.width == 0:
+            return super().curvature(u, b)
+        low, high = self.interval(b)
+        below, above = self.slopes()
+        s = self.gradient(u, b)
+        bent = (s > -below) & (s < above) & ((s != 0) | (low == high))
+        return namespace(s).astype(bent, s.dtype) * (1 / self.width)
+
+    def prox(self, u: Array, b: Array, step: Any) -> Array:
+        """From u towards the interval: a share of the way, and no further than step times the slope."""
+        below, above = self.slopes()
+        step = like(step, u)
+        nearest = self.nearest(u, b)
+        part = u * (self.width / (self.width + step)) + nearest * (step / (self.width + step))
+        part = namespace(u).where(u == nearest, u, part)  # exactly
+        return between(part, u - above * step, u + below * step)
+
+    def _conjugate(self, s: Array, b: Array) -> Array:
+        low, high = self.interval(b)
+        if low is high:
+            return s * (low + (self.width / 2) * s)
+        xp = namespace(s)
+        end = xp.where(s > 0, high, xp.where(s < 0, low, xp.zeros_like(low)))  # finite inside the domain
+        return s * (end + (self.width / 2) * s)
+
+    def domain(self, b: Array) -> tuple[Array, Array]:
+        xp = namespace(b)
+        low, high = self.interval(b)
+        below, above = self.slopes()
+        zero = xp.zeros_like(b)
+        if low is high:
+            return zero - below, zero + above
+        return xp.where(low == -inf, zero, zero - below), xp.where(high == inf, zero, zero + above)
+
+    def smoothed(self, width: float) -> Loss:
+        return SmoothedInterval(self, self.width + width) if width > 0 else self
+
+
+@dataclass(frozen=True)
+class SmoothedInterval(IntervalLoss, Smoothed):
+    """The Moreau envelope of an interval loss, without its prox: `width` is w + h."""
+
+    loss: IntervalLoss
+    width: float
+
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return self.loss.interval(b)
+
+    def slopes(self) -> tuple[float, float]:
+        return self.loss.slopes()

@@ -1,0 +1,67 @@
+"""Systems small enough for a Gram matrix in memory, in NumPy and float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import like, namespace, to_numpy
+from rkhs.backend.memory import budget_bytes
+from rkhs.finite.system import Iterate, System
+from rkhs.functionals.base import Combination
+from rkhs.gram.matrix import GramMatrix
+
+COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
+
+Matrix = np.ndarray[Any, Any]
+
+
+def fits(system: System, rows: int) -> bool:
+    """Whether the Gram matrix of so many of the system's rows fits the memory budget."""
+    return COPIES * 8 * rows**2 <= budget_bytes(system.memory, system.functionals.prototype)
+
+
+def in_memory(system: System) -> System:
+    """The same system, its Gram matrix, basis, targets and weights NumPy arrays in float64.
+
+    The Gram matrix is computed in float64 even for points in
+    float32, so that it is positive semidefinite to that precision.
+    """
+
+    def double(array: Any) -> Matrix:
+        return to_numpy(array).astype(np.float64)
+
+    family = system.functionals
+    prototype = family.prototype
+    xp = namespace(prototype)
+    if prototype.dtype != xp.float64 and not isinstance(system.gram, GramMatrix):
+        parts = tuple(part.astype(xp.float64) for part in family.parts)
+        system = replace(system, functionals=Combination(family.shape, parts, repr(family)))
+    rows = tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in system.terms)
+    small = system.with_rows(rows, system.outputs)
+    Q, back = system._basis
+    small.__dict__.update(gram=GramMatrix(double(system.gram.dense())), _basis=(double(Q), back))
+    return small
+
+
+def to_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
+    """An iterate of a system as one of the same system in memory; Q'a = 0 where the kernel needs that."""
+    if inside is system:
+        a, basis = iterate.a, iterate.basis
+    else:
+        a = to_numpy(iterate.a).astype(np.float64)
+        basis = inside.Q.T @ to_numpy(system.Q @ iterate.basis)
+    if system.kernel.order > 0:
+        a = a - inside.Q @ (inside.Q.T @ a)
+    return Iterate(a, basis)
+
+
+def from_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
+    """The way back."""
+    if inside is system:
+        return iterate
+    prototype = system.functionals.prototype
+    alpha = None if iterate.alpha is None else like(iterate.alpha, prototype)
+    return Iterate(like(iterate.a, prototype), system.Q.T @ like(inside.Q @ iterate.basis, prototype), alpha)

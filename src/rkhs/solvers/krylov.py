@@ -1,0 +1,163 @@
+"""All losses quadratic, by Gram products alone: preconditioned conjugate gradients, with a certificate for nothing.
+
+The equations are (G + D) a + Q c = b, Q'a = 0 with D = diag(1/(2w)).  For any a with Q'a = 0, the residual
+r = b - (G + D) a and the c that fits it best, with what is left s = r - Qc,
+
+    dual(a) = 1/2 (b'a + r'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
+
+without another product.  Conjugate gradients maximise the dual over the directions so far.  Their J is not monotone,
+so a second point is kept, minimal for J on the line from its predecessor to the newest a (its residual is known, too):
+it is what is returned, and the newest a is its dual point.
+
+The preconditioner is the diagonal of G + D, or better, G's part that a few of its own functionals span (landmarks, those
+with the largest G_ii / D_ii) and the diagonal of what that leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.finite.certificate import relative_gap
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.system import Iterate, System
+from rkhs.linalg.cg import BlockCG, Fit, Preconditioner
+from rkhs.solvers.base import Solver
+from rkhs.solvers.direct import check_quadratic
+
+LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: 1/m - TT' cancels beyond
+PATIENCE = 100  # iterations without any gain after which rounding has the last word
+
+
+@dataclass(frozen=True)
+class ConjugateGradients(Solver):
+    """Preconditioned conjugate gradients on the linear equations of an all-quadratic problem, at any size.
+
+    Parameters
+    ----------
+    landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix.  None are
+        used with conditionally positive definite kernels
+    max_iterations : after which it gives up
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((300, 10))
+    >>> terms = [
+    ...     rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(X[:, 0]), weight=10.0),
+    ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ... ]
+    >>> rkhs.Problem(rkhs.Gaussian(scale=3.0), terms).solve(rkhs.ConjugateGradients()).status
+    'converged'
+    """
+
+    landmarks: int = 100
+    max_iterations: int = 10_000
+
+    def check(self, system: System) -> None:
+        check_quadratic(self, system)
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        xp = namespace(start.a)
+        gram, Q = system.gram, system.Q
+        d = xp.concat([1 / (2 * t.weight) for t in system.terms])
+        b = xp.concat([t.target for t in system.terms])
+
+        def product(v: Array) -> Array:
+            monitor.product()
+            return gram @ v + d * v
+
+        a = start.a - Q @ (Q.T @ start.a)
+        cg = BlockCG(product, preconditioner(system, d, self.landmarks))
+        cg.begin(a, b - product(a) if bool(xp.any(a != 0)) else b)
+        points = _Points(Fit.of(d, Q), b, cg)
+        progress = _Progress()
+        for _ in range(self.max_iterations):
+            points.update(cg)
+            monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
+            open_ones = np.flatnonzero(points.gaps > monitor.tol)
+            if len(open_ones) == 0 or progress.ended(points):
+                return points.iterate(cg)
+            cg.step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+        raise Stopped("iteration limit")
+
+
+class _Points:
+    """The point y with its fitted residual s, each column the best of J on a line at a time, and the bounds."""
+
+    def __init__(self, fit: Fit, b: Array, cg: BlockCG) -> None:
+        self.fit, self.b = fit, b
+        self.y = namespace(b).asarray(cg.a, copy=True)
+        c, self.s = fit(cg.residual)
+        self.basis = cg.basis + c
+
+    def update(self, cg: BlockCG) -> None:
+        """Move towards the newest point, and bound the minimum from both sides."""
+        xp = namespace(self.b)
+        c, rest = self.fit(cg.residual)
+        step, change = cg.a - self.y, rest - self.s
+        # J(y + t step) = J(y) + t slope + t^2 bend
+        slope = _dot(step, self.b + self.s) / 2 + _dot(self.y / 2 + self.s / self.fit.d, change)
+        bend = _dot(step / 2, change) + self.fit.gap(change)
+        t = -slope / xp.where(bend > 0, 2 * bend, xp.ones_like(bend)) * xp.astype(bend > 0, bend.dtype)
+        self.y, self.s = self.y + t * step, self.s + t * change
+        self.basis = self.basis + t * (cg.basis + c - self.basis)
+        primal = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
+        dual = _dot(cg.a, self.b + rest) / 2
+        self.primal, self.dual = (to_numpy(value).astype(np.float64) for value in (primal, dual))
+        self.gaps = np.array([relative_gap(p, q) for p, q in zip(self.primal, self.dual, strict=True)])
+
+    def iterate(self, cg: BlockCG) -> Iterate:
+        return Iterate(self.y, self.basis, cg.a)
+
+
+class _Progress:
+    """Whether anything still happens."""
+
+    def __init__(self) -> None:
+        self.primal = self.dual = np.zeros(0)
+        self.since = 0
+
+    def ended(self, points: _Points) -> bool:
+        """Whether neither bound has moved beyond rounding for a while."""
+        if self.primal.size == 0 or np.any(_moved(self.primal, points.primal) | _moved(self.dual, points.dual)):
+            self.primal, self.dual, self.since = points.primal, points.dual, 0
+        self.since += 1
+        return self.since > PATIENCE
+
+
+def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.abs(now - before) > 1e-13 * np.abs(now)
+
+
+def preconditioner(system: System, d: Array, landmarks: int) -> Preconditioner:
+    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G."""
+    xp, gram = namespace(d), system.gram
+    diagonal = xp.clip(gram.diagonal(), 0, None)[:, None]
+    F = d[:, :0]
+    fitting = int(gram.budget // (4 * 8 * max(system.size, 1)))
+    count = min(landmarks, fitting, system.size // 4)
+    if count > 0 and system.kernel.order == 0:
+        rows = _strongest(to_numpy(diagonal / d)[:, 0], count)
+        values, vectors = np.linalg.eigh(to_numpy(gram.block(rows, rows)).astype(np.float64))
+        kept = values > 1e-10 * max(values[-1], 0.0)
+        F = gram.block(slice(None), rows) @ like(vectors[:, kept] / np.sqrt(values[kept]), d)
+        diagonal = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)
+    return Preconditioner.of(d + diagonal, F, system.Q)
+
+
+def _strongest(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """The indices of the largest entries, spread evenly where they are equal."""
+    last = np.partition(strength, len(strength) - count)[len(strength) - count]
+    above = np.flatnonzero(strength > last * (1 + 1e-6))
+    equal = np.flatnonzero(np.abs(strength - last) <= last * 1e-6)
+    spread = np.linspace(0, len(equal) - 1, count - len(above)).round().astype(int)
+    return np.concatenate([above, equal[spread]])
+
+
+def _dot(u: Array, v: Array) -> Array:
+    """The inner products of the columns."""
+    return namespace(u).vecdot(u, v, axis=0)

@@ -1,0 +1,177 @@
+"""Newton's method with active sets ([W] section 6.1, after Chapelle's primal support vector machine).
+
+At u = Ga + Qc, with g = a + w loss'(u) the gradient of J in H and h = w loss''(u), the quadratic model of J is
+minimal at the step
+
+    d = -g + x,     x = 0 outside S = {h > 0},     (G_SS + diag(1/h)) x_S + Q_S delta = (Gg)_S,     Q_S'x_S = 0
+
+so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
+the target.  J is then minimised exactly along d and over the basis (`subspace`): it decreases in each iteration,
+Q'w loss'(u) = 0, and 1/2 g'Gg is the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.finite.certificate import bounds, dual_value, relative_gap
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.system import Iterate, System
+from rkhs.linalg.saddle import Saddle
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.dense import Matrix, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.subspace import Restricted
+
+CURVED = 1e-200  # under which a second derivative counts as zero
+FORCING = 0.01  # of the gap, the most that conjugate gradients leave of that of the quadratic model
+
+
+@dataclass(frozen=True)
+class Newton(Solver):
+    """Newton's method on the rows where the losses are curved, for smooth losses.
+
+    Parameters
+    ----------
+    direct : number of curved rows up to which a step is computed by Cholesky's factorisation; beyond, or where
+        their Gram matrix does not fit in memory, by conjugate gradients
+    max_iterations : after which it gives up
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(-1, 1, 50)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=np.sign(X[:, 0]) * (-1) ** (X[:, 0] > 0.7))
+    >>> solution = rkhs.Problem(rkhs.ThinPlate(order=2), [term]).solve(rkhs.Newton())
+    >>> solution.status, solution.iterations < 12
+    ('converged', True)
+    """
+
+    direct: int = 4000
+    max_iterations: int = 500
+
+    def check(self, system: System) -> None:
+        for t in system.terms:
+            if not t.loss.smooth:
+                raise NotApplicableError(
+                    f"Newton needs losses with a derivative, and {t.loss!r} has none everywhere: "
+                    "use rkhs.BoxDual(), which is exact, or rkhs.Descent() at any size."
+                )
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        dense = system.size <= self.direct and fits(system, system.size)
+        inside = in_memory(system) if dense else system
+        first = to_memory(inside, system, start)
+        xp = namespace(first.a)
+        images = xp.zeros_like(first.a)
+        if bool(xp.any(first.a != 0)):
+            images = inside.gram @ first.a
+            monitor.product()
+        columns = [
+            _Column(inside.output(c), first.a[:, c], images[:, c], first.basis[:, c]) for c in range(system.columns)
+        ]
+
+        def together() -> Iterate:
+            a = xp.stack([column.a for column in columns], axis=1)
+            return from_memory(inside, system, Iterate(a, xp.stack([column.basis for column in columns], axis=1)))
+
+        for _ in range(self.max_iterations):
+            open_ones = [column for column in columns if column.gap > monitor.tol and not column.stuck]
+            if not open_ones:
+                return together()
+            gradients = xp.stack([column.gradient() for column in open_ones], axis=1)
+            products = inside.gram @ gradients
+            monitor.product()
+            for k, column in enumerate(open_ones):
+                column.certify(gradients[:, k], products[:, k])
+            monitor.report(together(), sum(c.primal for c in columns), max(c.gap for c in columns))
+            for k, column in enumerate(open_ones):
+                if column.gap > monitor.tol:
+                    column.step(gradients[:, k], products[:, k], self.direct, monitor)
+        raise Stopped("iteration limit")
+
+
+class _Column:
+    """One output: its iterate, its image, and its bounds."""
+
+    def __init__(self, system: System, a: Array, image: Array, basis: Array) -> None:
+        self.system = system
+        self.a, self.image, self.basis = a, image, basis
+        self.primal = self.gap = float("inf")
+        self.dual = -float("inf")
+        self.stuck = False
+        self._minimise(a[:, None][:, :0], image[:, None][:, :0])  # over the basis alone
+
+    @property
+    def u(self) -> Array:
+        return self.image + self.system.Q @ self.basis
+
+    def gradient(self) -> Array:
+        """The coefficients of the gradient of J in H."""
+        return self.a + self.system.slope(self.u[:, None])[:, 0]
+
+    def certify(self, g: Array, product: Array) -> None:
+        """The bounds by alpha = -w loss'(u), and by alpha = a: large weights make the first one inexact."""
+        point = [v[:, None] for v in (self.a, self.image, self.u, g, product)]
+        self.primal, dual = bounds(self.system, *point)
+        low, high = self.system.box
+        if bool(namespace(g).all((point[0] >= low) & (point[0] <= high))):
+            dual = max(dual, float(dual_value(self.system, point[0], point[1])[0]))
+        self.dual = max(self.dual, dual)
+        self.gap = relative_gap(self.primal, self.dual)
+
+    def step(self, g: Array, product: Array, direct: int, monitor: Monitor) -> None:
+        """One step of Newton's, and the exact minimum along it."""
+        xp = namespace(g)
+        h = self.system.bend(self.u[:, None])[:, 0]
+        curved = np.flatnonzero(to_numpy(h) > CURVED)
+        if len(curved) <= direct and fits(self.system, len(curved)):
+            x = like(self._solve(to_numpy(h)[curved], to_numpy(product)[curved], curved), g)
+            d, image = x - g, self.system.gram @ x - product
+            monitor.product()
+        else:
+            d, image = self._iterate(g, product, h, monitor)
+        before = self.a
+        size = max(float(xp.vecdot(d, image)), 0.0) ** 0.5 or 1.0
+        self._minimise((d / size)[:, None], (image / size)[:, None])
+        self.stuck = not bool(xp.any(self.a != before))
+
+    def _solve(self, h: Matrix, image: Matrix, rows: Matrix) -> Matrix:
+        """x by Cholesky's factorisation, from h and Gg on the curved rows."""
+        block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
+        saddle = Saddle(block, 1 / h, to_numpy(self.system.Q).astype(np.float64)[rows])
+        x = np.zeros(self.system.size)
+        x[rows] = saddle.solve(image[:, None])[0][:, 0]
+        return x
+
+    def _iterate(self, g: Array, product: Array, h: Array, monitor: Monitor) -> tuple[Array, Array]:
+        """d and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
+        xp = namespace(g)
+        Q = self.system.Q
+        weighted = h[:, None] * Q
+        inverse = like(np.linalg.pinv(to_numpy(Q.T @ weighted), hermitian=True), g)
+        d, image = xp.zeros_like(g), xp.zeros_like(g)
+        r, Gr = -g, -product
+        p, Gp = r, Gr
+        size = first = float(xp.vecdot(r, Gr))
+        forcing = max(min(FORCING, self.gap**0.5), monitor.tol / (2 * self.gap))
+        while size > forcing * first:
+            Wp = h * Gp - weighted @ (inverse @ (weighted.T @ Gp))
+            q, Gq = p + Wp, Gp + self.system.gram @ Wp
+            monitor.product()
+            length = size / float(xp.vecdot(p, Gq))
+            d, image = d + length * p, image + length * Gp
+            r, Gr = r - length * q, Gr - length * Gq
+            size, last = float(xp.vecdot(r, Gr)), size
+            p, Gp = r + (size / last) * p, Gr + (size / last) * Gp
+        return d, image
+
+    def _minimise(self, D: Array, U: Array) -> None:
+        """Minimise over directions D with images U, and over the basis."""
+        k = D.shape[1]
+        psi = Restricted.of(self.system, self.system.terms, self.a, self.image, self.u, D, U)
+        theta = like(psi.minimise(), self.a)
+        self.a, self.image = self.a + D @ theta[:k], self.image + U @ theta[:k]
+        self.basis = self.basis + theta[k:]

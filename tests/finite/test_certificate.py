@@ -1,0 +1,223 @@
+"""The certificate: no iterate is below the minimum, no dual value above it, and both meet at the solution."""
+
+import warnings
+from math import inf
+
+import cvxpy
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+
+import problems
+import rkhs
+from rkhs.backend.arrays import to_numpy
+from rkhs.finite.certificate import certify, dual_value, relative_gap
+from rkhs.finite.system import Iterate, System
+
+SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
+
+
+def iterates(system, seed):
+    """Random ones, small and large, in the space of the kernel."""
+    rng = np.random.default_rng(seed)
+    for scale in (0.0, 1e-3, 1.0, 30.0):
+        a = scale * rng.standard_normal((system.size, system.columns))
+        if system.kernel.order:
+            a = a - system.Q @ (system.Q.T @ a)
+        yield Iterate(a, scale * rng.standard_normal((system.Q.shape[1], system.columns)))
+
+
+def minimiser(problem):
+    """The iterate that cvxpy finds, with the losses as they are on paper."""
+    system = problem.system
+    G, Q = np.asarray(system.gram.dense()), np.asarray(system.Q)
+    Z = scipy.linalg.null_space(Q.T) if Q.shape[1] else np.eye(system.size)
+    size, vectors = np.linalg.eigh(Z.T @ G @ Z)
+    B = Z @ (vectors / np.sqrt(size))
+    v, c = cvxpy.Variable(B.shape[1]), cvxpy.Variable(max(Q.shape[1], 1))
+    u = G @ B @ v + (Q if Q.shape[1] else np.zeros((system.size, 1))) @ c
+    risk = sum(
+        cvxpy.sum(cvxpy.multiply(t.weight[:, 0], problems._loss(t.loss, u[t.rows], t.target[:, 0])))
+        for t in system.terms
+    )
+    model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2 + risk))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that 1e-12 was not reached
+        model.solve(cvxpy.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    return Iterate((B @ v.value)[:, None], c.value[: Q.shape[1], None]), float(model.value)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_minimum_is_between_primal_and_dual(seed):
+    system, minimum = problems.case(seed).problem.system, problems.reference(seed).value
+    for iterate in iterates(system, seed):
+        certificate = certify(system, iterate)
+        slack = 1e-7 * abs(minimum) + 1e-10
+        assert certificate.dual[0] - slack <= minimum <= certificate.primal[0] + slack
+        assert certificate.dual[0] > -inf
+        assert certificate.gap >= 0
+
+
+LOSSES = [loss for loss in problems.LOSSES if loss != rkhs.Squared()]
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(1)], ids=["none", "constant", "linear"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_no_gap_at_the_solution_of_cvxpy(loss, basis):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((14, 2)), rng.standard_normal((4, 2))
+    target = np.where(rng.standard_normal(14) > 0, 1.0, -1.0)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10 ** rng.uniform(-0.5, 0.5, 14)),
+        rkhs.Term(rkhs.Gradient(Y), rkhs.Squared(), rng.standard_normal((4, 2)), weight=0.3),
+    ]
+    problem = rkhs.Problem(rkhs.Matern(1.5, 0.8), terms, basis)
+    iterate, minimum = minimiser(problem)
+    certificate = certify(problem.system, iterate)
+    assert certificate.primal[0] == pytest.approx(minimum, rel=1e-8)
+    assert certificate.relative <= 1e-5
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(2)], ids=["none", "constant", "quadratic"])
+@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3)], ids=repr)
+def test_no_gap_at_the_closed_form(kernel, basis):
+    """(G + 1/(2w)) a + Q c = b, Q'a = 0, for squared losses; two outputs."""
+    rng = np.random.default_rng(1)
+    weight = 10 ** rng.uniform(-3, 3, 12)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(rng.standard_normal((12, 2))), rkhs.Squared(), rng.standard_normal((12, 2)), weight),
+        rkhs.Term(rkhs.Gradient(rng.standard_normal((5, 2))), rkhs.Squared(), weight=0.1),
+    ]
+    system = System.of(kernel, terms, basis)
+    G, Q, r = system.gram.dense(), system.Q, system.Q.shape[1]
+    w = np.concatenate([t.weight[:, 0] for t in system.terms])
+    b = np.concatenate([t.target for t in system.terms])
+    saddle = np.block([[G + np.diag(1 / (2 * w)), Q], [Q.T, np.zeros((r, r))]])
+    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros((r, 2))]))
+    certificate = certify(system, Iterate(solution[: len(w)], solution[len(w) :]))
+    assert certificate.relative <= 1e-10
+    value = np.sum(b * solution[: len(w)], axis=0) / 2  # b'a / 2, since J = 1/2 a'Ga + 1/4 a'(a/w)
+    np.testing.assert_allclose(certificate.primal, value, rtol=1e-9)
+
+
+def test_fenchel_young_makes_it_half_the_squared_gradient():
+    """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((10, 2)), rng.choice([-1.0, 1.0], 10)
+    system = System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None)
+    a = rng.standard_normal((10, 1))
+    G = system.gram.dense()
+    g = a + system.slope(G @ a)
+    primal = a[:, 0] @ G @ a[:, 0] / 2 + system.risk(G @ a)[0]
+    dual = dual_value(system, a - g, G @ (a - g))[0]
+    assert primal - dual == pytest.approx(g[:, 0] @ G @ g[:, 0] / 2, rel=1e-12)
+
+
+def test_a_dual_point_of_the_solver_counts():
+    """At a kink neither the slopes at u nor a need be right, but alpha may be."""
+    rng = np.random.default_rng(3)
+    X, b = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    problem = rkhs.Problem(rkhs.Matern(1.5, 0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), b, weight=5.0)])
+    iterate, _ = minimiser(problem)
+    off = Iterate(np.linalg.solve(problem.system.gram.dense(), b[:, None] + 1e-9), iterate.basis)
+    best = Iterate(off.a, off.basis, alpha=iterate.a)
+    assert certify(problem.system, best).dual[0] > certify(problem.system, Iterate(0 * off.a, off.basis)).dual[0]
+    assert certify(problem.system, best).dual[0] >= certify(problem.system, off).dual[0]
+    assert certify(problem.system, best).dual[0] == pytest.approx(certify(problem.system, iterate).primal[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", problems.LOSSES, ids=repr)
+def test_weights_of_all_sizes(loss):
+    """From 1e-12 to 1e12, with a basis: numbers, in the right order."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((12, 2))
+    target = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
+    term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0 ** rng.uniform(-12, 12, 12))
+    system = System.of(rkhs.Gaussian(), [term], rkhs.Constant())
+    for iterate in iterates(system, 5):
+        certificate = certify(system, iterate)
+        assert np.all(np.isfinite(certificate.primal))
+        assert np.all(np.isfinite(certificate.dual))
+        assert np.all(certificate.dual <= certificate.primal * (1 + 1e-12))
+
+
+def test_a_point_outside_the_space_has_no_upper_bound():
+    """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
+    X = np.random.default_rng(6).standard_normal((6, 1))
+    system = System.of(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None)
+    outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
+    assert outside.primal[0] == outside.gap == outside.relative == inf
+
+
+class Falling(rkhs.Squared):
+    """-u, which has no minimum."""
+
+    smooth = True
+
+    def value(self, u, b):
+        return -u + 0 * b
+
+    def gradient(self, u, b):
+        return 0 * u - 1 + 0 * b
+
+    def _conjugate(self, s, b):
+        return 0 * s + 0 * b
+
+    def domain(self, b):
+        return b * 0 - 1, b * 0 - 1
+
+
+def test_no_lower_bound_where_there_is_none():
+    """A linear loss and an unpenalised constant: J is unbounded below, and no dual point is feasible."""
+    X = np.random.default_rng(7).standard_normal((6, 1))
+    term = rkhs.Term(rkhs.Evaluation(X), Falling())
+    free = System.of(rkhs.Gaussian(), [term], rkhs.Constant())
+    certificate = certify(free, free.start())
+    assert certificate.dual[0] == -inf
+    assert certificate.gap == certificate.relative == inf
+    penalised = System.of(rkhs.Gaussian(), [term], None)
+    a = np.ones((6, 1))  # the minimiser: a = -loss' = 1
+    assert certify(penalised, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
+
+
+def test_relative_gaps():
+    assert relative_gap(2.0, 1.0) == 0.5
+    assert relative_gap(1.0, -3.0) == pytest.approx(4 / 3)
+    assert relative_gap(1.0, 1.0 + 1e-16) == 0.0
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(1.0, -inf) == relative_gap(inf, 1.0) == inf
+
+
+def test_several_outputs_are_several_problems():
+    rng = np.random.default_rng(8)
+    X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
+    many = System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant())
+    iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
+    certificate = certify(many, iterate)
+    for c in range(3):
+        one = System.of(
+            rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target[:, c])], rkhs.Constant()
+        )
+        sign = np.sign(one.Q[0] * many.Q[0])[None]
+        alone = certify(one, Iterate(iterate.a[:, c : c + 1], sign * iterate.basis[:, c : c + 1]))
+        np.testing.assert_allclose(certificate.primal[c], alone.primal[0], rtol=1e-12)
+        np.testing.assert_allclose(certificate.dual[c], alone.dual[0], rtol=1e-9)
+    assert certificate.gap == pytest.approx(np.sum(certificate.primal - certificate.dual))
+    assert certificate.relative == max(map(relative_gap, certificate.primal, certificate.dual))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_tensors(dtype):
+    rng = np.random.default_rng(9)
+    X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
+    a = rng.standard_normal((9, 1))
+    systems = [
+        System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant())
+        for points in (X, torch.asarray(X, dtype=dtype))
+    ]
+    there = Iterate(torch.asarray(a, dtype=dtype), torch.full((1, 1), 0.3, dtype=dtype))
+    expected, found = certify(systems[0], Iterate(a, np.full((1, 1), 0.3))), certify(systems[1], there)
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    np.testing.assert_allclose(to_numpy(found.primal), expected.primal, rtol=tolerance)
+    np.testing.assert_allclose(to_numpy(found.dual), expected.dual, rtol=tolerance)

@@ -1,0 +1,253 @@
+"""Functions: values, functionals, norms, arithmetic, compression, several outputs, and bases."""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.backend.arrays import to_numpy
+
+rng = np.random.default_rng(0)
+X, Y, T = rng.standard_normal((5, 2)), rng.standard_normal((4, 2)), rng.standard_normal((6, 2))
+kernel = rkhs.Gaussian(scale=0.9)
+family = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Y)])
+a = rng.standard_normal(family.size)
+waves = rkhs.Functions(
+    lambda X: np.stack([np.sin(X[:, 0]), X[:, 0] * X[:, 1]], axis=1),
+    gradient=lambda X: np.stack(
+        [np.stack([np.cos(X[:, 0]), 0 * X[:, 0]], axis=1), np.stack([X[:, 1], X[:, 0]], axis=1)], axis=1
+    ),
+)
+
+
+def k(x, y):
+    return np.exp(-np.sum((x - y) ** 2, axis=-1) / (2 * 0.9**2))
+
+
+def f_by_hand(x):
+    """sum_i a_i k(x_i, x) + sum_i <b_i, grad k(y_i, x)>."""
+    values = sum(a[i] * k(X[i], x) for i in range(5))
+    slopes = a[5:].reshape(4, 2)
+    return values + sum(slopes[i] @ ((x - Y[i]) / 0.9**2) * k(Y[i], x) for i in range(4))
+
+
+f = rkhs.Function(kernel, family, a)
+
+
+def test_values():
+    np.testing.assert_allclose(f(T), [f_by_hand(x) for x in T], rtol=1e-13)
+
+
+def test_functionals():
+    h = 1e-5
+    quotients = [[(f_by_hand(x + h * e) - f_by_hand(x - h * e)) / (2 * h) for e in np.eye(2)] for x in T]
+    np.testing.assert_allclose(rkhs.Gradient(T)(f), quotients, atol=1e-8)
+    np.testing.assert_allclose(rkhs.Difference(T[:3], T[3:])(f), f(T[:3]) - f(T[3:]), rtol=1e-12)
+    assert rkhs.Hessian(T)(f).shape == (6, 2, 2)
+
+
+def test_norm_and_inner_product():
+    G = rkhs.gram(kernel, family).dense()
+    assert f.norm() == pytest.approx(np.sqrt(a @ G @ a), rel=1e-13)
+    g = rkhs.Function(kernel, rkhs.Evaluation(T), np.arange(6.0))
+    assert isinstance(rkhs.inner(f, g), float)
+    assert rkhs.inner(f, g) == pytest.approx(np.arange(6.0) @ f(T), rel=1e-12)  # reproduction
+    assert rkhs.inner(f, g) == pytest.approx(rkhs.inner(g, f), rel=1e-13)
+    assert abs(rkhs.inner(f, g)) <= f.norm() * g.norm()
+
+
+def test_norms_of_almost_nothing_are_numbers():
+    """a'Ga may be a little below zero by rounding."""
+    twice = rkhs.Evaluation(np.concatenate([X, X]))
+    g = rkhs.Function(kernel, twice, np.concatenate([a[:5], -a[:5]]))
+    assert 0 <= g.norm() <= 1e-7
+    assert (f - f).norm() <= 1e-7 * f.norm()
+
+
+def test_arithmetic():
+    g = rkhs.Function(kernel, rkhs.Evaluation(T), np.arange(6.0))
+    np.testing.assert_allclose((f + g)(Y), f(Y) + g(Y), rtol=1e-12)
+    np.testing.assert_allclose((f - g)(Y), f(Y) - g(Y), rtol=1e-12)
+    np.testing.assert_allclose((2 * f - g * 0.5)(Y), 2 * f(Y) - 0.5 * g(Y), rtol=1e-12)
+    np.testing.assert_allclose((-f)(Y), -f(Y), rtol=1e-14)
+    np.testing.assert_allclose((f + g).norm() ** 2, f.norm() ** 2 + 2 * rkhs.inner(f, g) + g.norm() ** 2, rtol=1e-12)
+
+
+def test_functions_of_different_spaces_do_not_mix():
+    g = rkhs.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(T), np.arange(6.0))
+    for mix in (lambda: f + g, lambda: f - g, lambda: rkhs.inner(f, g)):
+        with pytest.raises(
+            ValueError, match=r"different spaces, of Gaussian\(scale=0.9\) and of Gaussian\(scale=2.0\)"
+        ):
+            mix()
+
+
+def test_active_and_compress():
+    coefficients = np.array([3.0, 0.0, -1e-3, 0.0, 2.0])
+    g = rkhs.Function(kernel, rkhs.Evaluation(X), coefficients)
+    assert g.active == 3
+    same = g.compress()
+    assert same.functionals.size == same.active == 3
+    np.testing.assert_allclose(same(T), g(T), rtol=1e-13)
+    less = g.compress(tol=1e-2)
+    assert less.active == 2
+    np.testing.assert_allclose(less(T), 3 * k(X[0], T) + 2 * k(X[4], T), rtol=1e-12)
+    assert g.functionals.size == 5  # g itself has not changed
+
+
+def test_compress_goes_by_the_largest_output():
+    coefficients = np.array([[3.0, 0.0], [0.0, 1e-9], [0.0, 0.0], [1e-9, 5.0], [0.0, 0.0]])
+    g = rkhs.Function(kernel, rkhs.Evaluation(X), coefficients)
+    assert g.active == 3
+    assert g.compress(tol=1e-6).active == 2
+    np.testing.assert_allclose(g.compress()(T), g(T), rtol=1e-12)
+
+
+def test_compress_keeps_the_basis():
+    g = rkhs.Function(kernel, rkhs.Evaluation(X), [1.0, 0, 0, 0, 2.0], rkhs.Polynomials(1), [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(g.compress()(T), g(T), rtol=1e-13)
+
+
+def test_nothing_but_the_basis_is_left_of_zero():
+    g = rkhs.Function(kernel, family, np.zeros(family.size), rkhs.Polynomials(1), [1.0, 2.0, 3.0])
+    small = g.compress()
+    assert small.active == small.functionals.size == 0
+    np.testing.assert_allclose(small(T), 1 + T @ [2.0, 3.0], rtol=1e-13)
+    np.testing.assert_allclose(rkhs.Gradient(T)(small), np.tile([2.0, 3.0], (6, 1)), rtol=1e-13)
+    assert small.norm() == 0.0
+
+
+def test_several_outputs():
+    coefficients = rng.standard_normal((family.size, 3))
+    g = rkhs.Function(kernel, family, coefficients, rkhs.Constant(), np.array([[1.0, 2.0, 3.0]]))
+    assert g.outputs == 3
+    assert f.outputs is None
+    assert g(T).shape == (6, 3)
+    assert rkhs.Gradient(T)(g).shape == (6, 2, 3)
+    G = rkhs.gram(kernel, family).dense()
+    np.testing.assert_allclose(g.norm(), np.sqrt(np.diag(coefficients.T @ G @ coefficients)), rtol=1e-12)
+    for c in range(3):
+        one = g.output(c)
+        assert one.outputs is None
+        np.testing.assert_allclose(one(T), g(T)[:, c], rtol=1e-12)
+        np.testing.assert_allclose(rkhs.Gradient(T)(one), rkhs.Gradient(T)(g)[..., c], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(one.norm(), g.norm()[c], rtol=1e-12)
+    np.testing.assert_allclose((g - 2 * g)(T), -g(T), rtol=1e-12)
+
+
+# Bases.
+
+
+def test_polynomials_and_their_derivatives():
+    g = rkhs.Function(kernel, family, a, rkhs.Polynomials(2), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    x, y = T.T
+    np.testing.assert_allclose(g(T) - f(T), 1 + 2 * x + 3 * y + 4 * x**2 + 5 * x * y + 6 * y**2, rtol=1e-11)
+    slopes = rkhs.Gradient(T)(g) - rkhs.Gradient(T)(f)
+    np.testing.assert_allclose(slopes, np.stack([2 + 8 * x + 5 * y, 3 + 5 * x + 12 * y], axis=1), rtol=1e-11)
+    np.testing.assert_allclose(rkhs.Laplacian(T)(g) - rkhs.Laplacian(T)(f), 20.0, rtol=1e-11)
+    assert g.norm() == f.norm()  # the basis is not in the norm
+
+
+def test_functions_of_ones_own():
+    g = rkhs.Function(kernel, family, 0 * a, waves, [2.0, -1.0])
+    x, y = T.T
+    np.testing.assert_allclose(g(T), 2 * np.sin(x) - x * y, rtol=1e-13)
+    np.testing.assert_allclose(rkhs.Gradient(T)(g), np.stack([2 * np.cos(x) - y, -x], axis=1), rtol=1e-13)
+    U = rng.standard_normal((6, 2))
+    along = rkhs.DirectionalDerivative(T, U)(g)
+    np.testing.assert_allclose(along, np.sum(U * rkhs.Gradient(T)(g), axis=1), rtol=1e-12)
+    np.testing.assert_allclose(rkhs.Difference(T, -T)(g), g(T) - g(-T), rtol=1e-12)
+    assert waves.size(2) == 2
+
+
+def test_local_averages_of_ones_own():
+    """By cubature: exact for polynomials of low degree, and close for sines."""
+    g = rkhs.Function(kernel, family, 0 * a, waves, [2.0, -1.0])
+    x, y = T.T
+    average = rkhs.LocalAverage(T, 0.1)(g)
+    np.testing.assert_allclose(average, 2 * np.exp(-0.005) * np.sin(x) - x * y, atol=1e-6)
+
+
+def test_functions_without_a_gradient():
+    plain = rkhs.Functions(np.sin)
+    g = rkhs.Function(kernel, rkhs.Evaluation(X), np.zeros(5), plain, np.ones(2))
+    np.testing.assert_allclose(g(T), np.sum(np.sin(T), axis=1), rtol=1e-13)
+    with pytest.raises(ValueError, match=r"order 1 of the basis functions, whose gradient was not given: pass"):
+        rkhs.Gradient(T)(g)
+    with pytest.raises(ValueError, match=r"order 2 .* second derivatives are not known.*rkhs\.Polynomials"):
+        rkhs.Laplacian(T)(rkhs.Function(kernel, family, a, waves, [2.0, -1.0]))
+
+
+def test_functions_of_the_wrong_shape():
+    flat = rkhs.Functions(lambda X: X[:, 0])
+    with pytest.raises(ValueError, match=r"returned shape \(6,\), expected \(6, r\)"):
+        rkhs.Evaluation(T)(flat)
+    turned = rkhs.Functions(np.sin, gradient=np.cos)
+    with pytest.raises(ValueError, match=r"returned shape \(6, 2\), expected \(6, r, 2\)"):
+        rkhs.Gradient(T)(turned)
+
+
+def test_functions_of_ones_own_in_a_problem():
+    """(G + 1/2) a + P c = b and P'a = 0, with P the values and slopes of the functions."""
+    b = rng.standard_normal(family.size)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), b[:5]),
+        rkhs.Term(rkhs.Gradient(Y), rkhs.Squared(), b[5:].reshape(4, 2)),
+    ]
+    g = rkhs.Problem(kernel, terms, basis=waves).solve(tol=1e-10).function
+    P = np.concatenate([waves.values(X), np.swapaxes(waves.gradient(Y), 1, 2).reshape(8, 2)])
+    G = rkhs.gram(kernel, family).dense()
+    saddle = np.block([[G + np.eye(13) / 2, P], [P.T, np.zeros((2, 2))]])
+    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros(2)]))
+    np.testing.assert_allclose(g.basis_coefficients, solution[13:], atol=1e-4)
+    np.testing.assert_allclose(g(X), (G @ solution[:13] + P @ solution[13:])[:5], atol=1e-4)
+
+
+def test_bases_of_sums():
+    one = rkhs.Polynomials(1)
+    g = rkhs.Function(kernel, rkhs.Evaluation(X), np.ones(5), one, [1.0, 2.0, 3.0])
+    h = rkhs.Function(kernel, rkhs.Evaluation(Y), np.ones(4), one, [1.0, 0.0, -3.0])
+    np.testing.assert_allclose((g - h)(T), g(T) - h(T), rtol=1e-12)
+    np.testing.assert_allclose((f + g)(T), f(T) + g(T), rtol=1e-12)
+    np.testing.assert_allclose((g + f)(T), f(T) + g(T), rtol=1e-12)
+    other = rkhs.Function(kernel, rkhs.Evaluation(Y), np.ones(4), waves, [1.0, 0.0])
+    with pytest.raises(ValueError, match="different bases"):
+        g + other
+
+
+# What is refused, and other arrays.
+
+
+def test_coefficients_have_the_shape_of_the_family():
+    grid = rng.standard_normal((4, 2))
+    g = rkhs.Function(kernel, rkhs.Gradient(Y), grid)
+    h = rkhs.Function(kernel, rkhs.Gradient(Y), grid.ravel())
+    np.testing.assert_array_equal(g(T), h(T))
+    for shape in [(3,), (9,), (2, 4), (8, 2, 2), ()]:
+        with pytest.raises(ValueError, match=r"needs \(4, 2\) or \(8, outputs\)"):
+            rkhs.Function(kernel, rkhs.Gradient(Y), np.zeros(shape))
+
+
+def test_basis_and_its_coefficients_go_together():
+    with pytest.raises(ValueError, match="give both or neither"):
+        rkhs.Function(kernel, family, a, rkhs.Constant())
+    with pytest.raises(ValueError, match="give both or neither"):
+        rkhs.Function(kernel, family, a, basis_coefficients=[1.0])
+    with pytest.raises(ValueError, match="disagree on the number of outputs"):
+        rkhs.Function(kernel, family, np.ones((13, 2)), rkhs.Constant(), np.ones((1, 3)))
+
+
+def test_tensors():
+    points, basis = torch.asarray(X), rkhs.Polynomials(1)
+    g = rkhs.Function(kernel, rkhs.Evaluation(points), torch.asarray(a[:5]), basis, torch.asarray([1.0, 2.0, 3.0]))
+    same = rkhs.Function(kernel, rkhs.Evaluation(X), a[:5], basis, [1.0, 2.0, 3.0])
+    assert isinstance(g(torch.asarray(T)), torch.Tensor)
+    np.testing.assert_allclose(to_numpy(g(torch.asarray(T))), same(T), rtol=1e-13)
+    assert g.norm() == pytest.approx(same.norm(), rel=1e-13)
+    np.testing.assert_allclose(to_numpy((g - 2 * g).compress()(torch.asarray(T))), -same(T), rtol=1e-12)
+
+
+def test_single_precision():
+    g = rkhs.Function(kernel, rkhs.Evaluation(X.astype(np.float32)), a[:5])
+    assert g(T.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(g(T.astype(np.float32)), rkhs.Function(kernel, rkhs.Evaluation(X), a[:5])(T), atol=1e-5)

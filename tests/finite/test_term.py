@@ -1,0 +1,163 @@
+"""Terms: what they accept as targets and weights, and what they refuse."""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.backend.arrays import to_numpy
+from rkhs.finite.system import System
+
+X = np.random.default_rng(0).standard_normal((4, 3))
+values, gradients = rkhs.Evaluation(X), rkhs.Gradient(X)
+
+
+def test_a_number_is_the_target_of_all():
+    term = rkhs.Term(gradients, rkhs.Squared(), target=0.5)
+    np.testing.assert_array_equal(term.target, np.full(12, 0.5))
+    assert term.outputs is None
+    assert term.size == 12
+
+
+def test_targets_have_the_shape_of_the_family():
+    target = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(rkhs.Term(gradients, rkhs.Squared(), target).target, np.arange(12.0))
+
+
+def test_one_more_axis_is_outputs():
+    target = np.arange(24.0).reshape(4, 3, 2)
+    term = rkhs.Term(gradients, rkhs.Squared(), target)
+    assert term.outputs == 2
+    np.testing.assert_array_equal(term.target, target.reshape(12, 2))
+    assert rkhs.Term(values, rkhs.Squared(), np.ones((4, 1))).outputs == 1
+
+
+def test_targets_are_in_the_dtype_and_library_of_the_points():
+    term = rkhs.Term(rkhs.Evaluation(torch.asarray(X, dtype=torch.float32)), rkhs.Hinge(), target=[1, -1, 1, 1])
+    assert isinstance(term.target, torch.Tensor)
+    assert term.target.dtype == torch.float32
+    assert term.weights().dtype == torch.float32
+    assert tuple(term.weights().shape) == (4, 1)
+
+
+@pytest.mark.parametrize("shape", [(3,), (12,), (4, 2), (3, 4), (4, 3, 2, 2), (0,)])
+def test_targets_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"target has shape .* needs \(4, 3\)"):
+        rkhs.Term(gradients, rkhs.Squared(), np.zeros(shape))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_targets_are_finite(bad):
+    with pytest.raises(ValueError, match="target contains NaN or infinity"):
+        rkhs.Term(values, rkhs.Squared(), [0.0, bad, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.SmoothedHinge(0.1), rkhs.Logistic()])
+@pytest.mark.parametrize("target", [0.0, [0, 1, 0, 1], [1, 2, 1, 2], [[1.0, -1.0, 0.5]] * 4])
+def test_classes_are_plus_and_minus_one(loss, target):
+    with pytest.raises(ValueError, match=r"needs targets \+1 and -1"):
+        rkhs.Term(values, loss, target)
+    rkhs.Term(values, loss, [1, -1, 1, 1])
+    rkhs.Term(values, loss.smoothed(0.1), [1, -1, 1, 1])
+    with pytest.raises(ValueError, match=r"needs targets \+1 and -1"):
+        rkhs.Term(values, loss.smoothed(0.1), target)
+
+
+def test_weights():
+    assert rkhs.Term(values, rkhs.Squared(), weight=2).weight == 2.0
+    many = np.arange(12.0).reshape(4, 3)
+    for weight in (many, many.ravel(), torch.asarray(many), many.tolist()):
+        term = rkhs.Term(gradients, rkhs.Squared(), weight=weight)
+        np.testing.assert_array_equal(term.weight, np.arange(12.0))
+        np.testing.assert_array_equal(term.weights(), np.arange(12.0)[:, None])
+
+
+def test_wrong_weights_are_refused():
+    with pytest.raises(ValueError, match="must not be negative"):
+        rkhs.Term(values, rkhs.Squared(), weight=-1.0)
+    with pytest.raises(ValueError, match=r"must not be negative .* got -3"):
+        rkhs.Term(values, rkhs.Squared(), weight=[1, 1, -3, 1])
+    with pytest.raises(ValueError, match=r"weight has shape \(2,\)"):
+        rkhs.Term(values, rkhs.Squared(), weight=[1.0, 2.0])
+    with pytest.raises(ValueError, match="weight contains NaN"):
+        rkhs.Term(values, rkhs.Squared(), weight=np.nan)
+
+
+def test_only_families_and_losses():
+    with pytest.raises(TypeError, match=r"family of functionals, such as rkhs\.Evaluation"):
+        rkhs.Term(X, rkhs.Squared())
+    with pytest.raises(TypeError, match=r"needs a loss, such as rkhs\.Squared"):
+        rkhs.Term(values, rkhs.Squared)
+    with pytest.raises(TypeError, match="needs a loss"):
+        rkhs.Term(values, "hinge")
+
+
+def test_repr():
+    assert repr(rkhs.Term(values, rkhs.Huber(1), weight=3)) == (
+        "Term(Evaluation(4 points in R^3), Huber(delta=1.0), weight=3.0)"
+    )
+    assert repr(rkhs.Term(values, rkhs.Absolute(), weight=np.ones(4))).endswith("Absolute(), weight=4 weights)")
+
+
+# What becomes of terms in the finite problem.
+
+
+def test_functionals_of_weight_zero_are_left_out():
+    terms = [
+        rkhs.Term(values, rkhs.Squared(), np.arange(4.0), weight=[1, 0, 2, 0]),
+        rkhs.Term(gradients, rkhs.Absolute(), weight=0.0),
+    ]
+    system = System.of(rkhs.Gaussian(), terms, None)
+    assert system.size == 2
+    np.testing.assert_array_equal(system.terms[0].target, [[0.0], [2.0]])
+    np.testing.assert_array_equal(system.terms[0].weight, [[1.0], [2.0]])
+    G = rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation(X[[0, 2]])).dense()
+    np.testing.assert_allclose(system.gram.dense(), G, rtol=1e-14)
+
+
+def test_terms_with_and_without_outputs_go_together():
+    target = np.random.default_rng(1).standard_normal((4, 2))
+    terms = [rkhs.Term(values, rkhs.Squared(), target), rkhs.Term(gradients, rkhs.Huber(0.5), 0.25, weight=3.0)]
+    system = System.of(rkhs.Gaussian(), terms, None)
+    assert system.outputs == 2
+    assert system.terms[1].target.shape == (12, 2)
+    u = np.random.default_rng(2).standard_normal((16, 2))
+    for c in range(2):
+        one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
+        alone = System.of(rkhs.Gaussian(), one, None)
+        np.testing.assert_allclose(system.risk(u)[c], alone.risk(u[:, c : c + 1])[0], rtol=1e-14)
+        np.testing.assert_allclose(system.slope(u)[:, c], alone.slope(u[:, c : c + 1])[:, 0], rtol=1e-14)
+        np.testing.assert_allclose(system.bend(u)[:, c], alone.bend(u[:, c : c + 1])[:, 0], rtol=1e-14)
+
+
+def test_terms_that_disagree_on_outputs_are_refused():
+    terms = [rkhs.Term(values, rkhs.Squared(), np.zeros((4, k))) for k in (2, 3)]
+    with pytest.raises(ValueError, match=r"disagree on the number of outputs: \[2, 3\]"):
+        System.of(rkhs.Gaussian(), terms, None)
+
+
+def test_conjugates_are_of_the_weighted_losses():
+    """sum_i w_i loss*(-alpha_i / w_i) = sup_u -alpha'u - sum_i w_i loss(u_i), in the box."""
+    rng = np.random.default_rng(3)
+    weight = 10 ** rng.uniform(-12, 12, 4)
+    target = rng.standard_normal(4)
+    system = System.of(rkhs.Gaussian(), [rkhs.Term(values, rkhs.Huber(0.5), target, weight)], None)
+    low, high = system.box
+    np.testing.assert_allclose(high[:, 0], weight)
+    np.testing.assert_allclose(low[:, 0], -weight)
+    u = rng.standard_normal((4, 1))
+    alpha = -system.slope(u)
+    young = system.risk(u) + system.conjugate(alpha) + np.sum(alpha * u, axis=0)
+    np.testing.assert_allclose(young, 0.0, atol=1e-13 * float(weight.max()))
+
+
+def test_tensors_give_the_same_system():
+    terms = [rkhs.Term(values, rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
+    tensors = [rkhs.Term(rkhs.Evaluation(torch.asarray(X)), rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
+    one, other = (System.of(rkhs.Gaussian(), t, rkhs.Constant()) for t in (terms, tensors))
+    u = np.linspace(-1, 2, 3)[:, None]
+    for name in ("risk", "slope", "bend"):
+        np.testing.assert_allclose(getattr(one, name)(u), to_numpy(getattr(other, name)(torch.asarray(u))))
+    for mine, theirs in zip(one.box, other.box, strict=True):
+        np.testing.assert_array_equal(mine, to_numpy(theirs))
+    np.testing.assert_allclose(abs(one.Q), abs(to_numpy(other.Q)))

@@ -1,0 +1,182 @@
+"""Law: every inner product of representers is its definition, to rounding.
+
+Every kernel x every pair of families of order 0, 1, 2 in R^1, R^2 and R^5, against derivatives taken in
+30-digit arithmetic (`oracle`, stored by `make_oracle`): to 1e-12 in float64 and 1e-4 in float32, relative
+
+- to the largest entry of the block of the two families, and
+- entry by entry to sqrt(<L, L> <M, M>), the bound of Cauchy and Schwarz, where the kernel is definite.
+
+One of the points on either side is the same, so limits at coincident points are among the entries.
+"""
+
+import re
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from make_oracle import cases, entry, near_kernels, stored, table
+from mpmath import mp
+from registry import DIMENSIONS, FAMILIES, KERNELS, bounded, combination, jet, near_points, points
+
+import rkhs
+
+TOLERANCE = {"float64": 1e-12, "float32": 1e-4}
+# The kinds of atoms: order 0, 1, 2, directions that points share and that they do not, and a matrix.
+KINDS = ("Evaluation", "Gradient", "DirectionalDerivative, several", "Hessian", "Laplacian")
+
+
+class Reference:
+    """The exact Gram matrix of families at the points and at the same points in reverse."""
+
+    def __init__(self, name, d, families):
+        U = table(f"{name} in R^{d}")
+        t = len(points(d))
+        rows = [combination(FAMILIES[f].define(t, d), t, d)[:, : len(U)] for f in families]
+        ends = np.cumsum([len(r) for r in rows])
+        self.blocks = {f: slice(end - len(r), end) for f, r, end in zip(families, rows, ends, strict=True)}
+        L = np.concatenate(rows)
+        place = {atom: j for j, atom in enumerate(jet(t, d))}
+        M = L[:, [place[t - 1 - i, axes] for i, axes in jet(t, d)[: len(U)]]]
+        self.gram = L @ U @ M.T
+        self.squares = np.outer(np.sum(L @ U * L, axis=1), np.sum(M @ U * M, axis=1))
+
+    def check(self, found, tolerance, definite):
+        error = np.abs(np.asarray(found) - self.gram)
+        for f, rows in self.blocks.items():
+            for g, columns in self.blocks.items():
+                worst, largest = error[rows, columns].max(), np.abs(self.gram[rows, columns]).max()
+                assert worst <= tolerance * largest, f"{f} x {g}: off by {worst:.1e}, largest entry {largest:.1e}"
+        if definite:
+            assert np.all(error <= tolerance * np.sqrt(self.squares))
+
+
+def gram(kernel, X, families):
+    """The Gram matrix of the families at the points X and at the same points in reverse."""
+    L, M = (rkhs.stack([FAMILIES[f].make(Z) for f in families]) for Z in (X, X[list(range(len(X)))[::-1]]))
+    return rkhs.gram(kernel, L, M).dense()
+
+
+# Automatic differentiation takes 10 ms for every two parts of families: all of them once.
+@pytest.mark.parametrize(("name", "d"), [(k, d) for k in KERNELS for d in DIMENSIONS if k != "Autodiff" or d == 2])
+def test_every_pair_of_families(name, d):
+    kernel = KERNELS[name].make(d)
+    families = bounded(kernel, d)
+    found = gram(kernel, points(d), families)
+    Reference(name, d, families).check(found, TOLERANCE["float64"], definite=kernel.order == 0)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kind_in_every_library_and_precision(name, d, dtype, library):
+    kernel = KERNELS[name].make(d)
+    families = [f for f in bounded(kernel, d) if f in KINDS]
+    X = points(d).astype(dtype)
+    found = gram(kernel, X if library == "numpy" else torch.tensor(X), families)
+    assert str(found.dtype).endswith(dtype)
+    Reference(name, d, families).check(found, TOLERANCE[dtype], definite=kernel.order == 0)
+
+
+@pytest.mark.parametrize(("dtype", "offset"), [("float64", 1e6), ("float32", 1e3)])
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("name", [name for name, case in KERNELS.items() if case.stationary])
+def test_far_from_the_origin(name, d, dtype, offset):
+    """Shifts by these offsets are exact, and do not change a function of x - y."""
+    kernel = KERNELS[name].make(d)
+    families = [f for f in bounded(kernel, d) if f in KINDS]
+    X = (points(d) + offset).astype(dtype)
+    assert np.array_equal(X - offset, points(d))
+    Reference(name, d, families).check(gram(kernel, X, families), TOLERANCE[dtype], definite=kernel.order == 0)
+
+
+@pytest.mark.parametrize("name", near_kernels())
+def test_near_points(name):
+    """Points 1e-5, 1e-3 and 1 apart: the derivatives at each two of them to 1e-12 of the largest of their order."""
+    kernel, X = KERNELS[name].make(2), near_points()
+    U = table(f"{name}, near")
+    rows = {}
+    for row, (i, axes) in enumerate(jet(len(X), 2)[: len(U)]):
+        rows.setdefault((i, len(axes)), []).append(row)
+    partial = {0: rkhs.Evaluation, 1: rkhs.Gradient, 2: lambda Z: rkhs.Derivative(Z, axes=[[0, 0], [0, 1], [1, 1]])}
+    for i, m in rows:
+        for j, n in rows:
+            exact = U[np.ix_(rows[i, m], rows[j, n])]
+            G = rkhs.gram(kernel, partial[m](X), partial[n](X))
+            place = slice(i * (m + 1), (i + 1) * (m + 1)), slice(j * (n + 1), (j + 1) * (n + 1))
+            for found in (G.dense(), G @ np.eye(G.shape[1])):
+                error = np.abs(found[place] - exact).max()
+                assert error <= 1e-12 * np.abs(exact).max() + 1e-30, f"orders {m}, {n} at points {i}, {j}"
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_families_one_by_one(d):
+    """Families meet in pairs as they do in a stack, also through blocks and transposes."""
+    kernel, X = KERNELS["Matern 7/2"].make(d), points(d)
+    families = bounded(kernel, d)
+    reference = Reference("Matern 7/2", d, families)
+    for f in families:
+        for g in families:
+            exact = reference.gram[reference.blocks[f], reference.blocks[g]]
+            G = rkhs.gram(kernel, FAMILIES[f].make(X), FAMILIES[g].make(X[::-1]))
+            for found in (G.dense(), G.T.dense().T, G.block(slice(None), slice(None)), G @ np.eye(G.shape[1])):
+                assert np.abs(found - exact).max() <= 1e-12 * np.abs(exact).max(), f"{f} x {g}"
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_unbounded_families_are_refused(name, d):
+    kernel, X = KERNELS[name].make(d), points(d)
+    value, fine = rkhs.Evaluation(X), bounded(kernel, d)
+    for f, case in FAMILIES.items():
+        L = case.make(X)
+        if f in fine:
+            rkhs.gram(kernel, L)
+            continue
+        for pair in ((L,), (L, value), (value, L)):
+            with pytest.raises(rkhs.NotBoundedError, match=re.escape(f"{L!r} takes derivatives of order {L.order}")):
+                rkhs.gram(kernel, *pair)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "bounds"),
+    [(rkhs.Matern(nu), n) for nu, n in [(0.5, 0), (1.5, 1), (2.5, 2), (3.5, 3)]]
+    + [(rkhs.Polyharmonic(b), n) for b, n in [(1, 0), (2, 0), (2.5, 1), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)]]
+    + [(rkhs.Gaussian(), 9), (rkhs.RationalQuadratic(1.0), 9), (rkhs.Linear(), 9), (rkhs.ThinPlate(3), 1)],
+    ids=repr,
+)
+def test_which_orders_are_bounded(kernel, bounds):
+    """Order m needs 2m derivatives of k at coincident points: Matern nu > m, r^b (log r) b > 2m; here in R^2."""
+    assert bounds < kernel.smoothness(2)
+    assert bounds == 9 or bounds + 1 >= kernel.smoothness(2)
+
+
+# The oracle itself.
+
+
+def test_the_stored_values_are_those_of_this_registry():
+    assert list(stored()) == list(cases())
+
+
+@pytest.mark.parametrize("key", cases())
+def test_the_stored_values_by_sample(key):
+    name, X = cases()[key]
+    U = table(key)
+    i, j = np.random.default_rng(len(key)).integers(len(U), size=2)
+    assert abs(entry(name, X, i, j) - U[i, j]) <= 1e-30 + 1e-16 * abs(U[i, j])
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 3.5])
+def test_the_closed_form_of_matern_by_bessel_functions(nu):
+    x, y = oracle.exact([0.3, -1.0]), oracle.exact([1.1, 0.2])
+    with mp.workdps(30):
+        difference = oracle.matern(nu, 1.3)(x, y) - oracle.matern_by_bessel(nu, 1.3)(x, y)
+    assert abs(difference) < mp.mpf(10) ** -29
+
+
+def test_derivatives_of_a_known_function():
+    """exp(<x, y>) is multiplied by <u, y> for each direction on x; here by (1 + 2 * 5)(3 - 5)^2 with y = (3, 5)."""
+    k = lambda x, y: mp.exp(x[0] * y[0] + x[1] * y[1])  # noqa: E731
+    found = oracle.inner(k, [(1.0, [0.0, 0.0], [[1.0, -1.0], [1.0, -1.0]])], [(2.0, [3.0, 5.0], [])])
+    assert abs(found - 8) < mp.mpf(10) ** -28

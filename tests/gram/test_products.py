@@ -1,0 +1,265 @@
+"""The structured product is the dense matrix times v, for every kernel and family that takes the fast way.
+
+The dense matrix comes from `Kernel.pair`, which is itself tested against high-precision arithmetic; the
+product from jets, or from tiles where a family has parts that are no functions of 1-jets.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import rkhs
+from rkhs.backend import memory
+
+torch = pytest.importorskip("torch")
+
+T, S, N = 13, 9, 4  # points of X and of Y, features
+SCALES = (1.5, 2.0, 2.5, 3.0)
+MATRIX = np.random.default_rng(5).normal(size=(3, N)) / 2
+
+KERNELS = {
+    "Gaussian": rkhs.Gaussian(2.0),
+    "Gaussian, scales": rkhs.Gaussian(SCALES),
+    "Matern 3/2": rkhs.Matern(1.5, 2.0),
+    "Matern 5/2": rkhs.Matern(2.5, 2.0),
+    "Matern 7/2": rkhs.Matern(3.5, SCALES),
+    "RationalQuadratic": rkhs.RationalQuadratic(1.5, 2.0),
+    "Polynomial": rkhs.Polynomial(3),
+    "Linear": rkhs.Linear(),
+    "Polyharmonic 2.5": rkhs.Polyharmonic(2.5),
+    "Polyharmonic 3": rkhs.Polyharmonic(3),
+    "Polyharmonic 5": rkhs.Polyharmonic(5),
+    "ThinPlate": rkhs.ThinPlate(4),  # r^4 log r
+    "Sum": rkhs.Gaussian(2.0) + 0.5 * rkhs.Linear() + rkhs.Matern(1.5, 3.0),
+    "Multiple": 2.5 * rkhs.Matern(2.5, 2.0),
+    "Pullback": rkhs.Matern(1.5) @ MATRIX,
+    "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ MATRIX,
+}
+TWICE = [name for name, kernel in KERNELS.items() if kernel.smoothness(N) > 2]  # bound second derivatives
+
+
+def _as(values, X):
+    """The values as an array of the kind of X."""
+    return np.asarray(values, X.dtype) if isinstance(X, np.ndarray) else X.new_tensor(values)
+
+
+def _normal(X, *shape):
+    return _as(np.random.default_rng(len(shape)).normal(size=shape), X)
+
+
+def _sparse(rows, columns):
+    return scipy.sparse.random_array((rows, columns), density=0.2, rng=np.random.default_rng(1), format="csr")
+
+
+def _edges(X):
+    return np.stack([np.arange(len(X) - 1), np.arange(1, len(X))], axis=1)
+
+
+JETS = {
+    "Evaluation": lambda X, Y: rkhs.Evaluation(X),
+    "Gradient": lambda X, Y: rkhs.Gradient(X),
+    "jet": lambda X, Y: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]),
+    "jet of equal copies": lambda X, Y: rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X + 0.0)]),
+    "values and slopes elsewhere": lambda X, Y: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Y)]),
+    "jet and slopes elsewhere": lambda X, Y: rkhs.stack([rkhs.Gradient(Y), rkhs.Evaluation(X), rkhs.Gradient(X)]),
+    "DirectionalDerivative": lambda X, Y: rkhs.DirectionalDerivative(X, _normal(X, *X.shape)),
+    "DirectionalDerivative, several": lambda X, Y: rkhs.DirectionalDerivative(X, _normal(X, len(X), 2, N)),
+    "Derivative": lambda X, Y: rkhs.Derivative(X, axes=[1]),
+    "Derivative, several": lambda X, Y: rkhs.Derivative(X, axes=[[2], [0]]),
+    "W @ Gradient": lambda X, Y: _normal(X, 5, X.shape[0] * N) @ rkhs.Gradient(X),
+    "sparse W @ jets": lambda X, Y: (
+        _sparse(6, len(X) + N * len(Y)) @ rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Y)])
+    ),
+    "Difference": lambda X, Y: rkhs.Difference(X[: len(Y)], Y[: len(X)]),
+    "difference of families": lambda X, Y: rkhs.Evaluation(X) - 0.5 * rkhs.Derivative(X, axes=[3]),
+    "GraphDifference": lambda X, Y: rkhs.GraphDifference(X, _edges(X)),
+}
+MIXED = {  # with parts that are no functions of 1-jets
+    "Laplacian": lambda X, Y: rkhs.Laplacian(X),
+    "jet and Hessian": lambda X, Y: rkhs.stack([rkhs.Gradient(X), rkhs.Hessian(Y), rkhs.Evaluation(X)]),
+    "Laplacian and slope": lambda X, Y: rkhs.Laplacian(X) + 2.0 * rkhs.Derivative(X, axes=[0]),
+}
+BLURRED = {
+    "LocalDeviation": lambda X, Y: rkhs.LocalDeviation(X, width=0.4),
+    "jet and LocalAverage": lambda X, Y: rkhs.stack([rkhs.LocalAverage(Y, 0.3), rkhs.Gradient(X), rkhs.Evaluation(Y)]),
+}
+
+
+@pytest.fixture
+def several_tiles(monkeypatch):
+    """Tiles of at most 60 entries, for products of jets."""
+    monkeypatch.setattr(memory, "CACHED_ENTRIES", 60)
+
+
+@pytest.fixture
+def several_larger_tiles(monkeypatch):
+    """Tiles of at most 1000 entries, for all others."""
+    monkeypatch.setattr(memory, "CACHED_ENTRIES", 1000)
+
+
+def _points():
+    """X and Y, which have a point in common."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(T, N)), rng.normal(size=(S, N))
+    Y[3] = X[5]
+    return X, Y
+
+
+def _assert_product(kernel, L, M=None, tolerance=1e-12, **options):
+    """G @ v is the dense G times v, for one and for several right-hand sides; returns the former."""
+    G = rkhs.gram(kernel, L, M, **options)
+    dense = G.dense()
+    v = _normal(dense, G.shape[1], 3)
+    found, expected = G @ v, dense @ v
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert type(found) is type(expected)
+    assert float(abs(found - expected).max()) <= tolerance * float(abs(expected).max())
+    assert float(abs(G @ v[:, 0] - expected[:, 0]).max()) <= tolerance * float(abs(expected[:, 0]).max())
+    return found
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("family", JETS.values(), ids=JETS)
+def test_product_is_dense_times_v(kernel, family, several_tiles):
+    X, Y = _points()
+    _assert_product(kernel, family(X, Y))
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("right", ["Evaluation", "Gradient", "jet and slopes elsewhere", "W @ Gradient"])
+@pytest.mark.parametrize("left", ["Evaluation", "Gradient", "jet", "DirectionalDerivative, several"])
+def test_product_of_two_families(kernel, left, right, several_tiles):
+    X, Y = _points()
+    L, M = JETS[left](X, Y), JETS[right](Y, X)
+    _assert_product(kernel, L, M)
+    v = _normal(X, L.size)
+    np.testing.assert_allclose(rkhs.gram(kernel, L, M).T @ v, rkhs.gram(kernel, M, L) @ v, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.parametrize("family", MIXED.values(), ids=MIXED)
+def test_second_order_parts_go_by_tiles(name, family, several_larger_tiles):
+    X, Y = _points()
+    _assert_product(KERNELS[name], family(X, Y))
+    _assert_product(KERNELS[name], family(X, Y), rkhs.Gradient(Y))
+
+
+@pytest.mark.parametrize("name", ["Gaussian", "Gaussian, scales", "Matern 5/2", "Polynomial", "Polyharmonic 3", "Sum"])
+@pytest.mark.parametrize("family", BLURRED.values(), ids=BLURRED)
+def test_local_averages_go_by_tiles(name, family, several_larger_tiles):
+    X, Y = _points()
+    _assert_product(KERNELS[name], family(X, Y))
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_one_tile_and_little_memory_give_the_same(kernel):
+    X, Y = _points()
+    L = rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X), rkhs.Evaluation(Y)])
+    whole, tiled = _assert_product(kernel, L), _assert_product(kernel, L, memory=2000)
+    np.testing.assert_allclose(tiled, whole, rtol=0, atol=1e-13 * abs(whole).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("name", ["jet and slopes elsewhere", "DirectionalDerivative, several", "sparse W @ jets"])
+def test_torch_and_float32_agree_with_float64(kernel, name, several_tiles):
+    X, Y = _points()
+    family = JETS[name]
+    expected = _assert_product(kernel, family(X, Y))
+    tensors = family(torch.from_numpy(X), torch.from_numpy(Y))
+    np.testing.assert_allclose(_assert_product(kernel, tensors), expected, rtol=0, atol=1e-12 * abs(expected).max())
+    for narrow in (np.float32, torch.float32):
+        x, y = (torch.from_numpy(Z).float() if narrow is torch.float32 else Z.astype(narrow) for Z in (X, Y))
+        found = _assert_product(kernel, family(x, y), tolerance=1e-5)
+        assert found.dtype == narrow
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
+
+
+def _duplicated(rng):
+    return rng.normal(size=(T, N))[rng.integers(0, 5, size=T)]
+
+
+def _clustered(rng):
+    """Pairs of points at distances from 1e-6 to 1e-2, in clusters at distances of about 3."""
+    centres = 2 * rng.normal(size=(4, N))
+    return centres[rng.integers(0, 4, size=T)] + 10.0 ** -rng.integers(2, 7, size=(T, 1)) * rng.normal(size=(T, N))
+
+
+def _far(rng):
+    return 1000 + rng.normal(size=(T, N))
+
+
+def _coincident(rng):
+    return np.full((T, N), 0.7)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("points", [_duplicated, _clustered, _far, _coincident])
+def test_near_and_far_points(kernel, points, several_tiles):
+    X = points(np.random.default_rng(2))
+    _assert_product(kernel, JETS["jet"](X, X))
+    _assert_product(kernel, JETS["DirectionalDerivative, several"](X, X), rkhs.Gradient(X[::2]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_empty_families(kernel):
+    X, _ = _points()
+    none = X[:0]
+    for L in (rkhs.Evaluation(none), rkhs.Gradient(none)):
+        assert (rkhs.gram(kernel, L) @ np.zeros(0)).shape == (0,)
+        assert (rkhs.gram(kernel, L, rkhs.Gradient(X)) @ np.zeros((T * N, 2))).shape == (0, 2)
+        np.testing.assert_array_equal(rkhs.gram(kernel, rkhs.Gradient(X), L) @ np.zeros(0), np.zeros(T * N))
+        _assert_product(kernel, rkhs.stack([rkhs.Gradient(X), L]))
+    assert (rkhs.gram(kernel, rkhs.Gradient(X)) @ np.zeros((T * N, 0))).shape == (T * N, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_product_leaves_its_input_alone(kernel):
+    X, Y = _points()
+    L = rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(Y)])
+    v = np.random.default_rng(3).normal(size=L.size)
+    before = [a.copy() for a in (X, Y, v)]
+    G = rkhs.gram(kernel, L)
+    np.testing.assert_array_equal(G @ v, G @ v)
+    for array, copy in zip((X, Y, v), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_nothing_of_the_size_of_the_gram_is_formed(kernel):
+    t, n = 200, 100
+    X = np.random.default_rng(0).normal(size=(t, n))
+    if isinstance(kernel, rkhs.ThinPlate):
+        kernel = rkhs.ThinPlate(n // 2 + 2)
+    elif kernel == KERNELS["Gaussian, scales"] or kernel == KERNELS["Matern 7/2"]:
+        kernel = type(kernel)(**{**vars(kernel), "scale": np.linspace(5, 20, n)})
+    elif "Pullback" in type(kernel).__name__:
+        kernel = rkhs.Pullback(kernel.kernel, np.eye(n)[::-1] / 10)
+    G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
+    v = np.ones(G.shape[1])
+    tracemalloc.start()
+    G @ v
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * (8 * t * t + 20 * t * n)  # some tiles and some arrays of points: 5.5 MiB
+    assert peak < 8 * G.shape[0] * G.shape[1] / 500  # of 3.0 GiB
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_gpytorch_has_the_same_product():
+    gpytorch = pytest.importorskip("gpytorch")
+    t, n = 20, 5
+    X = torch.from_numpy(np.random.default_rng(4).normal(size=(t, n)))
+    theirs = gpytorch.kernels.RBFKernelGrad().double()
+    theirs.lengthscale = 1.7
+    ours = rkhs.Gaussian(theirs.lengthscale.item())  # as stored, by way of float32
+    v = _normal(X, t * (n + 1))
+    with torch.no_grad():
+        expected = theirs(X).to_dense() @ v
+    mixed = v.reshape(t, n + 1)  # at each point the value, then the partial derivatives
+    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)])
+    found = rkhs.gram(ours, L) @ torch.cat([mixed[:, 0], mixed[:, 1:].reshape(-1)])
+    found = torch.cat([found[:t, None], found[t:].reshape(t, n)], dim=1).reshape(-1)
+    assert float(abs(found - expected).max()) <= 1e-8 * float(abs(expected).max())

@@ -1,0 +1,393 @@
+"""Every loss obeys the laws, each law catches a loss that breaks it, and known values are met."""
+
+from dataclasses import dataclass, replace
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+import sklearn.metrics
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rkhs
+from rkhs.backend.arrays import namespace, to_numpy
+from rkhs.losses import Smoothed
+from rkhs.testing import losses as laws
+from rkhs.testing.losses import check_loss
+
+LOSSES = [
+    rkhs.Squared(),
+    rkhs.Absolute(),
+    rkhs.EpsilonInsensitive(0.1),
+    rkhs.EpsilonInsensitive(0.0),
+    rkhs.SquaredEpsilonInsensitive(0.3),
+    rkhs.Huber(0.5),
+    rkhs.Huber(1e6),
+    rkhs.Quantile(0.2),
+    rkhs.Quantile(0.9),
+    rkhs.OneSided(),
+    rkhs.SquaredOneSided(),
+    rkhs.Logistic(),
+    rkhs.Hinge(),
+    rkhs.SquaredHinge(),
+    rkhs.SmoothedHinge(0.5),
+    rkhs.SmoothedHinge(1e-6),
+]
+EXTREME = np.array([0.0, 1e-300, 1e-12, 0.5, 1.0, 30.0, 800.0, 1e8, 1e30, 1e150])
+STEPS = 10.0 ** np.arange(-12, 13, 4)
+
+anything = st.floats(-1e6, 1e6)
+losses = st.sampled_from(LOSSES)
+
+
+def target(loss, size=1.0):
+    return np.sign(size) if loss.classification else size
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_loss_obeys(loss):
+    check_loss(loss)
+
+
+@pytest.mark.parametrize("width", [0.02, 0.5])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_envelope_obeys(loss, width):
+    check_loss(loss.smoothed(width))
+    check_loss(Smoothed(loss, width))  # by the prox alone
+    assert loss.smoothed(0) is loss
+
+
+@dataclass(frozen=True)
+class ThreeHalves(rkhs.Loss):
+    """loss = |u - b|^(3/2): its gradient is continuous, but not Lipschitz."""
+
+    def value(self, u, b):
+        return abs(u - b) ** 1.5
+
+    def gradient(self, u, b):
+        return 1.5 * namespace(u).sign(u - b) * abs(u - b) ** 0.5
+
+    def curvature(self, u, b):
+        xp = namespace(u)
+        r = abs(u - b)
+        return 0.75 / xp.where(r > 0, r, xp.ones_like(r)) ** 0.5
+
+    def prox(self, u, b, step):
+        r = abs(u - b)
+        root = 2 * r / (1.5 * step + (2.25 * step**2 + 4 * r) ** 0.5)
+        return b + namespace(u).sign(u - b) * root**2
+
+    def _conjugate(self, s, b):
+        return s * b + 4 / 27 * abs(s) ** 3
+
+    def domain(self, b):
+        return b * 0 - np.inf, b * 0 + np.inf
+
+
+def test_a_loss_of_ones_own_obeys():
+    check_loss(ThreeHalves())
+    check_loss(ThreeHalves().smoothed(0.5))
+
+
+# Losses that break one law each.
+
+
+def broken(base, **wrong):
+    """A loss with one thing wrong."""
+    return dataclass(frozen=True)(type("Broken", (base,), wrong))
+
+
+def _doubled_for_one_class(name):
+    def doubled(self, u, b):
+        return getattr(rkhs.Hinge, name)(self, u, b) * (1.5 + 0.5 * b)
+
+    return doubled
+
+
+def _truncated(u, b):
+    return namespace(u).minimum((u - b) ** 2, 1.0 + 0 * u)
+
+
+HUBER = {"delta": 0.5}
+BROKEN = [
+    ("gives value of shape", rkhs.Squared, {"value": lambda self, u, b: ((u - b) ** 2).sum()}, {}),
+    ("value is finite", rkhs.Squared, {"value": lambda self, u, b: np.where(u == b, np.nan, (u - b) ** 2)}, {}),
+    ("prox is element-wise", rkhs.Squared, {"prox": lambda self, u, b, step: u / len(u)}, {}),
+    (r"loss\(\(u \+ v\) / 2\)", rkhs.Squared, {"value": lambda self, u, b: _truncated(u, b)}, {}),
+    ("gradient.u. .v - u.", rkhs.Squared, {"gradient": lambda self, u, b: u - b}, {}),
+    ("gradient.u. .v - u.", rkhs.Logistic, {"gradient": lambda self, u, b: -b / 2 + 0 * u}, {}),
+    ("curvature = ", rkhs.Squared, {"curvature": lambda self, u, b: 0 * u + 1 + 0 * b}, {}),
+    ("smooth = True, but its gradient jumps near u = ", rkhs.Absolute, {"smooth": True}, {}),
+    ("smooth = True, but its gradient jumps near u = ", ThreeHalves, {"smooth": True}, {}),
+    ("smooth = False, but its gradient is Lipschitz", rkhs.Huber, {"smooth": False}, HUBER),
+    (
+        "grows faster than linearly",
+        rkhs.Squared,
+        {
+            "quadratic": False,
+            "value": lambda self, u, b: abs(u - b) ** 3,
+            "gradient": lambda self, u, b: 3 * abs(u - b) * (u - b),
+            "curvature": lambda self, u, b: 6 * abs(u - b),
+        },
+        {},
+    ),
+    (r"quadratic = False, but it is \(u", rkhs.Squared, {"quadratic": False}, {}),
+    ("quadratic = True, but it is not", rkhs.Huber, {"quadratic": True}, HUBER),
+    ("attained = True, but 0 does not", rkhs.Logistic, {"attained": True}, {}),
+    ("attained = False, but 0 does", rkhs.Hinge, {"attained": False}, {}),
+    (
+        r"loss\(-u; -b\) = loss\(u; b\)",
+        rkhs.Hinge,
+        {"value": _doubled_for_one_class("value"), "gradient": _doubled_for_one_class("gradient")},
+        {},
+    ),
+    ("gradients are in the domain", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 0.5, b * 0 + 1.0)}, HUBER),
+    ("the lower end", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 1.1, b * 0 + 1.0)}, HUBER),
+    ("the upper end", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 1.0, b * 0 + np.inf)}, HUBER),
+    ("infinity outside", rkhs.Absolute, {"conjugate": lambda self, s, b: s * b}, {}),
+    (r"conjugate\(s\) = s u", rkhs.Squared, {"_conjugate": lambda self, s, b: s * b + s**2 / 2}, {}),
+    (r"conjugate\(s\) >= s u", rkhs.Absolute, {"_conjugate": lambda self, s, b: s * b - (s**2 - s**4)}, {}),
+    (r"conjugate\(s\) = sup", rkhs.Absolute, {"_conjugate": lambda self, s, b: s * b + (s**2 - s**4)}, {}),
+    ("is a subgradient at prox", rkhs.Squared, {"prox": lambda self, u, b, step: (u + step * b) / (1 + step)}, {}),
+    ("is a subgradient at prox", rkhs.Absolute, {"prox": lambda self, u, b, step: b + 0 * u}, {}),
+    (
+        "an array of steps",
+        rkhs.Squared,
+        {"prox": lambda self, u, b, step: (u + 2 * np.min(step) * b * (1 + (np.size(step) > 1))) / (1 + 2 * step)},
+        {},
+    ),
+    ("envelope: value", rkhs.Hinge, {"smoothed": lambda self, width: rkhs.SquaredHinge()}, {}),
+    ("envelope: value", rkhs.Absolute, {"smoothed": lambda self, width: Smoothed(self, width / 2)}, {}),
+    ("turns float32 into float64", rkhs.Huber, {}, {"delta": 0.5, "like": np.float64}),
+    (
+        "PyTorch = NumPy",
+        rkhs.Squared,
+        {"_conjugate": lambda self, s, b: s * (b + s / (4 if isinstance(s, np.ndarray) else 5))},
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "base", "wrong", "settings"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_broken_losses_are_caught(message, base, wrong, settings):
+    settings = dict(settings)
+    kind = settings.pop("like", float)
+    loss = broken(base, **wrong)(**settings)
+    for name, value in settings.items():
+        object.__setattr__(loss, name, kind(value))  # past the check that makes floats of settings
+    with pytest.raises(AssertionError, match=message):
+        check_loss(loss)
+
+
+@pytest.mark.parametrize("law", [laws._non_expansive, laws._moreau])
+def test_laws_that_others_imply_can_fail_too(law):
+    law(laws.Sample(rkhs.Absolute()))
+    far = broken(rkhs.Absolute, prox=lambda self, u, b, step: 1.5 * u - 0.5 * b)()
+    with pytest.raises(AssertionError, match="prox"):
+        law(laws.Sample(far))
+
+
+# Known values.
+
+
+def test_values_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    u, y = 3 * rng.standard_normal(50), rng.choice([-1.0, 1.0], 50)
+    b = rng.standard_normal(50)
+    probability = scipy.special.expit(u)
+    log_loss = sklearn.metrics.log_loss(y, probability, labels=[-1, 1])
+    np.testing.assert_allclose(rkhs.Logistic().value(u, y).mean(), log_loss, rtol=1e-12)
+    np.testing.assert_allclose(rkhs.Hinge().value(u, y).mean(), sklearn.metrics.hinge_loss(y, u), rtol=1e-12)
+    for tau in (0.1, 0.5, 0.8):
+        pinball = sklearn.metrics.mean_pinball_loss(b, u, alpha=tau)
+        np.testing.assert_allclose(rkhs.Quantile(tau).value(u, b).mean(), pinball, rtol=1e-12)
+    np.testing.assert_allclose(rkhs.Squared().value(u, b).mean(), sklearn.metrics.mean_squared_error(b, u), rtol=1e-12)
+    np.testing.assert_allclose(
+        rkhs.Absolute().value(u, b).mean(), sklearn.metrics.mean_absolute_error(b, u), rtol=1e-12
+    )
+
+
+def test_values_of_scipy():
+    """SciPy's Huber function has r^2 / 2 near the target, ours r^2."""
+    u, b = np.linspace(-3, 4, 29), np.linspace(0, 1, 29)
+    for delta in (0.3, 1.0, 20.0):
+        np.testing.assert_allclose(rkhs.Huber(delta).value(u, b), 2 * scipy.special.huber(delta, u - b), rtol=1e-14)
+
+
+def test_values_on_paper():
+    u, b = np.array([-2.0, 0.75, 1.5, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])
+    known = {
+        rkhs.EpsilonInsensitive(0.5): [2.5, 0, 0, 1.5],
+        rkhs.SquaredEpsilonInsensitive(0.5): [6.25, 0, 0, 2.25],
+        rkhs.OneSided(): [3, 0.25, 0, 0],
+        rkhs.SquaredOneSided(): [9, 0.0625, 0, 0],
+        rkhs.SquaredHinge(): [9, 0.0625, 0, 0],
+        rkhs.SmoothedHinge(0.5): [2.75, 0.0625, 0, 0],
+        rkhs.Hinge().smoothed(0.5): [2.75, 0.0625, 0, 0],
+    }
+    for loss, values in known.items():
+        np.testing.assert_allclose(loss.value(u, b), values, rtol=1e-15)
+
+
+def test_huber_tends_to_squared():
+    u, b = np.linspace(-3, 4, 29), np.linspace(0, 1, 29)
+    huber, squared = rkhs.Huber(1e300), rkhs.Squared()
+    for name in ("value", "gradient", "curvature", "conjugate"):
+        np.testing.assert_allclose(getattr(huber, name)(u, b), getattr(squared, name)(u, b), rtol=1e-15)
+    np.testing.assert_array_equal(huber.prox(u, b, 3.0), squared.prox(u, b, 3.0))
+
+
+def _logistic_prox(m, step):
+    """The root of v - m = step / (1 + exp(v)), by bisection in many digits."""
+    with mpmath.workdps(50):
+        low, high = mpmath.mpf(m), mpmath.mpf(m) + mpmath.mpf(step)
+        for _ in range(300):
+            v = (low + high) / 2
+            low, high = (v, high) if v - m < step / (1 + mpmath.exp(v)) else (low, v)
+        return float(v)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_prox_of_the_logistic_loss(step):
+    m = np.array([0.0, 1e-3, -1e-3, 1.0, -1.0, 5.0, -5.0, 40.0, -40.0, 800.0, -800.0, -step, -0.3 * step, -0.7 * step])
+    expected = [_logistic_prox(v, step) for v in m]
+    np.testing.assert_allclose(rkhs.Logistic().prox(m, np.ones(14), step), expected, rtol=4e-15)
+    np.testing.assert_allclose(rkhs.Logistic().prox(-m, -np.ones(14), step), -np.array(expected), rtol=4e-15)
+
+
+def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
+    from rkhs.losses import logistic
+
+    rng = np.random.default_rng(0)
+    step = 10 ** rng.uniform(-12, 12, 2000)
+    m = rng.choice([rng.standard_normal(2000) * 10 ** rng.uniform(-12, 14, 2000), -step * rng.uniform(size=2000)])
+    calls = []
+    softplus = logistic._softplus
+    monkeypatch.setattr(logistic, "_softplus", lambda t: calls.append(None) or softplus(t))
+    rkhs.Logistic().prox(m, np.ones(2000), step)
+    assert len(calls) <= 1 + 6  # one for the start, and one a step
+
+
+# Extremes, for which warnings are errors.
+
+
+@pytest.mark.parametrize("width", [None, 1e-12, 1e12])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_nothing_overflows(loss, width):
+    loss = loss if width is None else loss.smoothed(width)
+    u = np.concatenate([EXTREME, -EXTREME])[:, None]
+    b = np.array([-1.0, 1.0]) if loss.classification else np.concatenate([EXTREME, -EXTREME])
+    tables = [loss.value(u, b), loss.gradient(u, b), loss.curvature(u, b)]
+    for step in STEPS.tolist():
+        tables += [loss.prox(u, b, step), loss.prox(u, b, np.full(u.shape, step))]
+        np.testing.assert_array_equal(tables[-1], tables[-2])
+    low, high = loss.domain(b)
+    tables += [loss.conjugate(tables[1], b), loss.conjugate(np.clip(np.zeros(b.shape), low, high), b)]
+    assert all(np.all(np.isfinite(table)) for table in tables)
+    for end, sign in ((low, -1), (high, 1)):
+        finite = np.isfinite(end)
+        assert np.all(loss.conjugate(end[finite] + sign, b[finite]) == np.inf)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_single_precision_stays(loss):
+    """With settings, steps and weights that are NumPy scalars, too."""
+    if hasattr(loss, "delta"):
+        loss = replace(loss, delta=np.float64(loss.delta))
+    u = np.array([-1e18, -3.0, 0.0, 0.3, 1.0, 1e18], dtype=np.float32)
+    b = np.ones(6, dtype=np.float32)
+    for step in (1e-12, np.float64(0.5), 1e12, np.full(6, 0.5)):
+        for xp, at, to in ((np, u, b), (torch, torch.asarray(u), torch.asarray(b))):
+            results = [loss.value(at, to), loss.gradient(at, to), loss.curvature(at, to), loss.prox(at, to, step)]
+            results += [loss.conjugate(at, to), *loss.domain(to)]
+            assert all(r.dtype == xp.float32 for r in results)
+            assert all(np.all(np.isfinite(to_numpy(r))) for r in results[:4])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_empty_arrays_and_scalars(loss):
+    none = np.zeros((0, 2))
+    tables = [loss.value(none, none), loss.gradient(none, none), loss.curvature(none, none)]
+    tables += [loss.prox(none, none, 1.0), loss.conjugate(none, none), *loss.domain(none)]
+    assert all(table.shape == (0, 2) for table in tables)
+    u, b = np.asarray(0.3), np.asarray(1.0)
+    assert loss.value(u, b) == loss.value(u[None], b[None])[0]
+    assert loss.prox(u, b, 2.0) == loss.prox(u[None], b[None], 2.0)[0]
+    assert loss.conjugate(u, b) == loss.conjugate(u[None], b[None])[0]
+
+
+def test_the_prox_lands_on_kinks_exactly():
+    """So that a solver can count the representers that are not active."""
+    rng = np.random.default_rng(0)
+    u, b = rng.standard_normal(100), 10 * rng.standard_normal(100)
+    np.testing.assert_array_equal(rkhs.Absolute().prox(u, b, 1e3), b)
+    np.testing.assert_array_equal(rkhs.Quantile(0.3).prox(u, b, 1e3), b)
+    np.testing.assert_array_equal(rkhs.Hinge().prox(u / 10, np.sign(b), 1e3), np.sign(b))
+    np.testing.assert_array_equal(rkhs.SquaredOneSided().prox(b + abs(u), b, 3.0), b + abs(u))
+
+
+def test_not_a_number_stays():
+    nan = np.array([np.nan])
+    for loss in LOSSES:
+        assert np.isnan(loss.conjugate(nan, np.ones(1)))
+        assert np.isnan(loss.prox(nan, np.ones(1), 1.0))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rkhs.EpsilonInsensitive(-0.1),
+        lambda: rkhs.SquaredEpsilonInsensitive(np.inf),
+        lambda: rkhs.Huber(0),
+        lambda: rkhs.Huber(np.nan),
+        lambda: rkhs.SmoothedHinge(-1),
+        lambda: rkhs.Quantile(1.0),
+        lambda: rkhs.Quantile(0),
+        lambda: Smoothed(rkhs.Hinge(), 0.0),
+        lambda: rkhs.Hinge().smoothed(np.inf),
+    ],
+)
+def test_settings_are_checked(make):
+    with pytest.raises(ValueError, match=r"needs (0 < )?(epsilon|delta|width|tau)"):
+        make()
+
+
+def test_absolute_has_no_settings():
+    assert repr(rkhs.Absolute()) == "Absolute()"
+    with pytest.raises(TypeError):
+        rkhs.Absolute(epsilon=1.0)
+
+
+# Laws at any point.
+
+
+@given(losses, anything, anything, anything)
+def test_gradients_are_below(loss, u, v, b):
+    u, v, b = np.array([u]), np.array([v]), np.array([target(loss, b or 1.0)])
+    line = loss.value(u, b) + loss.gradient(u, b) * (v - u)
+    size = abs(loss.value(u, b)) + abs(loss.gradient(u, b) * (v - u))
+    assert loss.value(v, b) >= line - 1e-13 * size
+
+
+@given(losses, anything, anything, st.floats(-12, 12))
+def test_moreau(loss, u, b, exponent):
+    """u = v + step s for v = prox(u), and loss(v) + conjugate(s) = s v."""
+    step = 10.0**exponent
+    u, b = np.array([u]), np.array([target(loss, b or 1.0)])
+    v = loss.prox(u, b, step)
+    s = loss.gradient(v, b) if isinstance(loss, rkhs.Logistic) else loss.smoothed(step).gradient(u, b)
+    slack = (abs(u) + abs(v) + abs(b)) * (1 + abs(s))
+    assert abs(v + step * s - u) <= 1e-13 * (abs(u) + abs(v) + abs(b) + step * abs(s))
+    gap = loss.value(v, b) + loss.conjugate(s, b) - s * v
+    assert abs(gap) <= 1e-13 * (slack + abs(loss.value(v, b)) + abs(loss.conjugate(s, b)))
+
+
+@given(losses, anything, anything, st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_envelopes_of_envelopes(loss, u, b, one, two):
+    """Smoothing by h and then by k is smoothing by h + k."""
+    u, b = np.array([u]), np.array([target(loss, b or 1.0)])
+    twice, once = loss.smoothed(one).smoothed(two), loss.smoothed(one + two)
+    np.testing.assert_allclose(twice.value(u, b), once.value(u, b), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(twice.gradient(u, b), once.gradient(u, b), rtol=1e-9, atol=1e-9)

@@ -1,0 +1,360 @@
+"""Laws that hold for any kernel, any functionals and any points, drawn by hypothesis.
+
+Points lie on a grid of step 1/8, so that coincident ones are common and transformed ones keep their
+distances to rounding.  The examples are the same in every run.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import rkhs
+from rkhs.functionals.base import Combination
+from rkhs.testing.laws import demand, demand_equal, largest, restricted, rounding
+
+settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)
+laws = settings.get_profile("laws")
+
+dimensions = st.integers(1, 3)
+factors = st.sampled_from([0.25, 0.5, 1.5, 2.0, 3.0])
+
+
+def grids(*shape):
+    """Arrays of multiples of 1/8 between -2 and 2."""
+    return arrays(np.int64, shape, elements=st.integers(-16, 16)).map(lambda a: a / 8)
+
+
+# Kernels.
+
+
+def scales(d):
+    one = st.sampled_from([0.6, 1.0, 1.7])
+    return one | st.tuples(*[one] * d)
+
+
+def radial(d):
+    """Positive definite functions of the distance."""
+    return st.one_of(
+        st.builds(rkhs.Gaussian, scales(d)),
+        st.builds(rkhs.Matern, st.sampled_from([0.5, 1.5, 2.5, 3.5]), scales(d)),
+        st.builds(rkhs.RationalQuadratic, st.sampled_from([0.5, 1.0, 2.3]), scales(d)),
+    )
+
+
+def isotropic():
+    """Those with one scale for all features."""
+    return radial(1).filter(lambda k: isinstance(k.scale, float))
+
+
+def dot_product():
+    polynomials = st.builds(rkhs.Polynomial, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
+    return polynomials | st.just(rkhs.Linear())
+
+
+def polyharmonic():
+    return st.builds(rkhs.Polyharmonic, st.sampled_from([0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7]))
+
+
+def conditional(d):
+    """Conditionally positive definite kernels."""
+    thin_plates = st.integers(d // 2 + 1, d // 2 + 3).map(rkhs.ThinPlate)
+    return polyharmonic() | thin_plates
+
+
+def algebra(inner, d):
+    """Kernels from kernels."""
+    return st.one_of(
+        st.builds(lambda a, b: a + b, inner, inner),
+        st.builds(lambda a, b: a * b, inner, inner),
+        st.builds(lambda c, k: c * k, factors, inner),
+        st.builds(lambda k, A: k @ A, inner, grids(d, d) | grids(d).map(lambda a: 1 + a**2)),
+    )
+
+
+def definite(d):
+    leaves = radial(d) | dot_product()
+    once = algebra(leaves, d)
+    return leaves | once | algebra(leaves | once, d)
+
+
+def kernels(d):
+    mixed = st.builds(lambda a, b, c: c * a + b, conditional(d), definite(d), factors)
+    return definite(d) | conditional(d) | mixed
+
+
+# Functionals.
+
+
+@st.composite
+def families(draw, kernel, d, largest_family=12):
+    """A family that is bounded on the space of the kernel, perhaps made from others."""
+    limit = kernel.smoothness(d)
+    t = draw(st.integers(1, 4))
+    X = draw(grids(t, d))
+    kinds = ["Evaluation", "Difference", "GraphDifference", "Average", "LocalAverage"]
+    kinds += ["Derivative", "Gradient", "DirectionalDerivative"] if limit > 1 else []
+    kinds += ["Second", "Hessian", "Laplacian"] if limit > 2 else []
+    match draw(st.sampled_from(kinds)):
+        case "Difference":
+            L = rkhs.Difference(X, draw(grids(t, d)))
+        case "GraphDifference":
+            edges = draw(st.lists(st.tuples(*[st.integers(0, t - 1)] * 2), min_size=1, max_size=3))
+            L = rkhs.GraphDifference(X, edges, draw(st.lists(factors, min_size=len(edges), max_size=len(edges))))
+        case "Average":
+            L = rkhs.Average(draw(grids(t, 2, d)), draw(st.tuples(factors, factors)))
+        case "LocalAverage":
+            L = rkhs.LocalAverage(X, draw(scales(d)))
+        case "Derivative":
+            L = rkhs.Derivative(X, axes=[draw(st.integers(0, d - 1))])
+        case "DirectionalDerivative":
+            L = rkhs.DirectionalDerivative(X, draw(grids(t, d) | grids(t, 2, d)))
+        case "Second":
+            L = rkhs.Derivative(X, axes=draw(st.tuples(*[st.integers(0, d - 1)] * 2)))
+        case simple:
+            L = getattr(rkhs, simple)(X)
+    match draw(st.sampled_from(["plain", "plain", "scaled", "mixed", "taken"])):
+        case "scaled":
+            L = draw(factors) * L - L / 3
+        case "mixed":
+            L = draw(grids(2, L.size)) @ L
+        case "taken":
+            L = L.take(draw(st.lists(st.integers(0, L.size - 1), min_size=1, max_size=4)))
+    return L.take(slice(0, largest_family)) if L.size > largest_family else L
+
+
+@st.composite
+def spaces(draw, kernels=kernels, count=2):
+    """A kernel and some families that are bounded on its space."""
+    d = draw(dimensions)
+    kernel = draw(kernels(d))
+    return kernel, *(draw(families(kernel, d)) for _ in range(count))
+
+
+def dense(kernel, L, M=None):
+    return rkhs.gram(kernel, L, M).dense()
+
+
+# The laws.
+
+
+@laws
+@given(spaces(count=2))
+def test_gram_is_symmetric_and_positive_semi_definite(space):
+    kernel, L, M = space
+    L = rkhs.stack([L, M])
+    G, P = dense(kernel, L), L(kernel.null_space)
+    demand_equal(kernel, "G = G'", G, G.T)
+    least = np.min(np.linalg.eigvalsh(restricted(G, P)), initial=0.0)
+    demand(kernel, "c'Gc >= 0 for P'c = 0", -least, rounding(G))
+
+
+@laws
+@given(spaces(count=3), factors, factors, st.data())
+def test_gram_is_bilinear(space, a, b, data):
+    kernel, L, M, N = space
+    size = np.arange(max(L.size, M.size))
+    L, M = L.take(size % L.size), M.take(size % M.size)
+    one, other = dense(kernel, L, N), dense(kernel, M, N)
+    scale = a * largest(one) + b * largest(other)
+    demand_equal(
+        kernel, "<a L - b M, N> = a <L, N> - b <M, N>", dense(kernel, a * L - b * M, N), a * one - b * other, scale
+    )
+    W = data.draw(grids(3, L.size))
+    demand_equal(kernel, "<W L, N> = W <L, N>", dense(kernel, W @ L, N), W @ one, largest(abs(W) @ abs(one)))
+    demand_equal(kernel, "<N, W L> = <N, L> W'", dense(kernel, N, W @ L), one.T @ W.T, largest(abs(W) @ abs(one)))
+
+
+@laws
+@given(spaces(count=2))
+def test_all_ways_to_the_gram_matrix_agree(space):
+    kernel, L, M = space
+    G = rkhs.gram(kernel, L, M)
+    expected = G.dense()
+    v = np.cos(np.arange(2.0 * M.size)).reshape(M.size, 2)
+    scale = largest(abs(expected) @ abs(v))
+    assert G.shape == expected.shape == (L.size, M.size)
+    demand_equal(G, "G v", G @ v, expected @ v, scale)
+    demand_equal(G, "G v for one v", G @ v[:, 1], expected @ v[:, 1], scale)
+    demand_equal(G, "G'", G.T.dense(), expected.T)
+    demand_equal(G, "G' u", G.T @ (G @ v), expected.T @ (expected @ v), largest(abs(expected.T) @ abs(expected @ v)))
+    demand_equal(G, "diagonal", G.diagonal(), np.diag(expected), largest(expected))
+    rows, columns = np.arange(L.size) % 2 == 0, [-1, 0]
+    demand_equal(G, "block", G.block(rows, columns), expected[rows][:, columns], largest(expected))
+    square = rkhs.gram(kernel, L)
+    demand_equal(square, "diagonal of <L, L>", square.diagonal(), np.diag(square.dense()), largest(square.dense()))
+
+
+@laws
+@given(spaces(count=2), st.sampled_from([2e3, 1e4]))
+def test_the_memory_budget_changes_no_number(space, memory):
+    kernel, L, M = space
+    small, large = rkhs.gram(kernel, L, M, memory=memory), rkhs.gram(kernel, L, M)
+    expected, v = large.dense(), np.ones((M.size, 3))
+    demand_equal(kernel, "dense in little memory", small.dense(), expected)
+    demand_equal(kernel, "diagonal in little memory", small.diagonal(), np.diag(expected), largest(expected))
+    demand_equal(kernel, "product in little memory", small @ v, large @ v, largest(abs(expected) @ v))
+
+
+def on_torch(L):
+    """The same family on tensors, part by part."""
+
+    def tensor(array):
+        return torch.tensor(array) if isinstance(array, np.ndarray) else array
+
+    def moved(part):
+        atoms = replace(part.atoms, points=tensor(part.atoms.points), directions=tensor(part.atoms.directions))
+        return replace(part, atoms=atoms, matrix=tensor(part.matrix))
+
+    return Combination(L.shape, tuple(map(moved, L.parts)), repr(L))
+
+
+@laws
+@given(spaces(count=2))
+def test_numpy_and_pytorch_agree(space):
+    kernel, L, M = space
+    expected, v = dense(kernel, L, M), np.ones(M.size)
+    G = rkhs.gram(kernel, on_torch(L), on_torch(M))
+    assert isinstance(G.dense(), torch.Tensor)
+    demand_equal(kernel, "dense, NumPy = PyTorch", G.dense(), expected)
+    demand_equal(kernel, "product, NumPy = PyTorch", G @ torch.tensor(v), expected @ v, largest(abs(expected) @ v))
+    demand_equal(kernel, "diagonal, NumPy = PyTorch", G.diagonal(), np.diag(expected), largest(expected))
+
+
+@laws
+@given(st.data())
+def test_the_algebra_of_kernels_is_that_of_their_values(data):
+    d = data.draw(dimensions)
+    one, other = data.draw(definite(d)), data.draw(definite(d))
+    X, Y, c, A = data.draw(grids(3, d)), data.draw(grids(2, d)), data.draw(factors), data.draw(grids(d, d))
+    k, h = one(X, Y), other(X, Y)
+    demand_equal(one, "(k + h)(x, y) = k(x, y) + h(x, y)", (one + other)(X, Y), k + h, largest(k) + largest(h))
+    demand_equal(one, "(c k)(x, y) = c k(x, y)", (c * one)(X, Y), c * k)
+    demand_equal(one, "(k h)(x, y) = k(x, y) h(x, y)", (one * other)(X, Y), k * h, largest(k) * largest(h))
+    demand_equal(one, "(k A)(x, y) = k(A x, A y)", (one @ A)(X, Y), one(X @ A.T, Y @ A.T))
+    demand_equal(one, "k + h = h + k", (one + other)(X, Y), (other + one)(X, Y), largest(k) + largest(h))
+    demand_equal(one, "k(X) = k(X, X)", one(X), one(X, X))
+
+
+@laws
+@given(st.data())
+def test_the_chain_rule(data):
+    """D_u (k o A) at x is D_(A u) k at A x."""
+    d = data.draw(dimensions)
+    kernel = data.draw(kernels(d).filter(lambda k: k.smoothness(d) > 1))
+    X, A = data.draw(grids(3, d)), data.draw(grids(d, d))
+    V = np.broadcast_to(A.T, (3, d, d))  # A e_a for each axis a
+    found = dense(kernel @ A, rkhs.Gradient(X), rkhs.Evaluation(X[:2]))
+    expected = dense(kernel, rkhs.DirectionalDerivative(X @ A.T, V), rkhs.Evaluation(X[:2] @ A.T))
+    demand_equal(kernel @ A, "D_u (k o A) = D_Au k", found, expected)
+
+
+@st.composite
+def jets(draw, kernel, d):
+    """Values and, where bounded, directional derivatives: a function of points (t, d), and what they need."""
+    X, V = draw(grids(3, d)), draw(grids(3, 2, d))
+
+    def family(move=lambda X: X, turn=lambda V: V):
+        values = rkhs.Evaluation(move(X))
+        slopes = [rkhs.DirectionalDerivative(move(X), turn(V))] if kernel.smoothness(d) > 1 else []
+        return rkhs.stack([values, *slopes])
+
+    return family
+
+
+@laws
+@given(st.data())
+def test_radial_kernels_do_not_see_rotations(data):
+    d = data.draw(dimensions)
+    kernel = data.draw(isotropic() | conditional(d) | dot_product())
+    family = data.draw(jets(kernel, d))
+    R = np.linalg.qr(np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal((d, d)))[0]
+    turned = family(lambda X: X @ R.T, lambda V: V @ R.T)
+    expected = dense(kernel, family())
+    demand_equal(kernel, "k(R x, R y) = k(x, y)", dense(kernel, turned), expected, largest(expected))
+
+
+@laws
+@given(st.data())
+def test_radial_kernels_do_not_see_translations(data):
+    d = data.draw(dimensions)
+    kernel = data.draw(radial(d) | conditional(d))
+    family, shift = data.draw(jets(kernel, d)), data.draw(grids(d))
+    moved = family(lambda X: X + 8 * shift)
+    demand_equal(kernel, "k(x + a, y + a) = k(x, y)", dense(kernel, moved), dense(kernel, family()))
+
+
+@laws
+@given(st.data(), factors)
+def test_polyharmonic_kernels_scale_with_a_power(data, s):
+    """<L, M> at s x is s^power times that at x; with a logarithm, on the c that vanish on polynomials."""
+    d = data.draw(dimensions)
+    kernel = data.draw(polyharmonic())
+    family = data.draw(jets(kernel, d))
+    L, wider = family(), family(lambda X: s * X, lambda V: s * V)
+    G, H, P = dense(kernel, L), dense(kernel, wider), L(kernel.null_space)
+    scale = s**kernel.power * max(largest(G), 1.0)
+    if kernel.even:
+        demand_equal(kernel, "c'G(s x)c = s^power c'G(x)c", restricted(H, P), s**kernel.power * restricted(G, P), scale)
+    else:
+        demand_equal(kernel, "G(s x) = s^power G(x)", H, s**kernel.power * G, scale)
+
+
+@laws
+@given(spaces(count=3), factors)
+def test_functions_form_an_inner_product_space(space, a):
+    kernel, L, M, N = space
+    f = rkhs.Function(kernel, L, np.cos(np.arange(L.size)))
+    g = rkhs.Function(kernel, M, np.sin(1.0 + np.arange(M.size)))
+    cross, size = dense(kernel, L, M), largest(dense(kernel, N, L)) * L.size + a * largest(dense(kernel, N, M)) * M.size
+    demand_equal(kernel, "N(f - a g) = N(f) - a N(g)", N(f - a * g), N(f) - a * N(g), size)
+    demand_equal(kernel, "N(f) = <z_N, f>", N(f).ravel(), dense(kernel, N, L) @ f.coefficients, size)
+    scale = largest(cross) * L.size * M.size
+    inner = f.inner(g)
+    demand_equal(kernel, "<f, g> = a'Gb", np.array(inner), f.coefficients @ cross @ g.coefficients, scale)
+    demand_equal(kernel, "<f, g> = <g, f>", np.array(inner), np.array(g.inner(f)), scale)
+    demand_equal(kernel, "<f, a g> = a <f, g>", np.array(f.inner(a * g)), np.array(a * inner), a * scale)
+    X = np.array([[0.5] * L.dimension])
+    demand_equal(kernel, "f(x) = Evaluation(x)(f)", f(X), rkhs.Evaluation(X)(f))
+    if kernel.order == 0:
+        noise = rounding(np.array(scale), dense(kernel, L) * L.size**2, dense(kernel, M) * M.size**2)
+        demand(kernel, "|<f, g>| <= |f| |g|", abs(inner), f.norm() * g.norm() + noise)
+        parallelogram = (f + g).norm() ** 2 + (f - g).norm() ** 2 - 2 * (f.norm() ** 2 + g.norm() ** 2)
+        demand(kernel, "|f + g|^2 + |f - g|^2 = 2 |f|^2 + 2 |g|^2", abs(parallelogram), 4 * noise)
+        demand(kernel, "|f - f| = 0", (f - f).norm() ** 2, 4 * noise)
+
+
+@laws
+@given(spaces(kernels=definite, count=2))
+def test_representers_reproduce(space):
+    """<z_L, f> = L(f) for z_L itself a function."""
+    kernel, L, M = space
+    f = rkhs.Function(kernel, M, np.ones(M.size))
+    for i in range(min(3, L.size)):
+        representer = rkhs.Function(kernel, L.take([i]), [1.0])
+        scale = largest(dense(kernel, L, M)) * M.size
+        demand_equal(kernel, "<z_L, f> = L(f)", np.array(representer.inner(f)), L.take([i])(f)[0], scale)
+
+
+def test_the_examples_are_the_same_in_every_run():
+    assert laws.derandomize
+    assert laws.max_examples <= 50
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_strategies_reach_every_family(d):
+    """Nothing above holds for want of examples."""
+    seen = set()
+
+    @settings(laws, max_examples=150)
+    @given(kernels(d))
+    def collect(kernel):
+        seen.add(type(kernel).__name__)
+
+    collect()
+    assert seen >= {"Gaussian", "Matern", "RationalQuadratic", "Polynomial", "Linear", "Polyharmonic", "ThinPlate"}
+    assert seen >= {"Sum", "Product", "Multiple", "Pullback"}

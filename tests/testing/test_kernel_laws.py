@@ -1,0 +1,247 @@
+"""Every kernel obeys the laws, and each law catches a kernel that breaks it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from array_api_compat import is_torch_array
+
+import rkhs
+from registry import DIMENSIONS, KERNELS
+from rkhs.calculus.forms import Form
+from rkhs.gram import operator
+from rkhs.kernels.base import FormKernel
+from rkhs.testing import check_kernel
+
+WIDE = {
+    "Gaussian, short": rkhs.Gaussian(0.05),
+    "Gaussian, long": rkhs.Gaussian(100.0),
+    "Matern, short": rkhs.Matern(1.5, 0.05),
+    "Matern, long": rkhs.Matern(3.5, 100.0),
+    "Polyharmonic, rough": rkhs.Polyharmonic(0.5),
+    "Polyharmonic, barely differentiable": rkhs.Polyharmonic(2.2),
+    "Polyharmonic, log of high power": rkhs.Polyharmonic(8),
+    "large multiple": 1e8 * rkhs.RationalQuadratic(0.3, 2.0),
+}
+
+
+@pytest.mark.parametrize("dimension", DIMENSIONS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_obeys(name, dimension):
+    check_kernel(KERNELS[name].make(dimension), dimension)
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_at_any_length_scale(name):
+    check_kernel(WIDE[name], dimension=2, random_state=1)
+
+
+# Kernels that break one law each.
+
+
+@dataclass(frozen=True)
+class Radial(FormKernel):
+    """exp(q) with one thing wrong; each subclass says which."""
+
+    def smoothness(self, dimension):
+        return np.inf
+
+    def form(self, dimension):
+        return Form(1, self.ladder, smooth=True)
+
+    def ladder(self, q, rungs):
+        return {k: self.rung(q, k) for k in rungs}
+
+    def rung(self, q, k):
+        return np.exp(q) if isinstance(q, np.ndarray) else q.exp()
+
+
+@dataclass(frozen=True)
+class WrongSign(Radial):
+    wrong: int = 1
+
+    def rung(self, q, k):
+        return -super().rung(q, k) if k == self.wrong else super().rung(q, k)
+
+
+@dataclass(frozen=True)
+class SlightlyWrongRung(Radial):
+    def rung(self, q, k):
+        return super().rung(q, k) * (1 + 1e-6 * (k == 2))
+
+
+@dataclass(frozen=True)
+class Asymmetric(Radial):
+    def pair(self, pairing):
+        return super().pair(pairing) * (1 + 1e-6 * pairing.left.points[0, 0])
+
+
+@dataclass(frozen=True)
+class Indefinite(Radial):
+    """cos(r) is not positive definite in the plane."""
+
+    def smoothness(self, dimension):
+        return 1.0
+
+    def rung(self, q, k):
+        return np.cos(np.sqrt(np.maximum(-2 * q, 0)))
+
+
+@dataclass(frozen=True)
+class TooLowOrder(rkhs.Polyharmonic):
+    """r^3 needs the linear polynomials, not only the constant ones."""
+
+    order = 1
+
+
+@dataclass(frozen=True)
+class NotFinite(rkhs.Matern):
+    """A ladder without a floor: 0/0 where points coincide."""
+
+    def ladder(self, q, rungs):
+        with np.errstate(all="ignore"):
+            return {k: rung * (q / q) for k, rung in super().ladder(q.copy(), rungs).items()}
+
+
+@dataclass(frozen=True)
+class TooSmooth(rkhs.Matern):
+    def smoothness(self, dimension):
+        return self.nu + 1
+
+
+@dataclass(frozen=True)
+class TooSmoothPolyharmonic(rkhs.Polyharmonic):
+    def smoothness(self, dimension):
+        return self.power / 2 + 1
+
+
+@dataclass(frozen=True)
+class Unbounded(Radial):
+    def smoothness(self, dimension):
+        return 0.0
+
+
+@dataclass(frozen=True)
+class WrongSummands(Radial):
+    def summands(self):
+        return ((1.0, rkhs.Gaussian()), (1e-6, rkhs.Gaussian()))
+
+
+@dataclass(frozen=True)
+class WrongForm(Radial):
+    def pair(self, pairing):
+        return (1 + 1e-6) * super().pair(pairing)
+
+
+@dataclass(frozen=True)
+class OtherInTorch(Radial):
+    def rung(self, q, k):
+        return super().rung(q, k) * (1 + 1e-6 * is_torch_array(q))
+
+
+@dataclass(frozen=True)
+class PoorInSingle(Radial):
+    def rung(self, q, k):
+        return super().rung(q, k) * (1 + 0.01 * ("32" in str(q.dtype)))
+
+
+@dataclass(frozen=True)
+class PaperAverage(rkhs.Gaussian):
+    """Widths that add, as the papers print it (theory, section 8); it still tends to k."""
+
+    def blurred(self, covariance):
+        s, th = self.scale, float(covariance[0]) ** 0.5
+        return (s**2 / (s + th) ** 2) ** (len(covariance) / 2) * rkhs.Gaussian(s + th)
+
+
+@dataclass(frozen=True)
+class WrongAverage(rkhs.Gaussian):
+    def blurred(self, covariance):
+        return 1.001 * super().blurred(covariance)
+
+
+class NoValue(FormKernel):
+    smoothness, form, ladder, rung = Radial.smoothness, Radial.form, Radial.ladder, Radial.rung
+
+    def __repr__(self):
+        return "NoValue()"
+
+
+class NotFrozen(NoValue):
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 1
+
+
+class NoRepr(NotFrozen):
+    __repr__ = object.__repr__
+
+
+BROKEN = [
+    (WrongSign(1), r"D k = lim of difference quotients at points apart, for Gradient x Evaluation"),
+    (WrongSign(2), r"D k = lim of difference quotients at points apart, for Gradient x Gradient"),
+    (WrongSign(4), r"D k = lim of difference quotients at points apart, for Hessian x Hessian"),
+    (SlightlyWrongRung(), r"D k = lim of difference quotients"),
+    (Asymmetric(), r"k\(x, y\) = k\(y, x\)"),
+    (Indefinite(), r"c'Gc >= 0"),
+    (TooLowOrder(power=3), r"c'Gc >= 0 for all c with P'c = 0"),
+    (NotFinite(nu=2.5), r"G_ij is finite"),
+    (TooSmooth(nu=0.5), r"D k = lim of difference quotients at coincident points"),
+    (TooSmooth(nu=1.5), r"D k = lim of difference quotients at coincident points"),
+    (TooSmoothPolyharmonic(power=2), r"D k = lim of difference quotients at coincident points"),
+    (TooSmoothPolyharmonic(power=1), r"D k = lim of difference quotients at coincident points"),
+    (Unbounded(), r"smoothness > 0"),
+    (WrongSummands(), r"`summands` add up to `pair`"),
+    (WrongForm(), r"`form` equals `pair`"),
+    (OtherInTorch(), r"PyTorch = NumPy"),
+    (PoorInSingle(), r"float32 = float64"),
+    (PaperAverage(), r"d/d\(w\^2/2\) E k\(x \+ w z, y\) = Laplacian"),
+    (WrongAverage(), r"E k\(x \+ w z, y\) -> k\(x, y\)"),
+    (NotFrozen(), r"make NotFrozen a frozen dataclass"),
+    (NoValue(), r"not equal to its copy"),
+    (NoRepr(), r"give NoRepr a __repr__"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "law"), BROKEN, ids=[f"{type(k).__name__}-{i}" for i, (k, _) in enumerate(BROKEN)])
+def test_a_broken_kernel_is_caught(kernel, law):
+    with pytest.raises(AssertionError, match=law):
+        check_kernel(kernel)
+
+
+def test_the_sentence_names_the_kernel_and_both_numbers():
+    with pytest.raises(AssertionError, match=r"^WrongSign\(wrong=1\) breaks the law .*: measured \S+, allowed \S+\.$"):
+        check_kernel(WrongSign(1))
+
+
+def test_a_wrong_product_is_caught(monkeypatch):
+    monkeypatch.setattr(rkhs.Gram, "__matmul__", lambda self, v: (1 + 1e-9) * (self.dense() @ v))
+    with pytest.raises(AssertionError, match=r"\(structured G\) v = \(dense G\) v"):
+        check_kernel(rkhs.Gaussian())
+
+
+def test_a_missing_refusal_is_caught(monkeypatch):
+    monkeypatch.setattr(operator, "check_bounded", lambda kernel, L: None)
+    with pytest.raises(AssertionError, match="order 1 was not refused"):
+        check_kernel(rkhs.Matern(0.5))
+
+
+def test_the_points_depend_on_the_seed_alone():
+    """A law that holds for one draw of points may fail for another: the draw is an argument."""
+
+    @dataclass(frozen=True)
+    class Remembering(Radial):
+        seen: tuple = ()
+
+        def pair(self, pairing):
+            calls.append(float(pairing.left.points[0, 0]))
+            return super().pair(pairing)
+
+    draws = []
+    for seed in (0, 0, 1):
+        calls = []
+        check_kernel(Remembering(), random_state=seed)
+        draws.append(calls)
+    assert draws[0] == draws[1] != draws[2]
