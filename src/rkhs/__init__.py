@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
-from rkhs.errors import NotBoundedError
+from rkhs.errors import NotBoundedError, UnattainedError
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -56,7 +56,18 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
-from rkhs.solvers import LBFGS, BoxDual, Descent, Newton, NotApplicableError, ProjectedDual
+from rkhs.solvers import (
+    LBFGS,
+    BoxDual,
+    ConjugateGradients,
+    Descent,
+    Direct,
+    Galerkin,
+    Growth,
+    Newton,
+    NotApplicableError,
+    ProjectedDual,
+)
 
 __version__ = version("rkhs")
 
@@ -66,20 +77,24 @@ __all__ = [
     "AutodiffKernel",
     "Average",
     "BoxDual",
+    "ConjugateGradients",
     "Constant",
     "Derivative",
     "Descent",
     "Difference",
+    "Direct",
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
     "Function",
     "Functional",
     "Functions",
+    "Galerkin",
     "Gaussian",
     "Gradient",
     "Gram",
     "GraphDifference",
+    "Growth",
     "Hessian",
     "Hinge",
     "Huber",
@@ -114,6 +129,7 @@ __all__ = [
     "Sum",
     "Term",
     "ThinPlate",
+    "UnattainedError",
     "gram",
     "inner",
     "median_scale",

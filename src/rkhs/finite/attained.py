@@ -6,11 +6,15 @@ strict inequality, and costs nothing elsewhere, then J falls along p for ever: t
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linprog
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.system import System
+
+Matrix = np.ndarray[Any, Any]
 
 
 def recedes(system: System, output: int) -> bool:
@@ -22,7 +26,9 @@ def recedes(system: System, output: int) -> bool:
     Q = to_numpy(system.Q).astype(np.float64)
     if Q.shape[1] == 0 or all(t.loss.attained for t in system.terms):
         return False
-    falling, level, still = [], [], []
+    falling: list[Matrix] = []
+    level: list[Matrix] = []
+    still: list[Matrix] = []
     for t in system.terms:
         low, high = (to_numpy(end)[:, 0] for end in t.loss.domain(t.target[:, output : output + 1]))
         rows = Q[t.rows]

@@ -29,7 +29,7 @@ def without_null_space(system: System) -> tuple[System, Array]:
     r = Q.shape[1]
     Z = scipy.linalg.qr(Q)[0][:, r:] if r else np.eye(len(G))
     values, vectors = np.linalg.eigh(Z.T @ G @ Z)
-    kept = values > np.finfo(np.float64).eps * len(G) * max(float(values[-1]), 0.0) if len(values) else []
+    kept = values > np.finfo(np.float64).eps * len(G) * max(values.max(initial=0.0), 0.0)
     root = Z @ (vectors[:, kept] / np.sqrt(values[kept]))  # root root' = Z (Z'GZ)^+ Z'
     image = G @ root
     prototype = system.functionals.prototype

@@ -53,6 +53,14 @@ class Iterate:
     basis: Array
     alpha: Array | None = None
 
+    @classmethod
+    def joined(cls, outputs: Sequence[Iterate]) -> Iterate:
+        """One iterate of several outputs from iterates of one output each."""
+        xp = namespace(outputs[0].a)
+        alphas = [one.a if one.alpha is None else one.alpha for one in outputs]
+        columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
+        return cls(*(xp.concat(column, axis=1) for column in columns))
+
     def with_output(self, which: int, other: Iterate) -> Iterate:
         """The iterate with one output, a column, from another."""
         xp = namespace(self.a)

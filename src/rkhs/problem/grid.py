@@ -55,14 +55,10 @@ class GridTasks:
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
-        xp = namespace(self.system.functionals.prototype)
-        iterates = [task.iterate or task.system.start() for task in self.tasks[k]]
         scaled = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
         rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
-        a = xp.concat([one.a for one in iterates], axis=1)
-        basis = xp.concat([one.basis for one in iterates], axis=1)
-        alpha = xp.concat([one.a if one.alpha is None else one.alpha for one in iterates], axis=1)
-        return self.system.with_rows(rows, self.system.outputs), Iterate(a, basis, alpha)
+        iterate = Iterate.joined([task.iterate or task.system.start() for task in self.tasks[k]])
+        return self.system.with_rows(rows, self.system.outputs), iterate
 
 
 def _difficulty(task: Task) -> float:

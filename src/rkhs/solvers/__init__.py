@@ -3,8 +3,24 @@
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.descent import Descent
+from rkhs.solvers.direct import Direct
+from rkhs.solvers.galerkin import Galerkin
+from rkhs.solvers.growth import Growth
+from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.lbfgs import LBFGS
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.projected_dual import ProjectedDual
 
-__all__ = ["LBFGS", "BoxDual", "Descent", "Newton", "NotApplicableError", "ProjectedDual", "Solver"]
+__all__ = [
+    "LBFGS",
+    "BoxDual",
+    "ConjugateGradients",
+    "Descent",
+    "Direct",
+    "Galerkin",
+    "Growth",
+    "Newton",
+    "NotApplicableError",
+    "ProjectedDual",
+    "Solver",
+]

@@ -54,7 +54,7 @@ class ProjectedDual(Solver):
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
-        dual, diagonal = Dual.of(system), system.gram.diagonal()
+        dual, diagonal = Dual.of(system), _own(system, monitor)
         first = project(start.a, dual.low, dual.high, system.Q)
         images = xp.zeros_like(first)
         if bool(xp.any(first != 0)):
@@ -87,7 +87,7 @@ class _Column:
         xp = namespace(diagonal)
         self.system = system
         self.D = dual.diagonal[:, which]
-        own = xp.clip(diagonal, 0, None) + self.D
+        own = diagonal + self.D
         typical = float(xp.max(own)) or 1.0
         self.S = 1 / xp.sqrt(xp.where(own > 1e-12 * typical, own, typical + xp.zeros_like(own)))
         self.p, self.q = self.S * dual.p[:, which], self.S * dual.q[:, which]
@@ -176,3 +176,14 @@ class _Column:
             self.m = self.m + fraction * step
             x, value, residual = tried
         return x
+
+
+def _own(system: System, monitor: Monitor) -> Array:
+    """G_ii; for kernels that are positive definite on {Q'alpha = 0} only, of (I - QQ') G (I - QQ')."""
+    xp = namespace(system.Q)
+    diagonal = system.gram.diagonal()
+    if system.kernel.order > 0 and system.Q.shape[1]:
+        Q, T = system.Q, system.gram @ system.Q
+        monitor.product()
+        diagonal = diagonal - 2 * xp.vecdot(Q, T) + xp.vecdot(Q @ (Q.T @ T), Q)
+    return xp.clip(diagonal, 0, None)

@@ -205,6 +205,7 @@ def _gram(sample: Sample) -> None:
         ("<L, L>", L, None),
         ("<L, M>", L, M),
         ("<M, L>", M, L),
+        ("<L, values>", L, Evaluation(sample.draw(L.size, L.dimension))),  # as many, one at each point
     )
     for name, one, other in pairs:
         G = gram(kernel, one, other)
