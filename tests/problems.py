@@ -7,7 +7,7 @@ example) are drawn again.
 
 import warnings
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations_with_replacement
 
 import cvxpy
@@ -51,7 +51,7 @@ KERNELS = (
 COUNT = 4 * len(PAIRS)  # each pair with each basis, and once more with any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A problem, functionals to compare solutions by, and whether it determines the basis part of f."""
 
@@ -59,9 +59,16 @@ class Case:
     probes: rkhs.Functional
     identified: bool
 
-    @property
-    def losses(self):
-        return [term.loss for term in self.problem.terms]
+    @cached_property
+    def bend(self):
+        """The largest eigenvalue of W^1/2 G W^1/2 (on Q'a = 0): losses of curvature 1 bend J by so much."""
+        system = self.problem.system
+        G, Q = np.asarray(system.gram.dense()), np.asarray(system.Q)
+        if system.kernel.order:
+            inside = np.eye(len(G)) - Q @ Q.T
+            G = inside @ G @ inside
+        root = np.sqrt(np.concatenate([np.asarray(t.weight)[:, 0] for t in system.terms]))
+        return np.linalg.eigvalsh(root[:, None] * G * root)[-1]
 
 
 @dataclass(frozen=True)
@@ -198,7 +205,7 @@ def _rank_of(problem, which):
 # The same in cvxpy.
 
 
-def _loss(loss, u, b):
+def cvxpy_loss(loss, u, b):
     """sum-free cvxpy expression of a loss, from its definition on paper."""
     pos, square = cvxpy.pos, cvxpy.square
     match loss:
@@ -247,7 +254,7 @@ def cvxpy_solution(problem, probes, output=0):
     for term in problem.terms:
         rows = slice(start, start + term.size)
         b = np.asarray(term.target) if term.target.ndim == 1 else np.asarray(term.target)[:, output]
-        objective += cvxpy.sum(cvxpy.multiply(term.weights()[:, 0], _loss(term.loss, u[rows], b)))
+        objective += cvxpy.sum(cvxpy.multiply(term.weights()[:, 0], cvxpy_loss(term.loss, u[rows], b)))
         start += term.size
     model = cvxpy.Problem(cvxpy.Minimize(objective))
     with warnings.catch_warnings():

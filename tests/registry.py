@@ -73,9 +73,7 @@ KERNELS = {
     "Matern 3/2": _constant(rkhs.Matern(1.5, 1.3), oracle.matern(1.5, 1.3)),
     "Matern 5/2": _constant(rkhs.Matern(2.5, 1.3), oracle.matern(2.5, 1.3)),
     "Matern 7/2": _constant(rkhs.Matern(3.5, 1.3), oracle.matern(3.5, 1.3)),
-    "Matern 5/2, scales": KernelCase(
-        lambda d: rkhs.Matern(2.5, SCALES[:d]), lambda d: oracle.matern(2.5, SCALES[:d])
-    ),
+    "Matern 5/2, scales": KernelCase(lambda d: rkhs.Matern(2.5, SCALES[:d]), lambda d: oracle.matern(2.5, SCALES[:d])),
     "RationalQuadratic": _constant(rkhs.RationalQuadratic(1.5, 0.9), oracle.rational_quadratic(1.5, 0.9)),
     "RationalQuadratic, scales": KernelCase(
         lambda d: rkhs.RationalQuadratic(0.7, SCALES[:d]), lambda d: oracle.rational_quadratic(0.7, SCALES[:d])
@@ -282,7 +280,9 @@ def like(values, X):
 
 def jet(t, d, order=ORDER):
     """All (point, axes) up to the order, lower orders first."""
-    return [(i, axes) for m in range(order + 1) for i in range(t) for axes in combinations_with_replacement(range(d), m)]
+    return [
+        (i, axes) for m in range(order + 1) for i in range(t) for axes in combinations_with_replacement(range(d), m)
+    ]
 
 
 def combination(rows, t, d):

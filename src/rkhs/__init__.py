@@ -58,22 +58,26 @@ from rkhs.losses import (
 from rkhs.problem import Problem
 from rkhs.solvers import (
     LBFGS,
+    Absorption,
     BoxDual,
     ConjugateGradients,
     Descent,
     Direct,
     Galerkin,
     Growth,
+    LibSVM,
     Newton,
     NotApplicableError,
     ProjectedDual,
 )
+from rkhs.solvers.warped import WarpedGram
 
 __version__ = version("rkhs")
 
 __all__ = [
     "LBFGS",
     "Absolute",
+    "Absorption",
     "AutodiffKernel",
     "Average",
     "BoxDual",
@@ -100,6 +104,7 @@ __all__ = [
     "Huber",
     "Kernel",
     "Laplacian",
+    "LibSVM",
     "Linear",
     "LocalAverage",
     "LocalDeviation",
@@ -130,6 +135,7 @@ __all__ = [
     "Term",
     "ThinPlate",
     "UnattainedError",
+    "WarpedGram",
     "gram",
     "inner",
     "median_scale",

@@ -59,38 +59,37 @@ def test_rate_of_convergence(n):
     kernel, (X, Y) = rkhs.Gaussian(1.0), np.random.default_rng(n).normal(size=(2, 1, n)) / n**0.5
 
     def error(width):
-        found, exact = (rkhs.gram(kernel, L, rkhs.Evaluation(Y)) for L in (average(X, width), rkhs.LocalAverage(X, width)))
+        found, exact = (
+            rkhs.gram(kernel, L, rkhs.Evaluation(Y)) for L in (average(X, width), rkhs.LocalAverage(X, width))
+        )
         return abs((found.dense() - exact.dense()).item())
 
-    wide = {2: 1.0, 3: 0.8}.get(n, 0.2)
+    wide = 0.4 if n < 4 else 0.05
     rate = np.log2(error(wide) / error(wide / 2))
-    assert degree(n) + 1 - 0.6 < rate < degree(n) + 1 + 1.5
+    assert abs(rate - (degree(n) + 1)) < (1.0 if n < 4 else 0.1)
 
 
-@pytest.mark.parametrize(
-    ("n", "width", "bound"), [(1, 0.3, 1e-13), (1, 0.6, 1e-9), (2, 0.3, 1e-9), (3, 0.3, 1e-6), (4, 0.1, 1e-6), (4, 0.3, 1e-3)]
-)
-def test_product_kernel(n, width, bound):
-    """A product takes the cubature, on both sides: its error, relative to k(x, x), against a fine grid."""
+@pytest.mark.parametrize("width", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_product_kernel(n, width):
+    """A product takes the cubature: against a fine grid, its error is at most 5 (width / scale)^(p + 1)."""
     kernel = rkhs.Gaussian(1.0) * rkhs.Polynomial(2)
     X = np.random.default_rng(n).normal(size=(2, n)) / n**0.5
     grid, weights = oracle.hermite_grid(n, {1: 40, 2: 30, 3: 14, 4: 8}[n])
     fine = rkhs.Average(X[:, None, :] + width * grid, weights)
-    for M in (rkhs.Evaluation(X), rkhs.Gradient(X)):
-        found = rkhs.gram(kernel, rkhs.LocalAverage(X, width), M).dense()
-        error = np.abs(found - rkhs.gram(kernel, fine, M).dense()).max()
-        assert error <= bound
-    two = rkhs.gram(kernel, rkhs.LocalAverage(X, width), rkhs.LocalAverage(X, width)).dense()
-    if n < 3:
-        assert np.abs(two - rkhs.gram(kernel, fine, fine).dense()).max() <= 2 * bound
+    L = rkhs.LocalAverage(X, width)
+    pairs = [(rkhs.Evaluation(X),) * 2, (rkhs.Gradient(X),) * 2, (L, fine)]
+    for M, exact in pairs if n < 3 else pairs[:2]:
+        error = rkhs.gram(kernel, L, M).dense() - rkhs.gram(kernel, fine, exact).dense()
+        assert np.abs(error).max() <= 5 * width ** (degree(n) + 1) + 1e-13
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("power", [1, 2, 2.5, 3])
+@pytest.mark.parametrize("power", [1, 2, 3])
 def test_polyharmonic(power, n):
-    """Smooth ten widths away from r = 0, and a kink there: the error is small or moderate."""
+    """Ten widths from r = 0, where the kernel is smooth, nearly to rounding; at its kink to 10 %."""
     kernel, k = rkhs.Polyharmonic(power), oracle.polyharmonic(power)
-    for distance, bound in ((2.0, 1e-7), (1e-3, 0.2)):
+    for distance, bound in ((2.0, 1e-11), (1e-3, 0.1)):
         x, y = np.zeros((1, n)), np.full((1, n), distance / n**0.5)
         found = rkhs.gram(kernel, rkhs.LocalAverage(x, 0.2), rkhs.Evaluation(y)).dense().item()
         with mp.workdps(17):

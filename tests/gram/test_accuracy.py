@@ -91,6 +91,23 @@ def test_far_from_the_origin(name, d, dtype, offset):
     Reference(name, d, families).check(gram(kernel, X, families), TOLERANCE[dtype], definite=kernel.order == 0)
 
 
+@pytest.mark.parametrize(("dtype", "offset"), [("float64", 1e6), ("float32", 1e3)])
+@pytest.mark.parametrize("name", [name for name, case in KERNELS.items() if case.stationary])
+def test_among_points_that_are_far_away(name, dtype, offset):
+    """The same points twice, an offset apart: each half is as accurate as it is alone."""
+    kernel, X = KERNELS[name].make(2), points(2)
+    families = [f for f in bounded(kernel, 2) if f in KINDS]
+    reference = Reference(name, 2, families)
+    both = [np.concatenate([Z, Z + offset]).astype(dtype) for Z in (X, X[::-1])]
+    L, M = (rkhs.stack([FAMILIES[f].make(Z) for f in families]) for Z in both)
+    first = np.concatenate(
+        [2 * block.start + np.arange(block.stop - block.start) for block in reference.blocks.values()]
+    )
+    G = rkhs.gram(kernel, L, M)
+    for found in (G.dense(), G @ np.eye(M.size, dtype=dtype)):
+        reference.check(found[np.ix_(first, first)], TOLERANCE[dtype], definite=kernel.order == 0)
+
+
 @pytest.mark.parametrize("name", near_kernels())
 def test_near_points(name):
     """Points 1e-5, 1e-3 and 1 apart: the derivatives at each two of them to 1e-12 of the largest of their order."""

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import rkhs
 from rkhs.backend.arrays import namespace, to_numpy
 from rkhs.losses import Smoothed
+from rkhs.testing import check_loss
 from rkhs.testing import losses as laws
-from rkhs.testing.losses import check_loss
 
 LOSSES = [
     rkhs.Squared(),
@@ -54,8 +54,8 @@ def test_every_loss_obeys(loss):
 @pytest.mark.parametrize("width", [0.02, 0.5])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_every_envelope_obeys(loss, width):
-    check_loss(loss.smoothed(width))
-    check_loss(Smoothed(loss, width))  # by the prox alone
+    for envelope in {loss.smoothed(width), Smoothed(loss, width)}:  # the second by the prox alone
+        check_loss(envelope)
     assert loss.smoothed(0) is loss
 
 
@@ -231,6 +231,20 @@ def test_values_on_paper():
         np.testing.assert_allclose(loss.value(u, b), values, rtol=1e-15)
 
 
+def test_curvature_at_the_target():
+    """Where the loss is a parabola on both sides, and where it is flat."""
+    b = np.array([-1.0, 1.0])
+    for loss, known in [
+        (rkhs.Squared(), 2),
+        (rkhs.Huber(0.5), 2),
+        (rkhs.SmoothedHinge(0.5), 0),
+        (rkhs.Absolute().smoothed(0.25), 4),
+        (rkhs.SquaredEpsilonInsensitive(0.1), 0),
+        (rkhs.Logistic(), 1 / (2 + 2 * np.cosh(1.0))),
+    ]:
+        np.testing.assert_allclose(loss.curvature(b, b), known, rtol=1e-15)
+
+
 def test_huber_tends_to_squared():
     u, b = np.linspace(-3, 4, 29), np.linspace(0, 1, 29)
     huber, squared = rkhs.Huber(1e300), rkhs.Squared()
@@ -251,10 +265,12 @@ def _logistic_prox(m, step):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_prox_of_the_logistic_loss(step):
-    m = np.array([0.0, 1e-3, -1e-3, 1.0, -1.0, 5.0, -5.0, 40.0, -40.0, 800.0, -800.0, -step, -0.3 * step, -0.7 * step])
-    expected = [_logistic_prox(v, step) for v in m]
-    np.testing.assert_allclose(rkhs.Logistic().prox(m, np.ones(14), step), expected, rtol=4e-15)
-    np.testing.assert_allclose(rkhs.Logistic().prox(-m, -np.ones(14), step), -np.array(expected), rtol=4e-15)
+    margins = np.array([1e-3, 0.3, 1.0, 5.0, 40.0, 800.0])
+    m = np.concatenate([[0.0], margins, -margins, -step * np.array([0.1, 0.3, 0.5, 0.7, 1.0, 1.1])])
+    one, expected = np.ones(len(m)), np.array([_logistic_prox(v, step) for v in m])
+    for sign in (1, -1):
+        v = rkhs.Logistic().prox(sign * m, sign * one, step)
+        np.testing.assert_allclose(sign * v, expected, rtol=2e-15, atol=1e-15 * min(1.0, step))
 
 
 def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
@@ -262,12 +278,13 @@ def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
 
     rng = np.random.default_rng(0)
     step = 10 ** rng.uniform(-12, 12, 2000)
-    m = rng.choice([rng.standard_normal(2000) * 10 ** rng.uniform(-12, 14, 2000), -step * rng.uniform(size=2000)])
     calls = []
     softplus = logistic._softplus
     monkeypatch.setattr(logistic, "_softplus", lambda t: calls.append(None) or softplus(t))
-    rkhs.Logistic().prox(m, np.ones(2000), step)
-    assert len(calls) <= 1 + 6  # one for the start, and one a step
+    for m in (rng.standard_normal(2000) * 10 ** rng.uniform(-12, 14, 2000), -step * rng.uniform(size=2000)):
+        calls.clear()
+        rkhs.Logistic().prox(m, np.ones(2000), step)
+        assert len(calls) <= 1 + 5  # one for the start, and one a step
 
 
 # Extremes, for which warnings are errors.

@@ -13,8 +13,9 @@ the positive definite radial kernels, the ladder of the Gaussian exp(q) is one a
 every rung, and a single formula serves both forms.
 
 *Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
-A kernel that is smooth in q does not feel it.  One that is a function of the distance r = sqrt(-2q),
-such as Matern, does near r = 0: there q and its slopes are taken from the difference x - y itself.
+A kernel that is smooth in q feels it only when the points are many scales from their middle; one that is
+a function of the distance r = sqrt(-2q), such as Matern, always does near r = 0.  Then, at near points, q
+and its slopes are taken from the difference x - y itself.
 For the same reason radial forms look at the points from their middle, and only then map them by A.
 """
 
@@ -28,9 +29,10 @@ from rkhs.calculus.atoms import Atoms, LinearMap, compose_maps
 from rkhs.calculus.matchings import derivative
 from rkhs.calculus.pairing import AllPairs, Pairing
 
-# Pairs with r^2 below this fraction of max |x|^2 + max |y|^2 are near.  The rest keep a relative error
-# of 1000 eps in r^2 at worst.
+# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of 1000 eps
+# in r^2 at worst.
 NEAR = 1e-3
+FAR = 100.0  # |x|^2/2 + |y|^2/2 up to which a kernel that is smooth in q needs no care: 2e-14, in float32 1e-5
 NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
 
 # (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there, and q
@@ -42,7 +44,7 @@ Ladder = Callable[[Array, range], dict[int, Array]]
 class Form:
     """k(x, y) = phi(q(A x, A y)): a quadratic form, a ladder for phi, and a linear map A.
 
-    `smooth` tells whether phi is smooth in q at q = 0, so that near points need no care.
+    `smooth` tells whether phi is smooth in q at q = 0, so that near points need less care.
     """
 
     rho: int
@@ -75,8 +77,8 @@ class Form:
             slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
                 s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
             ]
-            if not self.smooth and 0 not in q.shape:
-                mend_near(self, given, pairing, q, slopes, squares)
+            if 0 not in q.shape:
+                mend_near(self, given, pairing, q, slopes)
 
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
@@ -88,7 +90,7 @@ class Form:
         return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
-def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array], squares: Array) -> None:
+def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
     """Recompute q and its slopes at near points from the difference x - y of the given ones, in place."""
     left, right = pairing.left, pairing.right
     if not isinstance(pairing, AllPairs):
@@ -99,7 +101,8 @@ def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: li
         for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
             slope[...] = pairing.between(difference, v)
         return
-    for i, j in near_pairs(q[:, 0, :, 0], float(namespace(q).max(squares)), given.dimension):
+    x_halves, y_halves = (namespace(q).vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, given.dimension):
         difference = form.difference(given.left.points[i], given.right.points[j])  # (p, n)
         q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
         for which in range(left.order):
@@ -110,14 +113,23 @@ def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: li
             table[i, j] = _along(right.u(which), difference, j)
 
 
-def near_pairs(q: Array, squares: float, dimension: int) -> Iterator[tuple[Array, Array]]:
-    """The indices (i, j) of near points, in portions whose differences fit in `NEAR_ENTRIES`."""
+def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
+    """The indices (i, j) of near points that need care, in portions whose differences fit in `NEAR_ENTRIES`.
+
+    One pass over q finds the pairs that are near by the largest |x|^2/2 and |y|^2/2, the `halves`; only those
+    are looked at again, so that an outlier does not make all others near.
+    """
     xp = namespace(q)
-    (flat,) = xp.nonzero(xp.reshape(q > -NEAR / 2 * squares, (-1,)))
+    largest = float(xp.max(x_halves) + xp.max(y_halves))
+    if form.smooth and largest <= FAR:
+        return
+    (flat,) = xp.nonzero(xp.reshape(q > -NEAR * largest, (-1,)))
+    i, j = flat // q.shape[1], flat % q.shape[1]
+    near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
+    i, j = i[near], j[near]
     portion = max(1, NEAR_ENTRIES // dimension)
-    for start in range(0, flat.shape[0], portion):
-        some = flat[start : start + portion]
-        yield some // q.shape[1], some % q.shape[1]
+    for start in range(0, i.shape[0], portion):
+        yield i[start : start + portion], j[start : start + portion]
 
 
 def _along(vectors: Array, difference: Array, owner: Array) -> Array:

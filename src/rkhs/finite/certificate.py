@@ -21,10 +21,11 @@ OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Primal and dual values, one per output."""
+    """Primal and dual values, one per output, and the `System.rounding` of each."""
 
     primal: Array
     dual: Array
+    rounding: tuple[float, ...]
 
     @property
     def gap(self) -> float:
@@ -34,13 +35,16 @@ class Certificate:
     @property
     def relative(self) -> float:
         """The largest gap of any output, relative to its value."""
-        return max(relative_gap(float(p), float(d)) for p, d in zip(self.primal, self.dual, strict=True))
+        triples = zip(self.primal, self.dual, self.rounding, strict=True)
+        return max(relative_gap(float(p), float(d), rounding) for p, d, rounding in triples)
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """(primal - dual) / max(|primal|, |dual|), 0 for 0 / 0."""
+def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
+    """(primal - dual) / max(|primal|, |dual|), and 0 where both are lost in rounding (`System.rounding`)."""
     size = max(abs(primal), abs(dual))
-    return max(primal - dual, 0.0) / size if 0 < size < float("inf") else (0.0 if size == 0 else float("inf"))
+    if size <= rounding:
+        return 0.0
+    return max(primal - dual, 0.0) / size if size < inf else inf
 
 
 def certify(system: System, iterate: Iterate) -> Certificate:
@@ -55,7 +59,7 @@ def certify(system: System, iterate: Iterate) -> Certificate:
         alpha = project(candidate, low, high, system.Q)
         value = lower_bound(system, alpha, system.gram @ alpha)
         dual = value if dual is None else xp.maximum(dual, value)
-    return Certificate(primal, dual)
+    return Certificate(primal, dual, system.rounding)
 
 
 def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:

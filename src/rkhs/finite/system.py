@@ -31,6 +31,8 @@ from rkhs.gram import Gram, gram
 from rkhs.kernels.base import Kernel
 from rkhs.losses.base import Loss
 
+LOST = 32  # units of rounding
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -190,6 +192,13 @@ class System:
     def box(self) -> tuple[Array, Array]:
         """The bounds (N, c) that the conjugates put on alpha."""
         return self._rowwise(lambda t: _bound(t, 1)), self._rowwise(lambda t: _bound(t, 0))
+
+    @cached_property
+    def rounding(self) -> tuple[float, ...]:
+        """For each output the J that is zero but for rounding: some units of it, relative to J(0)."""
+        xp = namespace(self.terms[0].target)
+        values = self.risk(xp.zeros_like(xp.concat([t.target for t in self.terms])))
+        return tuple(LOST * float(xp.finfo(values.dtype).eps) * float(value) for value in values)
 
     @property
     def smooth(self) -> bool:

@@ -38,8 +38,9 @@ class Block:
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
     """The blocks of the Gram matrix of L and M."""
     found = []
-    parts = in_one_dtype(L.parts + M.parts)
-    lefts_by_blur, rights_by_blur = _by_blur(parts[: len(L.parts)]), _by_blur(parts[len(L.parts) :])
+    parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
+    lefts_by_blur = _by_blur(parts[: len(L.parts)])
+    rights_by_blur = lefts_by_blur if M is L else _by_blur(parts[len(L.parts) :])
     for weight, summand in kernel.summands():
         for lefts in lefts_by_blur:
             for rights in rights_by_blur:

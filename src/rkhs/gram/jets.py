@@ -11,88 +11,109 @@ the gradients at y_j give
 in the cache.  The column of ones that makes S and the row sums of Q part of those products is all the
 overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j before, and contract
 grad f with their directions after.
+
+In the product of a family with itself, tile (j, i) has the rungs of tile (i, j): half of the element-wise
+work and an eighth of the matrix products are saved.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, add_at, like, namespace
 from rkhs.backend.memory import tile_entries, tiles
-from rkhs.calculus.atoms import Atoms, LinearMap
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
+from rkhs.gram.jet_points import JetPoints, Jets, by_points
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
 COPIES = 8  # arrays of the size of a tile that are alive at once, at most
 
 
 @dataclass(frozen=True, eq=False)
-class Jets:
-    """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
+class Flow:
+    """From coefficients at the source points to the jets of f at the target points: the formula at the top."""
 
-    values: Array | None  # (t, r)
-    gradients: Array | None  # (r, t, n)
-
-    @property
-    def count(self) -> int:
-        """r."""
-        return int(self.values.shape[1] if self.values is not None else self.gradients.shape[0])  # type: ignore[union-attr]
-
-
-@dataclass(frozen=True, eq=False)
-class JetPoints:
-    """One set of points with the parts of a family that read or write jets there."""
-
-    points: Array  # (t, n), centred and mapped
-    parts: tuple[Part, ...]
-    linear: LinearMap
-
-    @property
-    def given(self) -> Array:
-        """The points as they were given."""
-        return self.parts[0].atoms.points
+    rho: int
+    source: JetPoints
+    coefficients: Jets
+    target: JetPoints
+    jets: Jets
 
     @cached_property
-    def halves(self) -> Array:
-        """|x|^2 / 2, (t,)."""
-        return namespace(self.points).sum(self.points * self.points, axis=1) / 2
+    def rungs(self) -> range:
+        """The derivatives of phi that take part."""
+        last = (self.jets.gradients is not None) + (self.coefficients.gradients is not None)
+        values = self.jets.values is not None and self.coefficients.values is not None
+        return range(0 if values else min(last, 1), last + 1)
 
     @cached_property
-    def augmented(self) -> Array:
-        """[X, 1], (t, n + 1)."""
-        xp = namespace(self.points)
-        return xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1)
+    def slopes(self) -> tuple[Array, Array]:
+        """[X, 1] and [A, -<A, y>], of which S is the product; X and A for a dot product."""
+        A: Array = self.coefficients.gradients
+        if not self.rho:
+            return self.target.points, A
+        xp = namespace(A)
+        return self.target.augmented, xp.concat([A, -xp.vecdot(A, self.source.points, axis=-1)[:, :, None]], axis=2)
 
-    def scatter(self, v: Array) -> Jets:
-        """The coefficients of the jets, from those (size, r) of the functionals."""
-        c = A = None
-        for part in self.parts:
-            own = part.adjoint(v)
-            if part.atoms.order == 0:
-                c = own if c is None else c + own
+    @cached_property
+    def sums(self) -> Array:
+        """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
+        return like(np.zeros((self.jets.count, self.target.points.shape[0])), self.target.points)
+
+    def add(self, phi: dict[int, Array], i: slice, j: slice, mirrored: bool = False) -> None:
+        """Add the share of the source points j to the jets at the target points i.
+
+        The rungs of a mirrored tile are transposed, and what meets them is laid out as they are.
+        """
+        c: Array = self.coefficients.values
+        A: Array = self.coefficients.gradients
+        f: Array = self.jets.values
+        g: Array = self.jets.gradients
+        n = self.source.points.shape[1]
+        anchors = (self.source.augmented if self.rho else self.source.points)[j]
+        if self.rungs[0] == 0:
+            f[i] += phi[0] @ c[j]
+        for r in range(self.jets.count if self.rungs[-1] else 0):
+            if A is None:
+                Q = phi[1] * c[j, r]
             else:
-                spread = _spread(part.atoms, own)
-                A = spread if A is None else A + spread
-        return Jets(c, None if A is None else _mapped(A, self.linear))
+                X, B = self.slopes[0][i], self.slopes[1][r, j]
+                straight = phi[1] @ B
+                if f is not None:  # sum_j phi' S_ij
+                    f[i, r] += namespace(X).vecdot(straight, X, axis=-1)
+                if g is None:
+                    continue
+                g[r, i] += straight[:, :n]
+                Q = (B @ X.T).T if mirrored else X @ B.T
+                Q *= phi[2]
+                if c is not None:
+                    Q += phi[1] * c[j, r]
+            moved = Q @ anchors
+            g[r, i] += moved[:, :n]
+            if self.rho:
+                self.sums[r, i] += moved[:, n]
 
-    def zeros(self, r: int) -> Jets:
-        """Room for the jets that the parts need."""
-        t, n = self.points.shape
-        orders = {part.atoms.order for part in self.parts}
-        values = like(np.zeros((t, r)), self.points) if 0 in orders else None
-        return Jets(values, like(np.zeros((r, t, n)), self.points) if 1 in orders else None)
+    def add_near(self, rungs: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
+        """Add the shares of pairs of near points, from their differences x - y."""
+        for r in range(self.jets.count):
+            c = None if self.coefficients.values is None else self.coefficients.values[j, r]
+            A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
+            slope = None if A is None else namespace(A).vecdot(A, difference, axis=-1)
+            if self.jets.values is not None:
+                add_at(self.jets.values[:, r], i, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
+            if self.jets.gradients is not None:
+                Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
+                straight = 0.0 if A is None else rungs[1][:, None] * A
+                add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
-    def contract(self, jets: Jets, out: Array) -> None:
-        """Add the functionals of f to `out`, from the jets of f."""
-        gradients = None if jets.gradients is None else _pulled_back(jets.gradients, self.linear)
-        for part in self.parts:
-            own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
-            out[part.rows] += part.forward(own)
+    def finish(self) -> None:
+        """Take away rho x_i sum_j Q_ij, once all tiles are in."""
+        if self.rho and self.jets.gradients is not None:
+            self.jets.gradients[...] -= self.sums[:, :, None] * self.target.points
 
 
 class JetProduct:
@@ -105,170 +126,67 @@ class JetProduct:
         if form.rho:
             points = rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
-        self.rights = _by_points(rights, form.linear, origin)
-        self.lefts = self.rights if lefts == rights else _by_points(lefts, form.linear, origin)
+        self.rights = by_points(rights, form.linear, origin)
+        self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin)
 
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
-        sources = [(right, right.scatter(v)) for right in self.rights]
-        for left in self.lefts:
-            jets = left.zeros(v.shape[1])
-            for right, coefficients in sources:
-                self._add_jets(left, right, coefficients, jets)
-            left.contract(jets, out)
+        rho, symmetric = self.form.rho, self.lefts is self.rights
+        coefficients = [right.scatter(v) for right in self.rights]
+        jets = [left.zeros(v.shape[1]) for left in self.lefts]
+        for a, left in enumerate(self.lefts):
+            for b, right in enumerate(self.rights):
+                flow = Flow(rho, right, coefficients[b], left, jets[a])
+                if not symmetric:
+                    self._add(flow)
+                elif a == b:
+                    self._add(flow, flow)
+                elif a < b:
+                    self._add(flow, Flow(rho, left, coefficients[a], right, jets[b]))
+        for left, found in zip(self.lefts, jets, strict=True):
+            left.contract(found, out)
 
-    def _add_jets(self, left: JetPoints, right: JetPoints, coefficients: Jets, jets: Jets) -> None:
-        """Add to the jets at the left points the formula at the top, tile by tile."""
-        c: Array = coefficients.values
-        A: Array = coefficients.gradients
-        f: Array = jets.values
-        g: Array = jets.gradients
-        rho = self.form.rho
-        xp = namespace(left.points)
-        slope_points, slope_A = left.points, A
-        if rho and A is not None:  # [X, 1] and [A, -<A, y>], so that S is one product
-            slope_points = left.augmented
-            slope_A = xp.concat([A, -xp.vecdot(A, right.points, axis=-1)[:, :, None]], axis=2)
-        last = (g is not None) + (A is not None)
-        first = 0 if c is not None and f is not None else min(last, 1)
-        entries = tile_entries(self.budget, left.points, COPIES)
-        for i, j in tiles(left.points.shape[0], right.points.shape[0], entries):
-            q = left.points[i] @ right.points[j].T
-            if rho:
-                q -= left.halves[i][:, None]
-                q -= right.halves[j]
-            near = [] if self.form.smooth else _mended(self.form, q, left, right, i, j)
-            phi = self.form.ladder(q, range(first, last + 1))
-            if last:
-                for a, b, difference in near:
-                    _add_near(phi, a, b, difference, _part(coefficients, j), _part(jets, i))
-            if first == 0 and f is not None:
-                f[i] += phi[0] @ c[j]
-            for r in range(jets.count if last else 0):
-                Q = None
-                if A is not None:
-                    Q = slope_points[i] @ slope_A[r, j].T  # S, until phi'' is on it
-                    if f is not None:
-                        f[i, r] += xp.vecdot(phi[1], Q, axis=-1)
-                    if g is not None:
-                        g[r, i] += phi[1] @ A[r, j]
-                        Q *= phi[2]
-                if g is None:
-                    continue
-                if c is not None:
-                    from_values = phi[1] * c[j, r]
-                    Q = from_values if Q is None else Q + from_values
-                moved = Q @ (right.augmented if rho else right.points)[j]
-                g[r, i] += moved[:, :-1] - moved[:, -1:] * left.points[i] if rho else moved
+    def _add(self, flow: Flow, back: Flow | None = None) -> None:
+        """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same rungs.
 
+        A flow that is its own way back only takes the tiles on and above the diagonal.
+        """
+        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
+        for i, j in tiles(t, s, tile_entries(self.budget, flow.target.points, COPIES)):
+            if flow is not back:
+                self._add_tile(flow, back, i, j)
+            elif i.start <= j.start:
+                self._add_tile(flow, None if i == j else back, i, j)
+        flow.finish()
+        if back is not None and back is not flow:
+            back.finish()
 
-def _part(jets: Jets, rows: slice) -> Jets:
-    """Views of the jets at some of the points."""
-    values = None if jets.values is None else jets.values[rows]
-    return Jets(values, None if jets.gradients is None else jets.gradients[:, rows])
-
-
-def _mended(
-    form: Form, q: Array, left: JetPoints, right: JetPoints, i: slice, j: slice
-) -> list[tuple[Array, Array, Array]]:
-    """Recompute q at near points (a, b) from their differences, in place; return a, b and the differences."""
-    xp = namespace(q)
-    squares = 2 * float(xp.max(left.halves) + xp.max(right.halves))
-    found = []
-    for a, b in near_pairs(q, squares, left.given.shape[1]):
-        difference = form.difference(left.given[i][a], right.given[j][b])
-        q[a, b] = -xp.vecdot(difference, difference, axis=-1) / 2
-        found.append((a, b, difference))
-    return found
-
-
-def _add_near(phi: dict[int, Array], a: Array, b: Array, difference: Array, coefficients: Jets, jets: Jets) -> None:
-    """Add the share of near points from their differences x - y, and take it out of the rungs of the tile."""
-    xp = namespace(difference)
-    rungs = {k: rung[a, b] for k, rung in phi.items()}
-    for rung in phi.values():
-        rung[a, b] = 0.0
-    for r in range(jets.count):
-        c = None if coefficients.values is None else coefficients.values[b, r]
-        A = None if coefficients.gradients is None else coefficients.gradients[r][b]
-        slope = None if A is None else xp.vecdot(A, difference, axis=-1)
-        if jets.values is not None:
-            add_at(jets.values[:, r], a, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
-        if jets.gradients is not None:
-            Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
-            straight = 0.0 if A is None else rungs[1][:, None] * A
-            add_at(jets.gradients[r], a, straight - Q[:, None] * difference)
+    def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
+        left, right = flow.target, flow.source
+        q = left.points[i] @ right.points[j].T
+        if self.form.rho:
+            q -= left.halves[i][:, None]
+            q -= right.halves[j]
+        near = []
+        if self.form.rho:  # there, q and the slopes come from the differences
+            near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))
+        for a, b in near:
+            difference = self.form.difference(left.given[i][a], right.given[j][b])
+            q[a, b] = -namespace(q).vecdot(difference, difference, axis=-1) / 2
+        phi = self.form.ladder(q, flow.rungs)
+        for a, b in near if flow.rungs[-1] else []:
+            difference = self.form.difference(left.given[i][a], right.given[j][b])
+            rungs = {k: rung[a, b] for k, rung in phi.items()}
+            flow.add_near(rungs, a + i.start, b + j.start, difference)
+            if back is not None:
+                back.add_near(rungs, b + j.start, a + i.start, -difference)
+            for rung in phi.values():
+                rung[a, b] = 0.0
+        flow.add(phi, i, j)
+        if back is not None:
+            back.add({k: rung.T for k, rung in phi.items()}, j, i, mirrored=True)
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:
     """The sum of the products of which both factors are there."""
     return sum(one * other for one, other in terms if one is not None and other is not None)
-
-
-def _by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None) -> list[JetPoints]:
-    """The parts grouped by the points they share."""
-    groups: list[list[Part]] = []
-    for part in parts:
-        for group in groups:
-            if _same(group[0].atoms.points, part.atoms.points):
-                group.append(part)
-                break
-        else:
-            groups.append([part])
-    found = []
-    for group in groups:
-        points = group[0].atoms.points
-        centred = Atoms.values(points if origin is None else points - origin)
-        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear))
-    return found
-
-
-def _same(one: Array, other: Array) -> bool:
-    return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
-
-
-def _mapped(A: Array, linear: LinearMap) -> Array:
-    """Gradient coefficients after the change of input: A'."""
-    if linear is None:
-        return A
-    matrix = like(linear, A)
-    return A * matrix if matrix.ndim == 1 else A @ matrix.T
-
-
-def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
-    """The gradient of f(A x) from that of f at A x."""
-    if linear is None:
-        return gradients
-    matrix = like(linear, gradients)
-    return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
-
-
-def _is_gradient(atoms: Atoms) -> bool:
-    """Whether the directions are all unit vectors in turn, so that nothing needs to be multiplied."""
-    if not atoms.shared or atoms.per_point != atoms.dimension:
-        return False
-    xp = namespace(atoms.directions)
-    return bool(xp.all(atoms.directions[:, 0, :] == like(np.eye(atoms.dimension), atoms.directions)))
-
-
-def _spread(atoms: Atoms, coefficients: Array) -> Array:
-    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
-    xp = namespace(coefficients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
-    alpha = xp.reshape(coefficients, (t, k, r))
-    if not atoms.shared:
-        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
-    alpha = xp.permute_dims(alpha, (2, 0, 1))
-    return xp.asarray(alpha, copy=True) if _is_gradient(atoms) else alpha @ atoms.directions[:, 0, :]
-
-
-def _contracted(atoms: Atoms, gradients: Any) -> Array:
-    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
-    xp = namespace(gradients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
-    if not atoms.shared:
-        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
-    else:
-        along = gradients if _is_gradient(atoms) else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
-        found = xp.permute_dims(along, (1, 2, 0))
-    return xp.reshape(found, (t * k, r))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind
-from rkhs.backend.memory import budget_bytes
+from rkhs.backend.memory import budget_bytes, keep_freed_memory
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import jets, tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
@@ -140,6 +140,7 @@ class Gram:
     @cached_property
     def _product(self) -> list[Any]:
         """The steps (out, v) -> None that add up to the product: jets where they apply, tiles elsewhere."""
+        keep_freed_memory()
         steps: list[Any] = []
         for block in self._blocks:
             form = block.kernel.form(self.L.dimension)

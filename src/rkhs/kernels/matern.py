@@ -61,29 +61,25 @@ class Matern(ScaledKernel):
         xp = namespace(q)
         nu, last, regular = self.nu, rungs[-1], ceil(self.nu) - 1
         q *= -1 / nu
-        z = xp.sqrt(q)
-        z *= -2 * nu
-        top = xp.exp(z)  # of the last regular rung, phi^(regular), once scaled
+        root = xp.sqrt(q)  # z / 2 nu
+        top = xp.exp(root * (-2 * nu))  # of the last regular rung, phi^(regular), once scaled
         top *= (2 * nu) ** regular / _at_zero(regular)
         phi = {regular: top}
         if rungs[0] < regular:
-            phi[regular - 1] = 1 - z
+            phi[regular - 1] = root + 1 / (2 * nu)
             phi[regular - 1] *= top
-            phi[regular - 1] *= 1 / (2 * nu)
             for k in range(regular - 2, rungs[0] - 1, -1):
                 phi[k] = phi[k + 1] * (1 - (k + 1) / nu)
                 phi[k] += q * phi[k + 2]
         if last > regular:
-            floor = (2.0**16 * float(xp.finfo(z.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
-            z = xp.clip(z, None, -floor)
-            phi[regular + 1] = top / z
-            phi[regular + 1] *= -2 * nu
-            z *= z
+            floor = (2.0**16 * float(xp.finfo(q.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
+            root = xp.clip(root, floor, None)
+            phi[regular + 1] = top / root
+            root *= root
             for k in range(regular + 2, last + 1):
                 phi[k] = phi[k - 1] * ((k - 1) / nu - 1)
                 phi[k] += phi[k - 2]
-                phi[k] /= z
-                phi[k] *= 4 * nu**2
+                phi[k] /= root
         return phi
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:

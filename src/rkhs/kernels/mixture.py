@@ -21,7 +21,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 
 LOWEST = -40.0  # of log u
-NEGLIGIBLE = 1e-18  # a Gaussian of less than this share of k is left out
+NEGLIGIBLE = 1e-24  # a Gaussian of less than this share of k is left out; narrow ones have large derivatives
 
 
 def blurred_mixture(

@@ -62,16 +62,19 @@ class Polyharmonic(FormKernel):
         s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
         log: Array = xp.log(s) if self.even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
+        sign = -1.0 if self.order % 2 else 1.0
+        if not self.even:
+            phi = {last: power * (sign * (-2.0) ** last * prod(b - i for i in range(last)))}
+            for k in reversed(rungs[:-1]):
+                phi[k] = phi[k + 1] * s
+                phi[k] *= -0.5 / (b - k)
+            return phi
         phi = {}
         for k in reversed(rungs):
-            on_log, alone = _derivative_of_log_power(int(b), k) if self.even else (0.0, prod(b - i for i in range(k)))
-            factor = (-1.0 if self.order % 2 else 1.0) * (-2.0) ** k
-            if self.even:
-                phi[k] = log * (factor * on_log / 2)
-                phi[k] += factor * alone / 2
-                phi[k] *= power
-            else:
-                phi[k] = power * (factor * alone)
+            on_log, alone = _derivative_of_log_power(int(b), k)
+            phi[k] = log * (sign * (-2.0) ** k * on_log / 2)
+            phi[k] += sign * (-2.0) ** k * alone / 2
+            phi[k] *= power
             if k > rungs[0]:
                 power = power * s
         return phi
@@ -109,9 +112,8 @@ class ThinPlate(FormKernel):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.ThinPlate(order=2)([[0.0, 0.0], [0.0, 2.0]]).round(6)
-    array([[0.      , 2.772589],
-           [2.772589, 0.      ]])
+    >>> rkhs.ThinPlate(order=2)([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
+    array([[2.772589]])
     """
 
     order: int = field()

@@ -118,3 +118,48 @@ def _ratio(top: Array, bottom: Array) -> Array:
     xp = namespace(top)
     positive = bottom > 0
     return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(top))
+
+
+class IterativeSaddle:
+    """K a + Q c = b, Q'a = e by conjugate gradients, for any number of right-hand sides, some at a time.
+
+    A column is done when the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka that was found.
+    """
+
+    def __init__(
+        self,
+        product: Callable[[Array], Array],
+        precondition: Preconditioner,
+        d: Array,
+        tol: float,
+        together: int = 32,
+        max_iterations: int = 10_000,
+    ) -> None:
+        self.product, self.precondition, self.tol = product, precondition, tol
+        self.fit = Fit.of(d, precondition.Q)
+        self.together, self.max_iterations = together, max_iterations
+
+    def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
+        """a (N, k), c (r, k) and the residual b - K a - Q c (N, k); Q must have orthonormal columns here."""
+        xp = namespace(b)
+        pieces = [slice(k, k + self.together) for k in range(0, b.shape[1], self.together)]
+        solved = [self._solve(b[:, piece], e[:, piece]) for piece in pieces]
+        a, c, residual = (xp.concat([part[i] for part in solved], axis=1) for i in range(3))
+        return a, c, residual
+
+    def _solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
+        xp = namespace(b)
+        particular = self.precondition.Q @ e
+        if bool(xp.any(e != 0)):
+            b = b - self.product(particular)
+        cg = BlockCG(self.product, self.precondition)
+        cg.begin(xp.zeros_like(b), b)
+        for _ in range(self.max_iterations):
+            c, rest = self.fit(cg.residual)
+            energy = xp.vecdot(cg.a, b + rest, axis=0) / 2
+            columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy))
+            if len(columns) == 0:
+                break
+            cg.step(columns)
+        c, rest = self.fit(cg.residual)
+        return particular + cg.a, cg.basis + c, rest

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.system import Iterate, System
 from rkhs.functionals.base import Combination
@@ -53,9 +53,7 @@ def to_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
     else:
         a = to_numpy(iterate.a).astype(np.float64)
         basis = inside.Q.T @ to_numpy(system.Q @ iterate.basis)
-    if system.kernel.order > 0:
-        a = a - inside.Q @ (inside.Q.T @ a)
-    return Iterate(a, basis)
+    return Iterate(in_the_space(inside, a), basis)
 
 
 def from_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
@@ -65,3 +63,10 @@ def from_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
     prototype = system.functionals.prototype
     alpha = None if iterate.alpha is None else like(iterate.alpha, prototype)
     return Iterate(like(iterate.a, prototype), system.Q.T @ like(inside.Q @ iterate.basis, prototype), alpha)
+
+
+def in_the_space(system: System, a: Array) -> Array:
+    """a, or the part of it on {Q'a = 0} for kernels whose norm is one only there; twice, for rounding."""
+    for _ in range(2 if system.kernel.order else 0):
+        a = a - system.Q @ (system.Q.T @ a)
+    return a

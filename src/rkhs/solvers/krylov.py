@@ -9,8 +9,9 @@ without another product.  Conjugate gradients maximise the dual over the directi
 so a second point is kept, minimal for J on the line from its predecessor to the newest a (its residual is known, too):
 it is what is returned, and the newest a is its dual point.
 
-The preconditioner is the diagonal of G + D, or better, G's part that a few of its own functionals span (landmarks, those
-with the largest G_ii / D_ii) and the diagonal of what that leaves.
+The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
+would spread them), and with landmarks also the part of G that a few functionals span, those with the largest
+G_ii / D_ii, and the diagonal of what that leaves.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ class ConjugateGradients(Solver):
 
     Parameters
     ----------
-    landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix.  None are
-        used with conditionally positive definite kernels
+    landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix
     max_iterations : after which it gives up
 
     Examples
@@ -71,9 +71,9 @@ class ConjugateGradients(Solver):
             return gram @ v + d * v
 
         a = start.a - Q @ (Q.T @ start.a)
-        cg = BlockCG(product, preconditioner(system, d, self.landmarks))
+        cg = BlockCG(product, preconditioner(system, d, self.landmarks, monitor))
         cg.begin(a, b - product(a) if bool(xp.any(a != 0)) else b)
-        points = _Points(Fit.of(d, Q), b, cg)
+        points = _Points(Fit.of(d, Q), b, system.rounding, cg)
         progress = _Progress()
         for _ in range(self.max_iterations):
             points.update(cg)
@@ -88,8 +88,8 @@ class ConjugateGradients(Solver):
 class _Points:
     """The point y with its fitted residual s, each column the best of J on a line at a time, and the bounds."""
 
-    def __init__(self, fit: Fit, b: Array, cg: BlockCG) -> None:
-        self.fit, self.b = fit, b
+    def __init__(self, fit: Fit, b: Array, rounding: tuple[float, ...], cg: BlockCG) -> None:
+        self.fit, self.b, self.rounding = fit, b, rounding
         self.y = namespace(b).asarray(cg.a, copy=True)
         c, self.s = fit(cg.residual)
         self.basis = cg.basis + c
@@ -108,7 +108,7 @@ class _Points:
         primal = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
         dual = _dot(cg.a, self.b + rest) / 2
         self.primal, self.dual = (to_numpy(value).astype(np.float64) for value in (primal, dual))
-        self.gaps = np.array([relative_gap(p, q) for p, q in zip(self.primal, self.dual, strict=True)])
+        self.gaps = np.array(list(map(relative_gap, self.primal, self.dual, self.rounding)))
 
     def iterate(self, cg: BlockCG) -> Iterate:
         return Iterate(self.y, self.basis, cg.a)
@@ -133,20 +133,35 @@ def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarra
     return np.abs(now - before) > 1e-13 * np.abs(now)
 
 
-def preconditioner(system: System, d: Array, landmarks: int) -> Preconditioner:
-    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G."""
-    xp, gram = namespace(d), system.gram
-    diagonal = xp.clip(gram.diagonal(), 0, None)[:, None]
-    F = d[:, :0]
+def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -> Preconditioner:
+    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks.
+
+    Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.
+    """
+    xp, gram, Q = namespace(d), system.gram, system.Q
     fitting = int(gram.budget // (4 * 8 * max(system.size, 1)))
     count = min(landmarks, fitting, system.size // 4)
-    if count > 0 and system.kernel.order == 0:
-        rows = _strongest(to_numpy(diagonal / d)[:, 0], count)
-        values, vectors = np.linalg.eigh(to_numpy(gram.block(rows, rows)).astype(np.float64))
-        kept = values > 1e-10 * max(values[-1], 0.0)
-        F = gram.block(slice(None), rows) @ like(vectors[:, kept] / np.sqrt(values[kept]), d)
-        diagonal = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)
-    return Preconditioner.of(d + diagonal, F, system.Q)
+    if count <= 0:
+        return Preconditioner.of(d, d[:, :0], Q)
+    diagonal = gram.diagonal()[:, None]
+    image = middle = None
+    if system.kernel.order > 0:
+        image = gram @ Q
+        monitor.product()
+        middle = Q.T @ image
+        diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
+    diagonal = xp.clip(diagonal, 0, None)
+    rows = _strongest(to_numpy(diagonal / d)[:, 0], count)
+    columns = gram.block(slice(None), rows)
+    if image is not None:
+        some = xp.asarray(rows)
+        QR, TR = xp.take(Q, some, axis=0), xp.take(image, some, axis=0)
+        columns = columns - Q @ (TR - QR @ middle).T - image @ QR.T
+    values, vectors = np.linalg.eigh(to_numpy(columns).astype(np.float64)[rows])
+    kept = values > 1e-10 * max(values[-1], 0.0)
+    F = columns @ like(vectors[:, kept] / np.sqrt(values[kept]), d)
+    left = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)
+    return Preconditioner.of(d + left, F, Q)
 
 
 def _strongest(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:

@@ -21,6 +21,7 @@ from rkhs.finite.certificate import bounds, certify, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.dense import in_the_space
 
 PATIENCE = 0.1  # of the iterations so far, until a certificate that failed is tried again
 
@@ -96,13 +97,13 @@ class _Objective:
         self.monitor.product(2)
         self.last = Iterate(a, basis)
         self.primal, self.dual = bounds(system, a, image, u, a + s, product)
-        gradient = to_numpy(namespace(a).concat([self._allowed(product), system.Q.T @ s])).astype(np.float64)
+        gradient = to_numpy(namespace(a).concat([in_the_space(system, product), system.Q.T @ s])).astype(np.float64)
         return self.primal, gradient[:, 0]
 
     def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:
         """After each iteration: the certificate, and stop when it is good enough."""
         self.iterations += 1
-        gap = relative_gap(self.primal, self.dual)  # not yet a bound where a basis asks for Q's = 0
+        gap = relative_gap(self.primal, self.dual, self.system.rounding[0])  # not yet a bound where a basis asks for Q's = 0
         if self.system.Q.shape[1] == 0:
             self.gap = gap
         elif gap <= self.monitor.tol and self.iterations >= self.next_check:
@@ -116,8 +117,4 @@ class _Objective:
 
     def _parts(self, x: np.ndarray[Any, Any]) -> tuple[Array, Array]:
         columns = like(x[:, None], self.system.functionals.prototype)
-        return self._allowed(columns[: self.system.size]), columns[self.system.size :]
-
-    def _allowed(self, a: Array) -> Array:
-        """The part of a on {Q'a = 0}, for kernels whose norm is one only there."""
-        return a - self.system.Q @ (self.system.Q.T @ a) if self.system.kernel.order > 0 else a
+        return in_the_space(self.system, columns[: self.system.size]), columns[self.system.size :]

@@ -1,13 +1,12 @@
 """Newton's method with active sets ([W] section 6.1, after Chapelle's primal support vector machine).
 
-At u = Ga + Qc, with g = a + w loss'(u) the gradient of J in H and h = w loss''(u), the quadratic model of J is
-minimal at the step
+At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0, the quadratic model of J is minimal at
 
-    d = -g + x,     x = 0 outside S = {h > 0},     (G_SS + diag(1/h)) x_S + Q_S delta = (Gg)_S,     Q_S'x_S = 0
+    a = -s outside S,     (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,     Q'a = 0
 
 so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
-the target.  J is then minimised exactly along d and over the basis (`subspace`): it decreases in each iteration,
-Q'w loss'(u) = 0, and 1/2 g'Gg is the gap.
+the target.  With g = a + s the gradient of J in H, J is then minimised exactly along d, the step to there, and
+over the basis (`subspace`): it decreases in each iteration, Q's = 0, and 1/2 g'Gg is the gap.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import Matrix, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.dense import Matrix, fits, from_memory, in_memory, in_the_space, to_memory
 from rkhs.solvers.subspace import Restricted
 
 CURVED = 1e-200  # under which a second derivative counts as zero
@@ -74,8 +73,8 @@ class Newton(Solver):
         ]
 
         def together() -> Iterate:
-            a = xp.stack([column.a for column in columns], axis=1)
-            return from_memory(inside, system, Iterate(a, xp.stack([column.basis for column in columns], axis=1)))
+            a, basis = (xp.stack([getattr(column, name) for column in columns], axis=1) for name in ("a", "basis"))
+            return from_memory(inside, system, Iterate(in_the_space(inside, a), basis))
 
         for _ in range(self.max_iterations):
             open_ones = [column for column in columns if column.gap > monitor.tol and not column.stuck]
@@ -120,17 +119,16 @@ class _Column:
         if bool(namespace(g).all((point[0] >= low) & (point[0] <= high))):
             dual = max(dual, float(dual_value(self.system, point[0], point[1])[0]))
         self.dual = max(self.dual, dual)
-        self.gap = relative_gap(self.primal, self.dual)
+        self.gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
 
     def step(self, g: Array, product: Array, direct: int, monitor: Monitor) -> None:
         """One step of Newton's, and the exact minimum along it."""
         xp = namespace(g)
-        h = self.system.bend(self.u[:, None])[:, 0]
+        u = self.u[:, None]
+        slope, h = (column[:, 0] for column in (self.system.slope(u), self.system.bend(u)))
         curved = np.flatnonzero(to_numpy(h) > CURVED)
         if len(curved) <= direct and fits(self.system, len(curved)):
-            x = like(self._solve(to_numpy(h)[curved], to_numpy(product)[curved], curved), g)
-            d, image = x - g, self.system.gram @ x - product
-            monitor.product()
+            d, image = self._solve(slope, h, curved, monitor)
         else:
             d, image = self._iterate(g, product, h, monitor)
         before = self.a
@@ -138,13 +136,24 @@ class _Column:
         self._minimise((d / size)[:, None], (image / size)[:, None])
         self.stuck = not bool(xp.any(self.a != before))
 
-    def _solve(self, h: Matrix, image: Matrix, rows: Matrix) -> Matrix:
-        """x by Cholesky's factorisation, from h and Gg on the curved rows."""
-        block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
-        saddle = Saddle(block, 1 / h, to_numpy(self.system.Q).astype(np.float64)[rows])
-        x = np.zeros(self.system.size)
-        x[rows] = saddle.solve(image[:, None])[0][:, 0]
-        return x
+    def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array]:
+        """d and its image by Cholesky's factorisation on the curved rows."""
+        xp, gram = namespace(slope), self.system.gram
+        index = xp.asarray(rows)
+        goal = -slope
+        goal[index] = 0.0
+        fixed = xp.zeros_like(goal)
+        if bool(xp.any(goal != 0)):
+            fixed = gram @ goal
+            monitor.product()
+        bend = to_numpy(h[index]).astype(np.float64)
+        right = to_numpy((self.u - fixed)[index]) - to_numpy(slope[index]) / bend
+        block, Q = (to_numpy(part).astype(np.float64) for part in (gram.block(rows, rows), self.system.Q))
+        total = -Q.T @ to_numpy(goal)
+        a, _ = Saddle(block, 1 / bend, Q[rows]).solve(right[:, None], total[:, None])
+        goal[index] = like(a[:, 0], goal)
+        monitor.product()
+        return goal - self.a, gram @ goal - self.image
 
     def _iterate(self, g: Array, product: Array, h: Array, monitor: Monitor) -> tuple[Array, Array]:
         """d and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
@@ -157,7 +166,9 @@ class _Column:
         p, Gp = r, Gr
         size = first = float(xp.vecdot(r, Gr))
         forcing = max(min(FORCING, self.gap**0.5), monitor.tol / (2 * self.gap))
-        while size > forcing * first:
+        for _ in range(self.system.size + 1):
+            if size <= forcing * first:
+                break
             Wp = h * Gp - weighted @ (inverse @ (weighted.T @ Gp))
             q, Gq = p + Wp, Gp + self.system.gram @ Wp
             monitor.product()

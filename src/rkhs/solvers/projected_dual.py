@@ -54,6 +54,8 @@ class ProjectedDual(Solver):
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
+        if system.size == 0:
+            return start
         dual, diagonal = Dual.of(system), _own(system, monitor)
         first = project(start.a, dual.low, dual.high, system.Q)
         images = xp.zeros_like(first)
@@ -65,8 +67,8 @@ class ProjectedDual(Solver):
         ]
 
         def together() -> Iterate:
-            a = xp.stack([column.best[0] for column in columns], axis=1)
-            return Iterate(a, xp.stack([column.best[1] for column in columns], axis=1))
+            a, basis = (xp.stack([column.best[k] for column in columns], axis=1) for k in (0, 1))
+            return Iterate(project(a, dual.low, dual.high, system.Q) if system.kernel.order else a, basis)
 
         for _ in range(self.max_iterations):
             open_ones = [column for column in columns if column.gap > monitor.tol and not column.stuck]
@@ -139,7 +141,7 @@ class _Column:
         dual = float(dual_value(self.system, alpha[:, None], image[:, None])[0])
         if primal - dual < self.distance:
             self.best, self.distance, self.primal = (alpha, c), primal - dual, primal
-            self.gap = relative_gap(primal, dual)
+            self.gap = relative_gap(primal, dual, self.system.rounding[0])
 
     def _nearest(self, point: Array) -> Array:
         """argmin |x - point|^2 / 2 + cost / l over the box and U'x = 0.

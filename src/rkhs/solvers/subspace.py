@@ -95,6 +95,8 @@ class Restricted:
                     return theta + step
                 if decrement > last / 2:
                     return theta if decrement < last else before
+                if not self.value(theta + step) <= value + SEEN * abs(value):  # out of a flat piece
+                    return theta
                 last, before, theta = decrement, theta, theta + step
                 continue
             fraction, lower = self._search(theta, step, value, decrement)

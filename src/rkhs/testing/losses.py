@@ -16,6 +16,7 @@ TARGETS = (-1.5, 0.0, 0.25, 2.0)
 CLASSES = (-1.0, 1.0)
 OFFSETS = 2.0 ** np.arange(-10, 6)  # of the points from their targets
 NEAR = (2.0**-10, 2.0**-16)  # steps of difference quotients
+OFF = 0.1234567  # takes points off kinks and centres of symmetry
 STEPS = (2.0**-40, 2.0**-20, 0.25, 4.0, 2.0**20, 2.0**40)  # of the prox
 FAR = 2.0 ** np.arange(5, 31)  # where a gradient has come near its limit, and a Lipschitz one is a line
 HALVINGS = (28, 38)  # that leave of an interval of length 1 what no width of a smooth loss is as small as
@@ -133,19 +134,16 @@ def _subgradient(sample: Sample) -> None:
 
 def _curvature(sample: Sample) -> None:
     """curvature = (gradient(u + h) - gradient(u - h)) / 2h, up to the change of the quotient within h."""
-    u, h = sample.u + 0.1234567, NEAR[0]  # off the kinks
+    u, h = sample.u + OFF, NEAR[0]
     behind, here, ahead = (sample.loss.gradient(u + t, sample.b) for t in (-h, 0.0, h))
     left, right = (here - behind) / h, (ahead - here) / h
-    curvature = sample.loss.curvature(u, sample.b)
-    law = "curvature = derivative of the gradient"
-    sample.demand(
-        law, abs(curvature - (left + right) / 2) - abs(right - left), 1 / h, here / h, ahead / h, behind / h, u=u
-    )
+    excess = abs(sample.loss.curvature(u, sample.b) - (left + right) / 2) - abs(right - left)
+    sample.demand("curvature = derivative of the gradient", excess, 1 / h, here / h, ahead / h, behind / h, u=u)
 
 
 def _smooth(sample: Sample) -> None:
     """`smooth` is true iff the gradient is Lipschitz: its quotients stay bounded, in small intervals and far out."""
-    u = np.arange(-32.0, 32.0)[:, None] + 0.1234567 + sample.b
+    u = np.arange(-32.0, 32.0)[:, None] + OFF + sample.b
     width, quotients = 1.0, {0: np.zeros(u.shape)}
     for k in range(1, max(HALVINGS) + 1):
         width /= 2

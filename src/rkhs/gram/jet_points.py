@@ -1,0 +1,151 @@
+"""The 1-jets of functions at points, and the functionals that read them.
+
+A functional of order at most one at x is linear in the jet (f(x), grad f(x)).  `JetPoints` holds the points
+that several parts of a family share: it scatters the coefficients of the functionals to coefficients of
+jets, A_i = sum_a alpha_ia V_ia, and contracts the jets of f to the functionals, <V_ia, grad f(x_i)>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace
+from rkhs.calculus.atoms import Atoms, LinearMap
+from rkhs.functionals.base import Part
+
+
+@dataclass(frozen=True, eq=False)
+class Jets:
+    """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
+
+    values: Array | None  # (t, r)
+    gradients: Array | None  # (r, t, n)
+
+    @property
+    def count(self) -> int:
+        """r."""
+        return int(self.values.shape[1] if self.values is not None else self.gradients.shape[0])  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, eq=False)
+class JetPoints:
+    """One set of points with the parts of a family that read or write jets there."""
+
+    points: Array  # (t, n), centred and mapped
+    parts: tuple[Part, ...]
+    linear: LinearMap
+
+    @property
+    def given(self) -> Array:
+        """The points as they were given."""
+        return self.parts[0].atoms.points
+
+    @cached_property
+    def halves(self) -> Array:
+        """|x|^2 / 2, (t,)."""
+        return namespace(self.points).sum(self.points * self.points, axis=1) / 2
+
+    @cached_property
+    def augmented(self) -> Array:
+        """[X, 1], (t, n + 1)."""
+        xp = namespace(self.points)
+        return xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1)
+
+    def scatter(self, v: Array) -> Jets:
+        """The coefficients of the jets, from those (size, r) of the functionals."""
+        c = A = None
+        for part in self.parts:
+            own = part.adjoint(v)
+            if part.atoms.order == 0:
+                c = own if c is None else c + own
+            else:
+                spread = _spread(part.atoms, own)
+                A = spread if A is None else A + spread
+        return Jets(c, None if A is None else _mapped(A, self.linear))
+
+    def zeros(self, r: int) -> Jets:
+        """Room for the jets that the parts need."""
+        t, n = self.points.shape
+        orders = {part.atoms.order for part in self.parts}
+        values = like(np.zeros((t, r)), self.points) if 0 in orders else None
+        return Jets(values, like(np.zeros((r, t, n)), self.points) if 1 in orders else None)
+
+    def contract(self, jets: Jets, out: Array) -> None:
+        """Add the functionals of f to `out`, from the jets of f."""
+        gradients = None if jets.gradients is None else _pulled_back(jets.gradients, self.linear)
+        for part in self.parts:
+            own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
+            out[part.rows] += part.forward(own)
+
+
+def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None) -> list[JetPoints]:
+    """The parts grouped by the points they share."""
+    groups: list[list[Part]] = []
+    for part in parts:
+        for group in groups:
+            if _same(group[0].atoms.points, part.atoms.points):
+                group.append(part)
+                break
+        else:
+            groups.append([part])
+    found = []
+    for group in groups:
+        points = group[0].atoms.points
+        centred = Atoms.values(points if origin is None else points - origin)
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear))
+    return found
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
+
+
+def _mapped(A: Array, linear: LinearMap) -> Array:
+    """Gradient coefficients after the change of input: A'."""
+    if linear is None:
+        return A
+    matrix = like(linear, A)
+    return A * matrix if matrix.ndim == 1 else A @ matrix.T
+
+
+def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
+    """The gradient of f(A x) from that of f at A x."""
+    if linear is None:
+        return gradients
+    matrix = like(linear, gradients)
+    return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
+
+
+def _is_gradient(atoms: Atoms) -> bool:
+    """Whether the directions are all unit vectors in turn, so that nothing needs to be multiplied."""
+    if not atoms.shared or atoms.per_point != atoms.dimension:
+        return False
+    xp = namespace(atoms.directions)
+    return bool(xp.all(atoms.directions[:, 0, :] == like(np.eye(atoms.dimension), atoms.directions)))
+
+
+def _spread(atoms: Atoms, coefficients: Array) -> Array:
+    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
+    xp = namespace(coefficients)
+    t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
+    alpha = xp.reshape(coefficients, (t, k, r))
+    if not atoms.shared:
+        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
+    alpha = xp.permute_dims(alpha, (2, 0, 1))
+    return xp.asarray(alpha, copy=True) if _is_gradient(atoms) else alpha @ atoms.directions[:, 0, :]
+
+
+def _contracted(atoms: Atoms, gradients: Any) -> Array:
+    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
+    xp = namespace(gradients)
+    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
+    if not atoms.shared:
+        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
+    else:
+        along = gradients if _is_gradient(atoms) else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
+        found = xp.permute_dims(along, (1, 2, 0))
+    return xp.reshape(found, (t * k, r))

@@ -1,0 +1,162 @@
+"""Absorption of the quadratic terms, then the small problem that is left (theory, section 4).
+
+Let q be the functionals with squared losses and l the others, S the equations of q (`observed`) and B_l the values on l
+of the basis functions that q sees.  For given coefficients a_l those of q, and of these basis functions, are
+
+    S [a_q; c] = [b_q - G_ql a_l; -B_l'a_l]
+
+Eliminated, they leave u_l = G~ a_l + m + Q_l e with the warped Gram matrix and the image m of what q says by itself,
+
+    G~ = G_ll - [G_lq, B_l] S^-1 [G_ql; B_l'],        m = [G_lq, B_l] S^-1 [b_q; 0]
+
+and e the coefficients of the basis functions that q does not see, which are the basis of the problem that is left.  J
+is its objective plus 1/2 b_q'a_q for a_l = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.memory import budget_bytes
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.system import Iterate, System
+from rkhs.gram.matrix import GramMatrix
+from rkhs.losses.shifted import shifted
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.box_dual import BoxDual
+from rkhs.solvers.dense import from_memory, in_memory
+from rkhs.solvers.galerkin import Galerkin
+from rkhs.solvers.libsvm import LibSVM
+from rkhs.solvers.newton import Newton
+from rkhs.solvers.observed import Observed, factorable, part, quadratic_rows, with_basis
+
+REST = 3000  # functionals that may be left
+COPIES = 4  # of the matrix G_ql
+
+
+@dataclass(frozen=True)
+class Absorption(Solver):
+    """Elimination of the squared losses; LIBSVM, Newton's method or another exact solver for the few others.
+
+    It needs few functionals (at most 3,000) with other losses.  Of the squared ones there may be many: up to 5,000
+    their equations are factorised, beyond they are solved by conjugate gradients, once for each other functional.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> terms = [
+    ...     rkhs.Term(rkhs.Evaluation(X[:10]), rkhs.Hinge(), target=np.where(X[:10, 0] > 0, 1, -1), weight=10.0),
+    ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ... ]
+    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), terms, rkhs.Constant()).solve(rkhs.Absorption()).status
+    'converged'
+    """
+
+    def check(self, system: System) -> None:
+        absorbed = len(quadratic_rows(system))
+        left = system.size - absorbed
+        if absorbed == 0:
+            losses = ", ".join(sorted({repr(t.loss) for t in system.terms}))
+            raise NotApplicableError(
+                f"Absorption eliminates squared losses, and there is none among {losses}: use rkhs.Descent()."
+            )
+        if left == 0:
+            raise NotApplicableError(
+                "Absorption leaves nothing of a problem in which all losses are Squared: use rkhs.Direct(), or "
+                "rkhs.ConjugateGradients() when it is large."
+            )
+        needed = COPIES * 8 * absorbed * left
+        if left > REST or needed > budget_bytes(system.memory, system.functionals.prototype):
+            raise NotApplicableError(
+                f"Absorption would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
+                "is too large: use rkhs.Descent()."
+            )
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        inside = in_memory(system) if factorable(system) else system
+        rest = _Rest(inside, Observed.of(inside, monitor.tol / 10, monitor))
+        watch = _Inside(monitor.tol, outer=monitor)
+        outputs = [problem.start() for problem in rest.outputs]
+
+        def whole() -> Iterate:
+            return from_memory(inside, system, rest.lifted(Iterate.joined(outputs)))
+
+        try:
+            for k, problem in enumerate(rest.outputs):
+                watch.above = rest.known[k]
+                watch.best = outputs[k]
+                outputs[k] = _solver(problem).run(problem, outputs[k], watch)
+        except (Stopped, KeyboardInterrupt):
+            outputs[k] = watch.best or outputs[k]
+            monitor.best = whole()
+            raise
+        return whole()
+
+
+class _Rest:
+    """The problem that is left, one system for each output, and the way back."""
+
+    def __init__(self, system: System, observed: Observed) -> None:
+        xp = namespace(system.Q)
+        self.observed = observed
+        self.q = quadratic_rows(system)
+        self.l = np.setdiff1d(np.arange(system.size), self.q)
+        others = [t for t in system.terms if not t.loss.quadratic]
+        rest = part(system, self.l, others)
+        U, self.seen, self.unseen = observed.split
+        self.B = rest.Q @ self.seen
+        self.cross = system.gram.block(self.q, self.l)
+        a, c, residual = observed.solve(self.cross, self.B.T)
+        G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
+        a, c, _ = observed.solve(observed.target, like(np.zeros((U.shape[1], system.columns)), U))
+        mean = self.cross.T @ a + self.B @ c
+        self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
+        left = with_basis(rest, rest.Q @ self.unseen)
+        left.__dict__["gram"] = GramMatrix((G + G.T) / 2)
+        self.outputs = [_shifted(left.output(k), mean[:, k]) for k in range(system.columns)]
+
+    def lifted(self, left: Iterate) -> Iterate:
+        """The iterate of the whole problem from that of the rest."""
+        xp = namespace(left.a)
+        a, c, _ = self.observed.solve(self.observed.target - self.cross @ left.a, -(self.B.T @ left.a))
+        order = np.argsort(np.concatenate([self.q, self.l]))
+        both = xp.take(xp.concat([a, left.a]), xp.asarray(order), axis=0)
+        return Iterate(both, self.seen @ c + self.unseen @ left.basis)
+
+
+@dataclass
+class _Inside(Monitor):
+    """Watches the small problem, and tells the outer monitor."""
+
+    outer: Monitor = field(default_factory=lambda: Monitor(0.0))
+    above: float = 0.0  # J less the objective of the small problem
+
+    def product(self, count: int = 1) -> None:
+        """Those of the small problem do not count."""
+
+    def report(self, iterate: Iterate, primal: float, gap: float) -> None:
+        self.best = iterate
+        assert self.outer.best is not None
+        self.outer.report(self.outer.best, primal + self.above, gap)
+
+
+def _shifted(system: System, mean: Array) -> System:
+    """The system with u + mean in place of u in all losses."""
+    if not np.any(to_numpy(mean)):
+        return system
+    return system.with_rows(tuple(replace(t, loss=shifted(t.loss, mean[t.rows])) for t in system.terms))
+
+
+def _solver(system: System) -> Solver:
+    """An exact solver for the small problem: the first that is made for its losses."""
+    for solver in (LibSVM(), Newton(), BoxDual()):
+        try:
+            solver.check(system)
+        except NotApplicableError:
+            continue
+        return solver
+    return Galerkin()

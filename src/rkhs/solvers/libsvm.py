@@ -1,0 +1,128 @@
+"""The support vector machine, by LIBSVM through scikit-learn.
+
+All losses hinge, with a constant basis: LIBSVM's own problem, with w_i as its C for example i.  Without a basis, every
+example (z_i, b_i) is given together with (-z_i, -b_i), each at half the weight: J is then even in LIBSVM's intercept,
+which is best at zero, and the coefficients of both add up.
+
+LIBSVM computes with kernels in single precision.  What it finds out well is which examples are at an end of their box,
+and the others then solve linear equations: u_i = b_i for all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from rkhs.backend.arrays import to_numpy
+from rkhs.finite.certificate import certify
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.system import Iterate, System
+from rkhs.linalg.saddle import EPS, Matrix, Saddle
+from rkhs.losses import Hinge
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.dense import fits, from_memory, in_memory
+
+TOLERANCES = (1e-3, 1e-6, 1e-9, 1e-12)  # of LIBSVM, one after the other until the gap is small enough
+INSIDE = 1e-7  # of the box, how far from its ends a coefficient counts as inside
+ITERATIONS = 1_000_000  # of LIBSVM, each a pair of examples
+
+
+@dataclass(frozen=True)
+class LibSVM(Solver):
+    """LIBSVM's sequential minimal optimisation, for the hinge loss with a constant basis or none.
+
+    The Gram matrix has to fit in memory.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=np.where(X[:, 0] > 0, 1, -1), weight=10.0)
+    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), [labels], rkhs.Constant()).solve(rkhs.LibSVM()).status
+    'converged'
+    """
+
+    def check(self, system: System) -> None:
+        for t in system.terms:
+            if not isinstance(t.loss, Hinge):
+                raise NotApplicableError(
+                    f"LibSVM needs all losses to be Hinge, and one is {t.loss!r}: use rkhs.Absorption() where the "
+                    "others are Squared, or rkhs.Descent() for any losses."
+                )
+        if not (system.Q.shape[1] == 0 or _constant(to_numpy(system.Q))):
+            raise NotApplicableError(
+                f"LibSVM has a constant as its basis, or none, not {system.space!r}: use rkhs.Descent()."
+            )
+        if not fits(system, 2 * system.size):
+            raise NotApplicableError(
+                f"LibSVM stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
+                "use rkhs.Descent()."
+            )
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        inside = in_memory(system)
+        labels = np.concatenate([t.target for t in inside.terms])
+        weights = np.concatenate([t.weight[:, 0] for t in inside.terms])
+        for tol in TOLERANCES:
+            machines = [
+                _sharpened(inside.output(k), *_machine(inside.gram.dense(), labels[:, k], weights, inside.Q, tol))
+                for k in range(system.columns)
+            ]
+            found = Iterate.joined(machines)
+            certificate = certify(inside, found)
+            last = from_memory(inside, system, found)
+            monitor.report(last, float(certificate.primal.sum()), certificate.relative)
+            if certificate.relative <= monitor.tol:
+                break
+        return last
+
+
+def _constant(Q: Matrix) -> bool:
+    """Whether Q is one column of equal entries."""
+    return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[0]) <= 1e-9 * np.abs(Q[0])) and Q[0] != 0)
+
+
+def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix]:
+    """The coefficients (N,) of the machine and (r,) of the basis."""
+    if Q.shape[1]:
+        if np.all(labels == labels[0]):  # the constant alone costs nothing
+            return np.zeros(len(labels)), labels[:1] / Q[0]
+        a, intercept = _svc(G, labels, weights, tol)
+        return a, intercept / Q[0]
+    mirrored = np.block([[G, -G], [-G, G]])
+    a, _ = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
+    return a[: len(labels)] - a[len(labels) :], np.zeros(0)
+
+
+def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
+    """The iterate with u_i = b_i wherever a_i is inside its box, if that has a smaller gap than the one given."""
+    rough = Iterate(a[:, None], c[:, None])
+    low, high = (end[:, 0] for end in system.box)
+    margin = INSIDE * (high - low)
+    free = np.flatnonzero((a > low + margin) & (a < high - margin))
+    if len(free) == 0:
+        return rough
+    G, Q = system.gram.dense(), system.Q
+    aim = np.concatenate([t.target[:, 0] for t in system.terms])[free]
+    block = G[np.ix_(free, free)]
+    saddle = Saddle(block, np.full(len(free), EPS * np.abs(block).max()), Q[free])
+    step, shift = saddle.solve((aim - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
+    b = a.copy()
+    b[free] += step[:, 0]
+    sharp = Iterate(np.clip(b, low, high)[:, None], (c + shift[:, 0])[:, None])
+    return min((rough, sharp), key=lambda iterate: certify(system, iterate).relative)
+
+
+def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float]:
+    """LIBSVM's coefficients (N,) and intercept."""
+    machine = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate tells
+        machine.fit(G, labels, sample_weight=weights)
+    a = np.zeros(len(labels))
+    a[machine.support_] = machine.dual_coef_[0]
+    return a, float(machine.intercept_[0])

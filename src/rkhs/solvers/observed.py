@@ -1,0 +1,119 @@
+"""Functionals observed with Gaussian noise, and what they determine (theory, section 4).
+
+For functionals q with squared losses of weights w, d = 1/(2w), and U the values on q of those basis functions that q
+sees, made orthonormal, everything that the quadratic terms say is in the solutions of
+
+    S [a; c] = [b; e],        S = [G_qq + diag(d), U; U', 0]
+
+Basis functions that vanish on all of q are not determined by them.  Conditionally positive definite kernels need
+nothing else: S is regular, because G_qq is positive definite on {U'a = 0}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.system import Rows, System
+from rkhs.gram.matrix import GramMatrix
+from rkhs.linalg.cg import IterativeSaddle
+from rkhs.linalg.saddle import Saddle
+from rkhs.solvers.dense import fits, in_memory
+from rkhs.solvers.krylov import preconditioner
+
+DENSE = 5000  # observations up to which S is factorised
+SEEN = 1e-9  # the size of a basis function on q, among functions of size one on all functionals, that counts as zero
+LANDMARKS = 100  # of the preconditioner, where S is not factorised
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The functionals q, as a system of their own, whose Q are the rows of the whole system's."""
+
+    system: System
+    tol: float  # of the solutions, where S is not factorised
+    monitor: Monitor
+
+    @classmethod
+    def of(cls, system: System, tol: float, monitor: Monitor) -> Observed:
+        """The quadratic terms of a system."""
+        given = part(system, quadratic_rows(system), [t for t in system.terms if t.loss.quadratic])
+        return cls(in_memory(given) if factorable(given) else given, tol, monitor)
+
+    @cached_property
+    def d(self) -> Array:
+        """1/(2w), (q, 1)."""
+        return namespace(self.system.Q).concat([1 / (2 * t.weight) for t in self.system.terms])
+
+    @cached_property
+    def target(self) -> Array:
+        """(q, c)."""
+        return namespace(self.system.Q).concat([t.target for t in self.system.terms])
+
+    @cached_property
+    def split(self) -> tuple[Array, Array, Array]:
+        """U (q, k), and from its coefficients, and those of what q does not see, to Q's: (r, k) and (r, r - k)."""
+        Q = to_numpy(self.system.Q).astype(np.float64)
+        q, r = Q.shape
+        U, sizes, Vt = np.linalg.svd(np.concatenate([Q, np.zeros((max(r - q, 0), r))]), full_matrices=False)
+        k = int(np.sum(sizes > SEEN))
+        parts = U[:q, :k], Vt[:k].T / sizes[:k], Vt[k:].T
+        U, seen, unseen = (like(np.ascontiguousarray(matrix), self.system.Q) for matrix in parts)
+        return U, seen, unseen
+
+    def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
+        """a, c and residual with S [a; c] = [b - residual; e], for columns b (q, k) and e."""
+        if isinstance(self._solver, Saddle):
+            a, c = self._solver.solve(b, e)
+            return a, c, np.zeros_like(a)
+        return self._solver.solve(b, e)
+
+    @cached_property
+    def _solver(self) -> Saddle | IterativeSaddle:
+        U, given = self.split[0], self.system
+        if isinstance(given.gram, GramMatrix):
+            return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U))
+        seen = with_basis(given, U)
+
+        def product(v: Array) -> Array:
+            self.monitor.product()
+            return given.gram @ v + self.d * v
+
+        return IterativeSaddle(product, preconditioner(seen, self.d, LANDMARKS, self.monitor), self.d, self.tol)
+
+
+def quadratic_rows(system: System) -> np.ndarray[Any, Any]:
+    """The indices of the functionals with a squared loss."""
+    places = [np.arange(t.rows.start, t.rows.stop) for t in system.terms if t.loss.quadratic]
+    return np.concatenate([np.zeros(0, dtype=int), *places])
+
+
+def factorable(system: System) -> bool:
+    """Whether the Gram matrix of a system is to be stored and factorised."""
+    return isinstance(system.gram, GramMatrix) or (system.size <= DENSE and fits(system, system.size))
+
+
+def part(system: System, rows: np.ndarray[Any, Any], terms: list[Rows]) -> System:
+    """The system of some functionals, which are those of the given terms, with their rows of Q."""
+    own, start = [], 0
+    for t in terms:
+        size = t.rows.stop - t.rows.start
+        own.append(replace(t, rows=slice(start, start + size)))
+        start += size
+    xp = namespace(system.Q)
+    other = replace(system, functionals=system.functionals.take(rows), terms=tuple(own))
+    if isinstance(system.gram, GramMatrix):
+        other.__dict__["gram"] = GramMatrix(system.gram.block(rows, rows))
+    return with_basis(other, xp.take(system.Q, xp.asarray(rows), axis=0))
+
+
+def with_basis(system: System, Q: Array) -> System:
+    """The system with the values Q (N, r) of another basis."""
+    other = replace(system, space=None)
+    other.__dict__.update(gram=system.gram, _basis=(Q, np.eye(Q.shape[1])))
+    return other

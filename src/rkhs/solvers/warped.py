@@ -1,0 +1,120 @@
+"""The warped kernel: the space that is left after some functionals were observed (theory, section 4).
+
+With the equations S of the observed functionals q (`observed`), the Gram matrix of other functionals M in what they
+leave undetermined is
+
+    G~_MM = G_MM - [G_Mq, B_M] S^-1 [G_qM; B_M']
+
+where B_M are the values on M of the basis functions that q sees.  It is the posterior covariance of a Gaussian process
+with a flat prior on the basis that was observed with noise of variance 1/(2w); its diagonal is the predictive variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.system import Iterate, System
+from rkhs.functionals.base import Functional
+from rkhs.gram import gram
+from rkhs.solvers.observed import SEEN, Observed
+
+COLUMNS = 1024  # of G_qM that are stored at a time
+
+
+@dataclass(frozen=True, eq=False)
+class WarpedGram:
+    """The covariance of any functionals given the quadratic terms of a problem's system.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[0.0], [1.0]])
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
+    >>> warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).system)
+    >>> warped.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
+    array([0.   , 0.031, 1.   ])
+    """
+
+    system: System
+    observed: Observed
+
+    @classmethod
+    def of(cls, system: System, tol: float = 1e-8) -> WarpedGram:
+        """Given the quadratic terms; `tol` is the relative accuracy where there are too many to be exact."""
+        if not any(t.loss.quadratic for t in system.terms):
+            raise ValueError("No term has a Squared loss: there is nothing that could determine a variance.")
+        if system.kernel.order > 0 and system.space is None:
+            raise ValueError(f"The null space of {system.kernel!r} was dropped: variances are known with it only.")
+        return cls(system, Observed.of(system, tol, Monitor(tol)))
+
+    def covariance(self, M: Functional) -> Array:
+        """G~_MM, (m, m)."""
+        if np.any(self._unseen(M)):
+            raise ValueError(
+                f"{M!r} sees a basis function that no Squared term determines, so its variance is infinite: "
+                "add such a term, or leave the basis out."
+            )
+        B = self._on_basis(M) @ self.observed.split[1]
+        xp = namespace(B)
+        own, solutions, known = [], [], []
+        for piece, cross, a, c, residual in self._solutions(M, B):
+            own.append(self._here(gram(self.system.kernel, M, M.take(piece)).dense()) - B @ c)
+            solutions.append(a)
+            known.append(cross + residual)
+        table = xp.concat(own, axis=1) - xp.concat(solutions, axis=1).T @ xp.concat(known, axis=1)
+        return like((table + table.T) / 2, M.prototype)
+
+    def variance(self, M: Functional) -> Array:
+        """The diagonal of G~_MM, (m,): infinite where M sees a basis function that no quadratic term does."""
+        B = self._on_basis(M) @ self.observed.split[1]
+        xp = namespace(B)
+        found = [like(np.zeros(0), B)]
+        for piece, cross, a, c, residual in self._solutions(M, B):
+            known = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
+            found.append(self._here(gram(self.system.kernel, M.take(piece)).diagonal()) - known)
+        variance = to_numpy(xp.clip(xp.concat(found), 0, None))
+        return like(np.where(self._unseen(M), inf, variance), M.prototype)
+
+    def _solutions(self, M: Functional, B: Array) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
+        """Some columns at a time: which, G_qM, and the solution a, c, residual for [G_qM; B_M']."""
+        q = self.observed.system.functionals
+        for start in range(0, M.size, COLUMNS):
+            piece = slice(start, min(start + COLUMNS, M.size))
+            cross = self._here(gram(self.system.kernel, q, M.take(piece)).dense())
+            yield piece, cross, *self.observed.solve(cross, B[piece].T)
+
+    def _here(self, values: Array) -> Array:
+        """The values as arrays of the kind in which the equations are solved."""
+        Q = self.observed.system.Q
+        return like(to_numpy(values), Q) if isinstance(Q, np.ndarray) else like(values, Q)
+
+    def _on_basis(self, M: Functional) -> Array:
+        """The values (m, r) on M of the functions whose values on the system are the columns of Q."""
+        if self.system.space is None:
+            return self._here(np.zeros((M.size, 0)))
+        return self._here(M.assemble(self.system.space.on)) @ self._back
+
+    @cached_property
+    def _back(self) -> Array:
+        """From coefficients of Q to those of the basis functions."""
+        r = self.system.Q.shape[1]
+        columns = self.system.basis_coefficients(Iterate(self.system.Q[:0], like(np.eye(r), self.system.Q)))
+        return self._here(columns)
+
+    def _unseen(self, M: Functional) -> np.ndarray[Any, Any]:
+        """Whether M sees a basis function that q does not see, (m,)."""
+        if self.system.space is None:
+            return np.zeros(M.size, dtype=bool)
+        P, all_of_it = (self._here(L.assemble(self.system.space.on)) for L in (M, self.system.functionals))
+        nowhere = P - P @ (self._back @ (self._here(self.system.Q).T @ all_of_it))  # seen by no functional of any term
+        elsewhere = self._on_basis(M) @ self.observed.split[2]
+        left = np.concatenate([to_numpy(nowhere), to_numpy(elsewhere)], axis=1)
+        return np.max(np.abs(left), axis=1, initial=0.0) > SEEN * np.max(np.abs(to_numpy(P)), axis=1, initial=0.0)

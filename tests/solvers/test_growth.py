@@ -1,0 +1,197 @@
+"""Growth: what it chooses, that it corrects fully, and that the rest is exactly zero."""
+
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs.solvers import Growth
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(-2, 2, size=(60, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+LABELS = np.where(Y > 1, 1.0, -1.0)
+
+
+def regression(kernel=None, basis=None, loss=None):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), loss or rkhs.Squared(), Y, 5.0),
+        rkhs.Term(rkhs.Gradient(X[:5]), rkhs.Squared(), weight=0.1),
+    ]
+    return rkhs.Problem(kernel or rkhs.Gaussian(0.8), terms, basis)
+
+
+def chosen(solution):
+    return np.flatnonzero(np.atleast_2d(solution.function.coefficients.T).any(axis=0))
+
+
+def dense(problem):
+    system = problem.system
+    w = np.concatenate([np.asarray(t.weight)[:, 0] for t in system.terms])
+    b = np.concatenate([np.asarray(t.target)[:, 0] for t in system.terms])
+    return np.asarray(system.gram.dense()), np.asarray(system.Q), w, b
+
+
+@pytest.mark.parametrize("selection", ["steepest", "random"])
+@pytest.mark.parametrize("count", [1, 7, 20])
+def test_limit_of_representers(selection, count):
+    problem = regression()
+    solution = problem.solve(Growth(representers=count, selection=selection))
+    assert solution.status == "limit of representers"
+    assert solution.function.active == len(chosen(solution)) == count
+    minimum = problem.solve(Growth(), tol=1e-10).primal
+    assert solution.dual <= minimum * (1 + 1e-9)
+    assert solution.gap >= solution.primal - minimum > 1e-3 * minimum
+
+
+def test_coefficients_are_the_best_on_the_span():
+    """Squared loss: the normal equations of the chosen columns."""
+    problem = regression(basis=rkhs.Constant())
+    solution = problem.solve(Growth(representers=9))
+    G, Q, w, b = dense(problem)
+    S = chosen(solution)
+    E = np.hstack([G[:, S], Q])
+    penalty = np.zeros((len(S) + 1, len(S) + 1))
+    penalty[:-1, :-1] = G[np.ix_(S, S)]
+    best = np.linalg.solve(penalty + 2 * E.T @ (w[:, None] * E), 2 * E.T @ (w * b))
+    np.testing.assert_allclose(solution.function.coefficients[S], best[:-1], rtol=1e-6, atol=1e-8)
+
+
+def test_coefficients_are_the_best_on_the_span_without_a_gradient():
+    """Absolute loss, against cvxpy on the chosen columns: smoothing leaves nothing behind."""
+    problem = regression(loss=rkhs.Absolute())
+    solution = problem.solve(Growth(representers=9), tol=1e-8)
+    G, _, w, b = dense(problem)
+    S = chosen(solution)
+    factor = np.linalg.cholesky(G[np.ix_(S, S)])
+    v = cvxpy.Variable(len(S))
+    u = np.linalg.solve(factor, G[S]).T @ v
+    risk = w[:60] @ cvxpy.abs(u[:60] - b[:60]) + w[60:] @ cvxpy.square(u[60:])
+    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2 + risk)).solve(cvxpy.CLARABEL)
+    assert solution.primal == pytest.approx(best, rel=1e-6)
+
+
+def test_steepest_choice():
+    """The largest slope of J along the part of a representer that is orthogonal to the span, one after the other."""
+    problem = regression()
+    G, _, w, b = dense(problem)
+    S = []
+    for _ in range(6):
+        E = G[:, S]
+        a = np.linalg.solve(G[np.ix_(S, S)] + 2 * E.T @ (w[:, None] * E), 2 * E.T @ (w * b))
+        u = E @ a
+        g = 2 * w * (u - b)
+        g[S] += a
+        distance = np.diag(G) - np.sum(E.T * np.linalg.solve(G[np.ix_(S, S)], E.T), axis=0)
+        score = abs(G @ g) / np.sqrt(np.maximum(distance, 1e-300))
+        score[S] = 0
+        S.append(int(np.argmax(score)))
+        got = problem.solve(Growth(representers=len(S)))
+        assert set(chosen(got)) == set(S)
+
+
+def test_steepest_needs_fewer_representers_than_random():
+    problem = regression()
+    random = [
+        problem.solve(Growth(representers=15, selection="random", random_state=s)).primal for s in range(5)
+    ]
+    assert problem.solve(Growth(representers=15)).primal < min(random)
+
+
+def test_random_state():
+    problem = regression()
+    one, two, other = (
+        chosen(problem.solve(Growth(representers=10, selection="random", random_state=s))) for s in (4, 4, 5)
+    )
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_compress_drops_what_is_zero():
+    f = regression().solve(Growth(representers=8)).function
+    small = f.compress()
+    assert small.functionals.size == 8
+    points = RNG.normal(size=(10, 2))
+    np.testing.assert_allclose(small(points), f(points), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
+def test_conditionally_positive_definite(loss):
+    """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""
+    problem = regression(rkhs.Polyharmonic(3), loss=loss)
+    solution = problem.solve(Growth(representers=12), tol=1e-8)
+    a = solution.function.coefficients
+    P = rkhs.stack([t.functional for t in problem.terms]).assemble(rkhs.Polynomials(1).on)
+    assert solution.function.active == 12
+    np.testing.assert_allclose(P.T @ a, 0, atol=1e-10 * np.abs(a).max())
+    exact = problem.solve(Growth(), tol=1e-9)
+    assert exact.status == "converged"
+    assert exact.primal < solution.primal
+
+
+def test_together_saves_products():
+    one, four = (regression().solve(Growth(together=k), tol=1e-6) for k in (1, 4))
+    assert one.status == four.status == "converged"
+    assert four.products < one.products / 2
+    assert four.primal == pytest.approx(one.primal, rel=1e-6)
+    assert one.products == one.function.active + 1
+
+
+def test_outputs_share_representers():
+    targets = np.stack([Y, -Y, np.cos(Y)], axis=1)
+    problem = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), targets, 5.0)])
+    solution = problem.solve(Growth(representers=10))
+    assert solution.function.active == 10
+    assert np.all(solution.function.coefficients[chosen(solution)] != 0)
+    exact = problem.solve(Growth(), tol=1e-9)
+    for k in range(3):
+        single = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), targets[:, k], 5.0)])
+        alone = single.solve(Growth(), tol=1e-9).function
+        np.testing.assert_allclose(exact.function(X)[:, k], alone(X), atol=1e-3)
+
+
+def test_warm_start_keeps_the_representers():
+    problem = regression()
+    first = problem.solve(Growth(representers=10))
+    again = problem.solve(Growth(representers=10), start=first)
+    assert np.array_equal(chosen(first), chosen(again))
+    assert again.iterations == 1
+    assert again.primal == pytest.approx(first.primal, rel=1e-10)
+
+
+def test_dependent_representers_are_never_chosen():
+    """Each point five times: as many representers as different points."""
+    twice = rkhs.Evaluation(np.tile(X[:8], (5, 1)))
+    problem = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(twice, rkhs.Squared(), np.tile(Y[:8], 5), 1.0)])
+    solution = problem.solve(Growth(), tol=1e-12)
+    assert solution.function.active == 8
+    assert solution.relative_gap < 1e-10
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_classification_is_sparse_before_the_gap_closes(loss):
+    problem = rkhs.Problem(
+        rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), loss, LABELS, 1.0)], basis=rkhs.Constant()
+    )
+    solution = problem.solve(Growth(), tol=1e-3)
+    assert solution.status == "converged"
+    assert solution.function.active < 40
+
+
+def test_memory_limit():
+    problem = regression()
+    problem.system.__dict__["gram"] = replace(problem.system.gram, budget=8 * problem.system.size * 5)
+    solution = problem.solve(Growth())
+    assert solution.status == "memory limit"
+    assert solution.function.active == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [({"selection": "best"}, "selection"), ({"representers": 0}, "representers"), ({"together": 0}, "together")],
+)
+def test_settings_are_checked(settings, named):
+    with pytest.raises(ValueError, match=named):
+        Growth(**settings)

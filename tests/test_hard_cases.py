@@ -1,0 +1,312 @@
+"""Problems at the edge: the right answer or a clear error, and never NaN."""
+
+import cvxpy
+import numpy as np
+import problems
+import pytest
+
+import rkhs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(16, 2))
+Y = np.sin(2 * X[:, 0]) + 0.3
+LABELS = np.where(RNG.normal(size=16) > 0, 1.0, -1.0)  # not separable by lines
+SIDES = np.where(X[:, 0] > 0, 1.0, -1.0)  # separable by lines
+PROBES = rkhs.stack([rkhs.Evaluation(X), rkhs.Evaluation(RNG.normal(size=(10, 2)))])
+KERNEL = rkhs.Gaussian(0.8)
+LOSSES = pytest.mark.parametrize("loss", problems.LOSSES, ids=repr)
+KERNELS = pytest.mark.parametrize("kernel", [KERNEL, rkhs.Polyharmonic(3)], ids=["Gaussian", "Polyharmonic"])
+
+
+def targets(loss):
+    return LABELS if loss.classification else Y
+
+
+def values_term(loss, target=None, weight=1.0, points=X):
+    return rkhs.Term(rkhs.Evaluation(points), loss, targets(loss) if target is None else target, weight)
+
+
+def agrees(problem, tol=1e-9, **options):
+    """Solve, and compare with cvxpy: the minimum, and f in H on the probes."""
+    solution = problem.solve(tol=tol, **options)
+    expected = problems.cvxpy_solution(problem, PROBES)
+    assert solution.primal == pytest.approx(expected.value, rel=1e-6, abs=1e-9)
+    assert solution.dual <= expected.value + 1e-8 * (1 + abs(expected.value))
+    f = solution.function
+    np.testing.assert_allclose(rkhs.gram(f.kernel, PROBES, f.functionals) @ f.coefficients, expected.penalised, atol=1e-4)
+    return solution
+
+
+# Points.
+
+
+@KERNELS
+@LOSSES
+def test_duplicate_and_contradictory_points(kernel, loss):
+    t = targets(loss)
+    twice = np.concatenate([t, t, t if loss.classification else t + 1.0])
+    twice[::5] *= -1
+    agrees(rkhs.Problem(kernel, [values_term(loss, twice, 2.0, np.tile(X, (3, 1)))], rkhs.Constant()))
+
+
+@pytest.mark.parametrize("shift", [1e-9, 1e-6, 1e-3])
+def test_points_that_nearly_coincide(shift):
+    near = np.concatenate([X, X + shift])
+    solution = agrees(rkhs.Problem(KERNEL, [values_term(rkhs.Squared(), np.r_[Y, -Y], 100.0, near)]))
+    np.testing.assert_allclose(solution.function(X), 0, atol=10 * shift)
+
+
+# Weights.
+
+
+@KERNELS
+@LOSSES
+def test_tiny_weights_leave_the_basis(kernel, loss):
+    """w -> 0: f tends to the function of the basis with the least loss."""
+    w = 1e-12
+    problem = rkhs.Problem(kernel, [values_term(loss, weight=w)], rkhs.Constant())
+    solution = problem.solve()
+    assert solution.status == "converged"
+    Q = np.asarray(problem.system.Q)
+    c = cvxpy.Variable(Q.shape[1])
+    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(problems.cvxpy_loss(loss, Q @ c, targets(loss))))).solve(cvxpy.CLARABEL)
+    assert solution.primal / w == pytest.approx(best, rel=1e-5, abs=1e-6)
+    assert solution.function.norm() < 1e-3
+
+
+def hard_limit(kernel, loss, basis):
+    """w -> infinity: the least norm among the functions with no loss at all, by cvxpy."""
+    problem = rkhs.Problem(kernel, [values_term(loss)], basis)
+    G, Q = np.asarray(problem.system.gram.dense()), np.asarray(problem.system.Q)
+    size, vectors = np.linalg.eigh(G - Q @ (Q.T @ G) - (G @ Q) @ Q.T + Q @ (Q.T @ G @ Q) @ Q.T)
+    B = vectors[:, size > 1e-12] / np.sqrt(size[size > 1e-12])
+    if not kernel.order:
+        size, vectors = np.linalg.eigh(G)
+        B = vectors / np.sqrt(size)
+    v, c = cvxpy.Variable(B.shape[1]), cvxpy.Variable(max(1, Q.shape[1]))
+    u = G @ B @ v + (Q @ c if Q.shape[1] else 0)
+    t, slack = targets(loss), getattr(loss, "epsilon", 0.0)
+    if loss.classification:
+        constraints = [cvxpy.multiply(t, u) >= 1]
+    elif isinstance(loss, (rkhs.OneSided, rkhs.SquaredOneSided)):
+        constraints = [u >= t]
+    else:
+        constraints = [u - t <= slack, t - u <= slack]
+    return cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2), constraints).solve(cvxpy.CLARABEL)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["plain", "offset"])
+@KERNELS
+@LOSSES
+def test_huge_weights_leave_no_loss(kernel, loss, basis):
+    solution = rkhs.Problem(kernel, [values_term(loss, weight=1e12)], basis).solve(time_limit=20)
+    u = solution.function(X)
+    t = targets(loss)
+    assert np.all(np.isfinite(u))
+    assert np.max(np.asarray(loss.value(u, t))) < 1e-6
+    if not isinstance(loss, rkhs.Logistic):  # whose limit has no bound
+        assert solution.function.norm() ** 2 / 2 == pytest.approx(hard_limit(kernel, loss, basis), rel=1e-3)
+
+
+@KERNELS
+def test_weights_over_24_orders_of_magnitude(kernel):
+    """Squared loss: (G + 1/(2w)) a + Q c = y, Q'a = 0, solved with rows and columns scaled."""
+    w = 10.0 ** RNG.uniform(-12, 12, size=16)
+    problem = rkhs.Problem(kernel, [values_term(rkhs.Squared(), weight=w)], rkhs.Constant())
+    solution = problem.solve()
+    G, Q = np.asarray(problem.system.gram.dense()), np.asarray(problem.system.Q)
+    r = Q.shape[1]
+    scale = np.r_[np.sqrt(w) / np.sqrt(1 + w), np.ones(r)]
+    saddle = np.block([[G + np.diag(1 / (2 * w)), Q], [Q.T, np.zeros((r, r))]])
+    solved = scale * np.linalg.solve(scale[:, None] * saddle * scale, scale * np.r_[Y, np.zeros(r)])
+    np.testing.assert_allclose(solution.function(X), G @ solved[:16] + Q @ solved[16:], atol=1e-6)
+
+
+@LOSSES
+def test_mixed_weights_are_finite_and_honest(loss):
+    w = 10.0 ** np.linspace(-12, 12, 16)
+    solution = rkhs.Problem(KERNEL, [values_term(loss, weight=w)], rkhs.Constant()).solve(time_limit=20)
+    u = solution.function(X)
+    assert np.all(np.isfinite(u))
+    assert solution.dual <= solution.primal
+    assert np.max(np.asarray(loss.value(u, targets(loss)))[w > 1e6]) < 1e-4
+
+
+@LOSSES
+def test_weight_zero_leaves_a_functional_out(loss):
+    w = np.where(np.arange(16) < 8, 1.0, 0.0)
+    some = rkhs.Problem(KERNEL, [values_term(loss, weight=w)]).solve(tol=1e-9)
+    half = rkhs.Problem(KERNEL, [values_term(loss, targets(loss)[:8], 1.0, X[:8])]).solve(tol=1e-9)
+    assert some.primal == pytest.approx(half.primal, rel=1e-8)
+    np.testing.assert_allclose(some.function(X), half.function(X), atol=1e-4)
+
+
+# Few labels.
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["plain", "offset"])
+@LOSSES
+def test_one_label(loss, basis):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X[:1]), loss, targets(loss)[:1], 3.0),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ]
+    problem = rkhs.Problem(KERNEL, terms, basis)
+    if basis is not None and isinstance(loss, rkhs.Logistic):
+        with pytest.raises(rkhs.UnattainedError, match="infinity"):
+            problem.solve()
+    elif basis is None:
+        agrees(problem)
+    else:  # the constant does it
+        solution = problem.solve()
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["plain", "offset"])
+def test_no_label(basis):
+    solution = rkhs.Problem(KERNEL, [rkhs.Term(rkhs.Gradient(X), rkhs.Squared())], basis).solve()
+    assert solution.status == "converged"
+    assert solution.primal == solution.gap == 0
+    np.testing.assert_array_equal(rkhs.Gradient(X)(solution.function), 0)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [values_term(rkhs.Hinge(), [], 1.0, X[:0]), values_term(rkhs.Hinge(), weight=0.0)],
+    ids=["no functional", "no weight"],
+)
+def test_nothing_at_all(term):
+    solution = rkhs.Problem(KERNEL, [term], rkhs.Constant()).solve()
+    assert solution.status == "converged"
+    assert solution.primal == solution.gap == 0
+    np.testing.assert_array_equal(solution.function(X), 0)
+
+
+@LOSSES
+def test_one_functional_and_nothing_else(loss):
+    agrees(rkhs.Problem(KERNEL, [values_term(loss, targets(loss)[:1], 2.0, X[:1])]))
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1.0, 1e12])
+def test_one_value_in_closed_form(weight):
+    """u = G b / (G + 1/(2w)), with G = 1."""
+    f = rkhs.Problem(KERNEL, [values_term(rkhs.Squared(), [3.0], weight, X[:1])]).solve().function
+    assert f(X[:1])[0] == pytest.approx(3.0 / (1 + 1 / (2 * weight)), rel=1e-9)
+
+
+# The basis.
+
+
+@LOSSES
+@pytest.mark.parametrize("kernel", [KERNEL, rkhs.Polyharmonic(2)], ids=["Gaussian", "Polyharmonic"])
+def test_a_basis_that_separates_the_data(kernel, loss):
+    """Without a minimiser an error says so; with one, the basis does it alone and the kernel adds nothing."""
+    if not loss.classification:
+        pytest.skip("there are no classes to separate")
+    problem = rkhs.Problem(kernel, [values_term(loss, SIDES)], rkhs.Polynomials(1))
+    if isinstance(loss, rkhs.Logistic):
+        with pytest.raises(rkhs.UnattainedError, match="separates the data"):
+            problem.solve()
+        return
+    solution = problem.solve()
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(0, abs=1e-9)
+    assert np.min(SIDES * solution.function(X)) >= 1 - 1e-5
+    assert solution.function.norm() < 1e-4
+
+
+def test_logistic_regression_with_one_class_and_an_offset():
+    with pytest.raises(rkhs.UnattainedError, match="infinity"):
+        rkhs.Problem(KERNEL, [values_term(rkhs.Logistic(), np.ones(16))], rkhs.Constant()).solve()
+
+
+def test_a_null_space_that_separates_can_be_dropped():
+    """[W] 6.2: without the polynomials the minimiser exists."""
+    term = values_term(rkhs.Logistic(), SIDES)
+    solution = rkhs.Problem(rkhs.Polyharmonic(2), [term], null_space="dropped").solve()
+    assert solution.status == "converged"
+    assert np.all(np.isfinite(solution.function(X)))
+
+
+@LOSSES
+def test_polynomials_on_a_line_are_not_independent(loss):
+    """Points on a line see two of the three linear polynomials."""
+    line = np.outer(X[:, 0], [1.0, 2.0])
+    term = values_term(loss, points=line)
+    solution = agrees(rkhs.Problem(KERNEL, [term], rkhs.Polynomials(1)))
+    fewer = rkhs.Functions(lambda Z: np.stack([np.ones(len(Z)), Z[:, 0]], axis=1))
+    same = rkhs.Problem(KERNEL, [term], fewer).solve(tol=1e-9)
+    assert solution.primal == pytest.approx(same.primal, rel=1e-8)
+
+
+@LOSSES
+def test_repeated_basis_functions(loss):
+    repeated = rkhs.Functions(lambda Z: np.stack([np.ones(len(Z)), Z[:, 0], Z[:, 0], 2 * Z[:, 0] + 1], axis=1))
+    once = rkhs.Functions(lambda Z: np.stack([np.ones(len(Z)), Z[:, 0]], axis=1))
+    two = agrees(rkhs.Problem(KERNEL, [values_term(loss)], repeated))
+    one = rkhs.Problem(KERNEL, [values_term(loss)], once).solve(tol=1e-9)
+    assert two.primal == pytest.approx(one.primal, rel=1e-8)
+
+
+def test_a_basis_that_no_functional_sees():
+    """Gradients do not see constants: their coefficient is 0, not NaN."""
+    terms = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), np.ones((16, 2)))]
+    with_constant, without = (rkhs.Problem(KERNEL, terms, basis).solve() for basis in (rkhs.Constant(), None))
+    assert with_constant.primal == pytest.approx(without.primal, rel=1e-9)
+    np.testing.assert_allclose(with_constant.function(X), without.function(X), atol=1e-6)
+
+
+def test_a_basis_that_is_not_finite():
+    with pytest.raises(ValueError, match="not all finite"), np.errstate(divide="ignore"):
+        rkhs.Problem(KERNEL, [values_term(rkhs.Squared())], rkhs.Functions(lambda Z: 1 / (0 * Z))).solve()
+
+
+# Targets and functionals.
+
+
+@LOSSES
+def test_zero_functionals(loss):
+    """They add their loss at 0 and change nothing else."""
+    zero = rkhs.Term(0.0 * rkhs.Evaluation(X), loss, targets(loss), 2.0)
+    rest = values_term(rkhs.Squared(), Y[:5], 1.0, X[:5])
+    both = rkhs.Problem(KERNEL, [zero, rest], rkhs.Constant()).solve(tol=1e-9)
+    alone = rkhs.Problem(KERNEL, [rest], rkhs.Constant()).solve(tol=1e-9)
+    constant = 2.0 * float(np.sum(loss.value(np.zeros(16), targets(loss))))
+    assert both.primal == pytest.approx(alone.primal + constant, rel=1e-8)
+    np.testing.assert_allclose(both.function(X), alone.function(X), atol=1e-4)
+
+
+@LOSSES
+def test_nothing_but_zero_functionals(loss):
+    zero = rkhs.Term(0.0 * rkhs.Evaluation(X), loss, targets(loss), 2.0)
+    solution = rkhs.Problem(KERNEL, [zero], rkhs.Constant()).solve()
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(2.0 * float(np.sum(loss.value(np.zeros(16), targets(loss)))), rel=1e-9)
+    np.testing.assert_allclose(solution.function(X), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -3.0])
+@KERNELS
+@LOSSES
+def test_all_targets_equal(kernel, loss, constant):
+    """The constant takes them all, at no cost."""
+    if loss.classification and abs(constant) != 1:
+        pytest.skip("not a class")
+    problem = rkhs.Problem(kernel, [values_term(loss, np.full(16, constant))], rkhs.Constant())
+    if isinstance(loss, rkhs.Logistic):
+        with pytest.raises(rkhs.UnattainedError):
+            problem.solve()
+        return
+    solution = problem.solve()
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(0, abs=1e-9)
+    assert solution.function.norm() < 1e-4
+    assert np.max(np.asarray(loss.value(solution.function(X), np.full(16, constant)))) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e150])
+def test_targets_of_any_size(scale):
+    """Squared loss is linear in the targets."""
+    one, many = (rkhs.Problem(KERNEL, [values_term(rkhs.Squared(), s * Y)]).solve() for s in (1.0, scale))
+    np.testing.assert_allclose(many.function(X) / scale, one.function(X), atol=1e-6)

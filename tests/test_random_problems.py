@@ -1,0 +1,101 @@
+"""Every solver on random problems, against cvxpy with Clarabel; see `problems`.
+
+`auto` solves all of them.  Solvers that take each problem in milliseconds get all to which they apply, the others the
+share in `SHARES`: methods of first order the well conditioned ones, because elsewhere they are right but slow.
+"""
+
+import numpy as np
+import problems
+import pytest
+
+import rkhs
+import rkhs.solvers
+
+TOL = 1e-9  # of the relative gap: L(f) to 1e-4 needs more than an objective to 1e-6
+
+
+def _all(seed):
+    return True
+
+
+def _every(step):
+    return lambda seed: seed % step == 0
+
+
+def _conditioned(bound, smooth=np.inf):
+    """The problems whose losses bend J by at most so much; another bound where all of them are smooth."""
+    return lambda seed: problems.case(seed).bend <= (smooth if problems.case(seed).problem.system.smooth else bound)
+
+
+SHARES = {
+    "auto": _all,
+    "Direct": _all,
+    "ConjugateGradients": _all,
+    "Absorption": _all,
+    "Newton": _all,
+    "BoxDual": _every(2),
+    "Growth": _every(4),
+    "Descent": _conditioned(10, smooth=300),
+    "Galerkin": _conditioned(10, smooth=300),
+    "ProjectedDual": _conditioned(10),
+    "LBFGS": _conditioned(0, smooth=3),
+}
+SOLVERS = {
+    "auto": "auto",
+    **{name: getattr(rkhs.solvers, name)() for name in SHARES if hasattr(rkhs.solvers, name)},
+}
+
+
+def test_every_solver_is_on_trial():
+    classes = {n for n in rkhs.solvers.__all__ if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver)}
+    assert classes - {"Solver"} <= set(SOLVERS)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_share_of_each_solver_is_a_trial(name):
+    system = [problems.case(seed).problem.system for seed in range(problems.COUNT) if SHARES[name](seed)]
+    applicable = [s for s in system if name == "auto" or _applies(SOLVERS[name], s)]
+    assert len(applicable) >= (300 if name == "auto" else 4)
+
+
+def _applies(solver, system):
+    try:
+        solver.check(system)
+    except rkhs.NotApplicableError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(problems.COUNT))
+def test_solvers_agree_with_cvxpy(seed):
+    case, expected = problems.case(seed), problems.reference(seed)
+    tried = {name: solver for name, solver in SOLVERS.items() if SHARES[name](seed)}
+    wrong = {}
+    for name, solver in tried.items():
+        if name == "auto" or _applies(solver, case.problem.system):
+            complaints = list(_complaints(case, expected, case.problem.solve(solver, tol=TOL)))
+            if complaints:
+                wrong[name] = complaints
+    assert not wrong
+
+
+def _complaints(case, expected, solution):
+    """What is wrong with a solution."""
+    size = abs(expected.value)
+    if not abs(solution.primal - expected.value) <= 1e-6 * size:
+        yield f"objective {solution.primal!r}, expected {expected.value!r}"
+    if not solution.dual <= expected.value + 1e-8 * size:
+        yield f"the dual value {solution.dual!r} is no lower bound of {expected.value!r}"
+    if not solution.primal >= expected.value - 1e-8 * size:
+        yield f"the primal value {solution.primal!r} is below the minimum {expected.value!r}"
+    if not abs(solution.gap - (solution.primal - solution.dual)) <= 1e-12 * size:
+        yield f"the gap {solution.gap!r} is not {solution.primal!r} - {solution.dual!r}"
+    f = solution.function
+    penalised = rkhs.gram(f.kernel, case.probes, f.functionals) @ f.coefficients
+    scale = max(1.0, *abs(expected.penalised), *abs(expected.penalised + expected.free))
+    if not np.max(abs(penalised - expected.penalised)) <= 1e-4 * scale:
+        yield f"L(f) without the basis is off by {np.max(abs(penalised - expected.penalised)):.1e}"
+    if case.identified:
+        off = np.max(abs(case.probes(f) - expected.penalised - expected.free))
+        if not off <= 1e-4 * scale:
+            yield f"L(f) is off by {off:.1e}"
