@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import oracle
-from registry import DIMENSIONS, KERNELS, ORDER, jet, near_points, points
 
+import oracle
 import rkhs
+from registry import DIMENSIONS, KERNELS, ORDER, jet, near_points, points
 
 FILE = Path(__file__).parent / "data" / "oracle.npz"
 

@@ -125,7 +125,7 @@ def inner(k, L, M):
 
 
 def gaussian_mean(f, centre, width):
-    """E f(z) for z ~ N(centre, width^2) and f entire: the trapezoidal rule converges like exp(-2 (pi width / step)^2)."""
+    """E f(z), z ~ N(centre, width^2), f entire: the trapezoidal rule converges like exp(-2 (pi width / step)^2)."""
     step = mp.mpf(1) / 3
     steps = [j * step for j in range(-36, 37)]
     return step * mp.fsum(f(centre + mp.mpf(width) * s) * mp.npdf(s) for s in steps)

@@ -12,9 +12,9 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-import oracle
 import scipy.sparse
 
+import oracle
 import rkhs
 
 DIMENSIONS = (1, 2, 5)
@@ -194,7 +194,7 @@ def _evaluation(t, d):
 
 
 def _sparse(X):
-    t, d = X.shape
+    t = X.shape[0]
     W = scipy.sparse.csr_array(np.where(_mixing(4, t + t) > 0, _mixing(4, t + t), 0.0))
     return W @ rkhs.stack([rkhs.Evaluation(X), rkhs.Laplacian(X)])
 

@@ -2,9 +2,9 @@
 
 import cvxpy
 import numpy as np
-import problems
 import pytest
 
+import problems
 import rkhs
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,9 @@ def agrees(problem, tol=1e-9, **options):
     assert solution.primal == pytest.approx(expected.value, rel=1e-6, abs=1e-9)
     assert solution.dual <= expected.value + 1e-8 * (1 + abs(expected.value))
     f = solution.function
-    np.testing.assert_allclose(rkhs.gram(f.kernel, PROBES, f.functionals) @ f.coefficients, expected.penalised, atol=1e-4)
+    np.testing.assert_allclose(
+        rkhs.gram(f.kernel, PROBES, f.functionals) @ f.coefficients, expected.penalised, atol=1e-4
+    )
     return solution
 
 
@@ -69,7 +71,9 @@ def test_tiny_weights_leave_the_basis(kernel, loss):
     assert solution.status == "converged"
     Q = np.asarray(problem.system.Q)
     c = cvxpy.Variable(Q.shape[1])
-    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(problems.cvxpy_loss(loss, Q @ c, targets(loss))))).solve(cvxpy.CLARABEL)
+    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(problems.cvxpy_loss(loss, Q @ c, targets(loss))))).solve(
+        cvxpy.CLARABEL
+    )
     assert solution.primal / w == pytest.approx(best, rel=1e-5, abs=1e-6)
     assert solution.function.norm() < 1e-3
 

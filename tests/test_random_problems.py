@@ -5,9 +5,9 @@ share in `SHARES`: methods of first order the well conditioned ones, because els
 """
 
 import numpy as np
-import problems
 import pytest
 
+import problems
 import rkhs
 import rkhs.solvers
 
@@ -32,6 +32,7 @@ SHARES = {
     "Direct": _all,
     "ConjugateGradients": _all,
     "Absorption": _all,
+    "LibSVM": _all,
     "Newton": _all,
     "BoxDual": _every(2),
     "Growth": _every(4),
@@ -42,7 +43,7 @@ SHARES = {
 }
 SOLVERS = {
     "auto": "auto",
-    **{name: getattr(rkhs.solvers, name)() for name in SHARES if hasattr(rkhs.solvers, name)},
+    **{name: getattr(rkhs.solvers, name)() for name in SHARES if name in rkhs.solvers.__all__},
 }
 
 

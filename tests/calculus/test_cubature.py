@@ -8,10 +8,10 @@ from itertools import combinations_with_replacement
 from math import prod
 
 import numpy as np
-import oracle
 import pytest
 from mpmath import mp
 
+import oracle
 import rkhs
 from rkhs.calculus.cubature import gaussian_rule
 

@@ -38,7 +38,7 @@ def minimiser(problem):
     v, c = cvxpy.Variable(B.shape[1]), cvxpy.Variable(max(Q.shape[1], 1))
     u = G @ B @ v + (Q if Q.shape[1] else np.zeros((system.size, 1))) @ c
     risk = sum(
-        cvxpy.sum(cvxpy.multiply(t.weight[:, 0], problems._loss(t.loss, u[t.rows], t.target[:, 0])))
+        cvxpy.sum(cvxpy.multiply(t.weight[:, 0], problems.cvxpy_loss(t.loss, u[t.rows], t.target[:, 0])))
         for t in system.terms
     )
     model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2 + risk))

@@ -6,11 +6,11 @@ of Gauss-Hermite nodes, as an `rkhs.Average` over them (`by_quadrature`).
 """
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from mpmath import mp
 
+import oracle
 import rkhs
 
 X = np.array([[0.3, -0.4], [1.1, 0.8]])

@@ -12,14 +12,14 @@ One of the points on either side is the same, so limits at coincident points are
 import re
 
 import numpy as np
-import oracle
 import pytest
 import torch
-from make_oracle import cases, entry, near_kernels, stored, table
 from mpmath import mp
-from registry import DIMENSIONS, FAMILIES, KERNELS, bounded, combination, jet, near_points, points
 
+import oracle
 import rkhs
+from make_oracle import cases, entry, near_kernels, stored, table
+from registry import DIMENSIONS, FAMILIES, KERNELS, bounded, combination, jet, near_points, points
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-4}
 # The kinds of atoms: order 0, 1, 2, directions that points share and that they do not, and a matrix.

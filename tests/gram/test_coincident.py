@@ -8,9 +8,9 @@ entries finite, the matrix exactly symmetric and, if the kernel is positive defi
 import numpy as np
 import pytest
 import torch
-from registry import DIMENSIONS, FAMILIES, KERNELS, bounded
 
 import rkhs
+from registry import DIMENSIONS, FAMILIES, KERNELS, bounded
 
 DISTANCES = (0.0, 0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # from the first of the points
 OFFSET = 1e6

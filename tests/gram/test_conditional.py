@@ -124,7 +124,7 @@ def test_sum_of_pullbacks():
 
 @pytest.mark.parametrize(("power", "d"), [(b, d) for b in POWERS for d in (2, 10)])
 def test_the_order_is_needed(power, d):
-    """With the conditions of one order less, a'Phi a < 0 for some a: the order is not too high, nor the test too weak."""
+    """With the conditions of one order less, a'Phi a < 0 for some a: the order is needed, and the test can fail."""
     kernel = rkhs.Polyharmonic(power)
     L = rkhs.Evaluation(cloud(comb(d + kernel.order - 1, d) + SPARE, d))
     Phi, P = rkhs.gram(kernel, L).dense(), L(rkhs.Polynomials(kernel.order - 2))

@@ -94,9 +94,7 @@ def test_steepest_choice():
 
 def test_steepest_needs_fewer_representers_than_random():
     problem = regression()
-    random = [
-        problem.solve(Growth(representers=15, selection="random", random_state=s)).primal for s in range(5)
-    ]
+    random = [problem.solve(Growth(representers=15, selection="random", random_state=s)).primal for s in range(5)]
     assert problem.solve(Growth(representers=15)).primal < min(random)
 
 

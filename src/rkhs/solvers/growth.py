@@ -67,7 +67,7 @@ class Growth(Solver):
     >>> labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=10.0)
     >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.2), [labels]).solve(rkhs.Growth(representers=10))
     >>> solution.status, solution.function.active
-    ('converged', 10)
+    ('limit of representers', 10)
     >>> solution.function.compress().functionals.size
     10
     """

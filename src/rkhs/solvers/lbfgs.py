@@ -103,7 +103,9 @@ class _Objective:
     def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:
         """After each iteration: the certificate, and stop when it is good enough."""
         self.iterations += 1
-        gap = relative_gap(self.primal, self.dual, self.system.rounding[0])  # not yet a bound where a basis asks for Q's = 0
+        gap = relative_gap(
+            self.primal, self.dual, self.system.rounding[0]
+        )  # not yet a bound where a basis asks for Q's = 0
         if self.system.Q.shape[1] == 0:
             self.gap = gap
         elif gap <= self.monitor.tol and self.iterations >= self.next_check:

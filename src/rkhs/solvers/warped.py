@@ -38,9 +38,9 @@ class WarpedGram:
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
-    >>> warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).system)
+    >>> warped = WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).system)
     >>> warped.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
-    array([0.   , 0.031, 1.   ])
+    array([0.  , 0.03, 1.  ])
     """
 
     system: System
