@@ -9,8 +9,9 @@ TORCH := torch==2.13.0
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo
 
+# Two processes of one thread each are faster than one of two: most tests are small.
 test: .venv/.tested
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 check: .venv/.checked
 	$(BIN)/ruff format --check .
@@ -20,6 +21,7 @@ check: .venv/.checked
 
 bench: .venv/.tested
 	$(BIN)/python -m benchmarks.products --out build/bench
+	$(BIN)/python -m benchmarks.race --out build/bench
 
 format: .venv/.checked
 	$(BIN)/ruff format .

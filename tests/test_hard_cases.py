@@ -1,5 +1,7 @@
 """Problems at the edge: the right answer or a clear error, and never NaN."""
 
+import warnings
+
 import cvxpy
 import numpy as np
 import pytest
@@ -39,6 +41,13 @@ def agrees(problem, tol=1e-9, **options):
     return solution
 
 
+def least(objective, constraints=()):
+    """The minimum, by cvxpy."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the last digits may be wrong
+        return cvxpy.Problem(cvxpy.Minimize(objective), list(constraints)).solve(cvxpy.CLARABEL)
+
+
 # Points.
 
 
@@ -71,9 +80,7 @@ def test_tiny_weights_leave_the_basis(kernel, loss):
     assert solution.status == "converged"
     Q = np.asarray(problem.system.Q)
     c = cvxpy.Variable(Q.shape[1])
-    best = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(problems.cvxpy_loss(loss, Q @ c, targets(loss))))).solve(
-        cvxpy.CLARABEL
-    )
+    best = least(cvxpy.sum(problems.cvxpy_loss(loss, Q @ c, targets(loss))))
     assert solution.primal / w == pytest.approx(best, rel=1e-5, abs=1e-6)
     assert solution.function.norm() < 1e-3
 
@@ -96,7 +103,7 @@ def hard_limit(kernel, loss, basis):
         constraints = [u >= t]
     else:
         constraints = [u - t <= slack, t - u <= slack]
-    return cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2), constraints).solve(cvxpy.CLARABEL)
+    return least(cvxpy.sum_squares(v) / 2, constraints)
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["plain", "offset"])
@@ -132,7 +139,7 @@ def test_mixed_weights_are_finite_and_honest(loss):
     solution = rkhs.Problem(KERNEL, [values_term(loss, weight=w)], rkhs.Constant()).solve(time_limit=20)
     u = solution.function(X)
     assert np.all(np.isfinite(u))
-    assert solution.dual <= solution.primal
+    assert solution.dual <= solution.primal * (1 + 1e-12)
     assert np.max(np.asarray(loss.value(u, targets(loss)))[w > 1e6]) < 1e-4
 
 

@@ -35,9 +35,9 @@ SHARES = {
     "LibSVM": _all,
     "Newton": _all,
     "BoxDual": _every(2),
-    "Growth": _every(4),
-    "Descent": _conditioned(10, smooth=300),
-    "Galerkin": _conditioned(10, smooth=300),
+    "Growth": _every(8),
+    "Descent": _conditioned(3, smooth=100),
+    "Galerkin": _conditioned(0, smooth=30),
     "ProjectedDual": _conditioned(10),
     "LBFGS": _conditioned(0, smooth=3),
 }

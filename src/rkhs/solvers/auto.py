@@ -8,18 +8,15 @@ from rkhs.solvers.base import Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.direct import Direct
-from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.newton import Newton
 
-FEW = 3000  # rows of losses without a gradient, up to which a small problem with all of them is quickly solved
 SMALL = 1500  # functionals, up to which a dense factorisation takes about a second at most
 
 
 def auto(system: System) -> Solver:
     """The solver for a system: by its losses (all quadratic? all smooth?) and by its size."""
     small = system.size <= SMALL
-    rough = sum(int(t.target.shape[0]) for t in system.terms if not t.loss.smooth)
     boxed = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
     match (system.quadratic, system.smooth, small):
         case (True, _, True):
@@ -30,7 +27,5 @@ def auto(system: System) -> Solver:
             return Newton()
         case (False, False, True) if boxed:
             return BoxDual()
-        case (False, False, _) if rough <= FEW:
-            return Galerkin()
         case _:
             return Descent()

@@ -103,7 +103,7 @@ class _Output:
         """The solution, every coefficient in its place."""
 
         def gap(alpha: Matrix, c: Matrix) -> float:
-            return certify(self.system, Iterate(self._whole(alpha), c[:, None])).gap
+            return certify(self.system, Iterate(self._whole(alpha), c[:, None])).relative
 
         alpha, c = settle(self.best, gap)
         return Iterate(self._whole(alpha), c[:, None])

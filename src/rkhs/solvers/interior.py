@@ -1,8 +1,8 @@
 """An interior-point method for the box-constrained dual, dense (Mehrotra's predictor and corrector).
 
 A row whose interval [p, q] is more than a point costs -p alpha for alpha > 0 and -q alpha for alpha < 0: it is split,
-alpha = x - x' with x, x' >= 0.  With y, z the multipliers of lower and upper bounds and s, t their slacks, a Newton
-step solves
+alpha = x - x' with x, x' >= 0.  With y, z the multipliers of lower and upper bounds and s, t their slacks, a step of
+Newton's solves
 
     [G + D + M, Q; Q', 0] [d alpha; dc] = ..,     M = y/s + z/t, its inverse added up over the two parts of a row
 

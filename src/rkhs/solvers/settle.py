@@ -17,15 +17,16 @@ from rkhs.solvers.interior import Interior, Programme
 
 ROUNDS = 30
 PUSHED = 1e-10  # of the size of values: a force that moves a coefficient from its place
-WORSE = 10  # times the gap that the right places may cost, near the limit of rounding
+FINE = 1e-9  # relative gap with which the right places are taken in any case
+WORSE = 10  # times the gap that they may cost otherwise, near the limit of rounding
 SOFT = 1e-15  # of the largest entry of G, added to the diagonal where it may be singular
 
 
 def settle(interior: Interior, gap: Callable[[Matrix, Matrix], float]) -> tuple[Matrix, Matrix]:
-    """alpha and c of the smallest gap among those tried, from the last point of the interior-point method."""
+    """alpha and c of the smallest relative gap among those tried, from a point of the interior-point method."""
     it = interior.programme
     resting, alpha = _resting(interior)
-    rising = np.where(resting, alpha >= 0, alpha > 0)  # whether a free row is on the side where it costs -p alpha
+    rising = np.where(it.low == 0, True, alpha > 0)  # whether a row that moves is where its cost is -p alpha
     c = interior.c
     first = _feasible(it, interior.alpha, it.low, it.high)
     unsettled = gap(first, c)
@@ -45,7 +46,7 @@ def settle(interior: Interior, gap: Callable[[Matrix, Matrix], float]) -> tuple[
             break
         rising = np.where(up, alpha >= 0, np.where(down, alpha > 0, rising))
         resting = (resting | outside) & ~up & ~down
-    return best if smallest <= max(WORSE * unsettled, np.finfo(np.float64).tiny) else (first, interior.c)
+    return best if smallest <= max(WORSE * unsettled, FINE) else (first, interior.c)
 
 
 def _resting(interior: Interior) -> tuple[Matrix, Matrix]:

@@ -1,0 +1,109 @@
+"""Conjugate gradients on blocks against dense linear algebra."""
+
+import numpy as np
+import pytest
+import torch
+
+from rkhs.linalg.cg import BlockCG, Fit, IterativeSaddle, Preconditioner
+
+RNG = np.random.default_rng(0)
+N, R = 30, 2
+
+
+def equations(spread=1.0):
+    X = RNG.normal(size=(N, 3))
+    G = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / 8)
+    d = 10.0 ** RNG.uniform(-spread, spread, size=(N, 1))
+    Q = np.linalg.qr(RNG.normal(size=(N, R)))[0]
+    return G, d, Q, RNG.normal(size=(N, 3))
+
+
+def dense(K, Q, b, e=None):
+    """a and c of K a + Qc = b, Q'a = e."""
+    whole = np.block([[K, Q], [Q.T, np.zeros((Q.shape[1], Q.shape[1]))]])
+    x = np.linalg.solve(whole, np.concatenate([b, np.zeros((Q.shape[1], b.shape[1])) if e is None else e]))
+    return x[: len(K)], x[len(K) :]
+
+
+def test_preconditioner_solves_its_equations():
+    _, m, Q, r = equations()
+    F = RNG.normal(size=(N, 4))
+    expected, multiplier = dense(np.diag(m[:, 0]) + F @ F.T, Q, r)
+    c, rest, a = Preconditioner.of(m, F, Q)(r)
+    np.testing.assert_allclose(a, expected, atol=1e-12)
+    np.testing.assert_allclose(c, multiplier, atol=1e-12)
+    np.testing.assert_allclose(rest, r - Q @ c, atol=1e-12)
+
+
+def test_steps_converge_and_leave_other_columns_alone():
+    G, d, Q, b = equations()
+    K = G + np.diag(d[:, 0])
+    cg = BlockCG(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q))
+    cg.begin(np.zeros_like(b), b)
+    for _ in range(2 * N):
+        cg.step([0, 2])
+    expected, c = dense(K, Q, b)
+    np.testing.assert_allclose(cg.a[:, [0, 2]], expected[:, [0, 2]], atol=1e-10)
+    np.testing.assert_allclose(cg.basis[:, [0, 2]], c[:, [0, 2]], atol=1e-9)
+    assert np.all(cg.a[:, 1] == 0)
+
+
+def test_a_good_preconditioner_needs_one_step():
+    G, d, Q, b = equations()
+    values, vectors = np.linalg.eigh(G)
+    F = vectors * np.sqrt(np.maximum(values, 0))
+    cg = BlockCG(lambda v: G @ v + d * v, Preconditioner.of(d, F, Q))
+    cg.begin(np.zeros_like(b), b)
+    cg.step(slice(None))
+    np.testing.assert_allclose(cg.a, dense(G + np.diag(d[:, 0]), Q, b)[0], atol=1e-8)
+
+
+def test_fit_is_weighted_least_squares():
+    _, d, Q, r = equations(3.0)
+    fit = Fit.of(d, Q)
+    c, rest = fit(r)
+    W = np.diag(1 / d[:, 0])
+    np.testing.assert_allclose(c, np.linalg.solve(Q.T @ W @ Q, Q.T @ W @ r), rtol=1e-9)
+    np.testing.assert_allclose(fit.gap(rest), np.diag(rest.T @ W @ rest) / 2, rtol=1e-12)
+    none = Fit.of(d, Q[:, :0])
+    np.testing.assert_array_equal(none(r)[1], r)
+
+
+@pytest.mark.parametrize("together", [1, 2, 32])
+def test_iterative_saddle(together):
+    G, d, Q, b = equations()
+    e = RNG.normal(size=(R, 3))
+    K = G + np.diag(d[:, 0])
+    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q), d, 1e-20, together)
+    a, c, residual = saddle.solve(b, e)
+    expected, multiplier = dense(K, Q, b, e)
+    np.testing.assert_allclose(a, expected, atol=1e-8)
+    np.testing.assert_allclose(c, multiplier, atol=1e-8)
+    np.testing.assert_allclose(residual, b - K @ a - Q @ c, atol=1e-11)
+
+
+def test_iterative_saddle_keeps_its_promise():
+    """1/2 |a - a*|^2 in the norm of K is at most tol times the energy."""
+    G, d, Q, b = equations(2.0)
+    K = G + np.diag(d[:, 0])
+    expected, _ = dense(K, Q, b)
+    energy = np.diag(expected.T @ K @ expected) / 2
+    for tol in (1e-2, 1e-6):
+        products = []
+
+        def product(v, products=products):
+            products.append(v.shape[1])
+            return K @ v
+
+        a, _, _ = IterativeSaddle(product, Preconditioner.of(d, d[:, :0], Q), d, tol).solve(b, np.zeros((R, 3)))
+        error = np.diag((a - expected).T @ K @ (a - expected)) / 2
+        assert np.all(error <= tol * energy)
+        assert products[-1] < 3  # the columns that are done take no part
+
+
+def test_in_torch():
+    G, d, Q, b = (torch.from_numpy(array) for array in equations())
+    K = G + torch.diag(d[:, 0])
+    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q), d, 1e-16)
+    a, _, _ = saddle.solve(b, torch.zeros((R, 3), dtype=b.dtype))
+    np.testing.assert_allclose(a.numpy(), dense(K.numpy(), Q.numpy(), b.numpy())[0], atol=1e-6)

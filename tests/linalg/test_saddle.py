@@ -1,0 +1,114 @@
+"""`Saddle` against exact arithmetic."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from rkhs.linalg.saddle import Saddle
+from rkhs.linalg.scaling import equilibrate
+
+RNG = np.random.default_rng(0)
+
+
+def exact(G, d, Q, b, e):
+    """a and Qc from 60-digit arithmetic, for Q of full rank."""
+    n, r = Q.shape
+    with mpmath.workdps(60):
+        M = mpmath.zeros(n + r)
+        M[:n, :n] = mpmath.matrix(G.tolist())
+        for i in range(n):
+            M[i, i] += mpmath.mpf(float(d[i]))
+        if r:
+            M[:n, n:] = mpmath.matrix(Q.tolist())
+            M[n:, :n] = mpmath.matrix(Q.T.tolist())
+        x = mpmath.lu_solve(M, mpmath.matrix([*b.tolist(), *e.tolist()]))
+        a, c = x[:n], x[n:]
+        Qc = [mpmath.fsum(mpmath.mpf(float(Q[i, j])) * c[j] for j in range(r)) for i in range(n)]
+        return np.array([float(v) for v in a]), np.array([float(v) for v in Qc])
+
+
+def definite(n):
+    X = RNG.normal(size=(n, 2))
+    return np.exp(-((X[:, None] - X[None]) ** 2).sum(-1) / 2)
+
+
+def conditional(n):
+    """Positive definite on vectors that sum to zero only."""
+    X = RNG.normal(size=(n, 2))
+    return -np.sqrt(((X[:, None] - X[None]) ** 2).sum(-1))
+
+
+def basis(n, r):
+    X = RNG.normal(size=(n, r))
+    X[:, 0] = 1.0
+    return X
+
+
+@pytest.mark.parametrize("matrix", [definite, conditional])
+@pytest.mark.parametrize("r", [1, 3])
+@pytest.mark.parametrize("spread", [0, 6, 12])
+def test_exact_to_rounding_with_weights_of_any_size(matrix, r, spread):
+    n = 10
+    G, Q = matrix(n), basis(n, r)
+    d = 10.0 ** np.linspace(-spread, spread, n)
+    b, e = RNG.normal(size=n), RNG.normal(size=r)
+    for constraint in (e, np.zeros(r)):
+        a, c = Saddle(G, d, Q).solve(b[:, None], constraint[:, None])
+        expected, Qc = exact(G, d, Q, b, constraint)
+        scale = np.sqrt(np.maximum(np.abs(G).max(1), d))  # the size in which each a_i matters
+        assert np.abs(scale * (a[:, 0] - expected)).max() < 1e-9 * np.abs(scale * expected).max()
+        assert np.abs((Q @ c)[:, 0] - Qc).max() < 1e-8 * np.abs(Qc).max()
+
+
+def test_without_constraints():
+    G, d, b = definite(12), np.full(12, 0.1), RNG.normal(size=(12, 3))
+    a, c = Saddle(G, d, np.zeros((12, 0))).solve(b)
+    np.testing.assert_allclose(a, np.linalg.solve(G + np.diag(d), b), rtol=1e-11)
+    assert c.shape == (0, 3)
+
+
+def test_no_constraint_means_zero():
+    G, d, Q, b = definite(9), np.ones(9), basis(9, 2), RNG.normal(size=(9, 2))
+    saddle = Saddle(G, d, Q)
+    for one, other in zip(saddle.solve(b), saddle.solve(b, np.zeros((2, 2))), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_dependent_columns_change_nothing():
+    G, d, Q, b = definite(9), np.ones(9), basis(9, 2), RNG.normal(size=(9, 1))
+    a, c = Saddle(G, d, Q).solve(b)
+    wide = np.concatenate([Q, Q @ [[1.0], [2.0]], np.zeros((9, 1))], axis=1)
+    again, more = Saddle(G, d, wide).solve(b)
+    np.testing.assert_allclose(again, a, atol=1e-13)
+    np.testing.assert_allclose(wide @ more, Q @ c, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 500.0])
+def test_a_diagonal_that_rounding_swallows_counts(size):
+    """Contradictory observations of one functional: a = (b1 - b2) / (2d), though size + d is size nearly."""
+    d = 5e-13
+    a, _ = Saddle(np.full((2, 2), size), np.full(2, d), np.zeros((2, 0))).solve(np.array([[1.0], [-1.0]]))
+    np.testing.assert_allclose(a[:, 0], [1 / d, -1 / d], rtol=1e-9)
+
+
+def test_a_singular_matrix_gives_a_finite_solution_of_consistent_equations():
+    G = np.ones((5, 5))
+    a, _ = Saddle(G, np.full(5, 1e-300), np.zeros((5, 0))).solve(np.full((5, 1), 3.0))
+    np.testing.assert_allclose(G @ a, 3.0, rtol=1e-9)
+
+
+def test_no_rows():
+    a, c = Saddle(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 1))).solve(np.zeros((0, 2)))
+    assert a.shape == (0, 2)
+    assert c.shape == (1, 2)
+
+
+def test_scaling_makes_the_largest_entry_of_each_row_one():
+    sizes = 10.0 ** RNG.uniform(-6, 6, size=30)
+    for G in (definite(30), conditional(30)):
+        scaled = sizes[:, None] * G * sizes
+        d = 10.0 ** RNG.uniform(-12, 12, size=30)
+        s = equilibrate(scaled, d)
+        largest = np.abs(s[:, None] * (scaled + np.diag(d)) * s).max(axis=1)
+        assert np.all((largest >= 0.5) & (largest <= 2))
+    assert np.all(equilibrate(np.zeros((3, 3)), np.zeros(3)) == 1)

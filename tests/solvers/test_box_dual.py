@@ -1,0 +1,235 @@
+"""The box-constrained dual: exact by the interior-point method, approximately by projected gradients."""
+
+import difficult
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_moons
+from sklearn.svm import SVC, SVR
+
+import problems
+import rkhs
+from rkhs.losses.interval import IntervalLoss
+
+PIECEWISE = [
+    s
+    for s in range(problems.COUNT)
+    if all(isinstance(t, IntervalLoss) for t in problems.PAIRS[s % len(problems.PAIRS)])
+]
+LOSSES = (
+    rkhs.Hinge(),
+    rkhs.Absolute(),
+    rkhs.EpsilonInsensitive(0.1),
+    rkhs.Quantile(0.2),
+    rkhs.OneSided(),
+    rkhs.SquaredHinge(),
+    rkhs.Huber(0.3),
+    rkhs.SmoothedHinge(0.2),
+)
+
+
+def points(size=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((size, 2))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(size) > 0, 1.0, -1.0)
+
+
+def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
+    X, y = points()
+    return rkhs.Problem(
+        kernel or rkhs.Gaussian(1.0),
+        [
+            rkhs.Term(rkhs.Evaluation(X), loss, y if target is None else target, weight),
+            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.EpsilonInsensitive(0.01), weight=0.1),
+        ],
+        basis,
+    )
+
+
+@pytest.mark.parametrize("seed", PIECEWISE[::8])
+def test_against_cvxpy(seed):
+    case, reference = problems.case(seed), problems.reference(seed)
+    solution = case.problem.solve(rkhs.BoxDual(), tol=1e-10)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(reference.value, rel=1e-6, abs=1e-10)
+    if case.identified:
+        np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", PIECEWISE[3::40])
+def test_projected_gradients_against_cvxpy(seed):
+    solution = problems.case(seed).problem.solve(rkhs.ProjectedDual(), tol=1e-4)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(problems.reference(seed).value, rel=1e-4)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_hinge_alone_is_sklearns_svc(C):
+    X, y = points(80)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y, C)
+    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-10)
+    svc = SVC(C=C, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
+    a = np.zeros(80)
+    a[svc.support_] = svc.dual_coef_[0]
+    np.testing.assert_allclose(ours.function.coefficients, a, atol=1e-6 * C)
+    new = np.random.default_rng(1).standard_normal((50, 2))
+    np.testing.assert_allclose(ours.function(new), svc.decision_function(new), atol=1e-6 * max(C, 1))
+    assert set(np.flatnonzero(ours.function.coefficients)) == set(svc.support_)
+    at_bound = np.abs(svc.dual_coef_[0]) == C
+    assert set(np.flatnonzero(np.abs(ours.function.coefficients) == C)) == set(svc.support_[at_bound])
+
+
+def test_epsilon_insensitive_alone_is_sklearns_svr():
+    X, _ = points(60)
+    y = np.sin(2 * X[:, 0])
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.EpsilonInsensitive(0.1), y, 5.0)
+    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-10)
+    svr = SVR(C=5.0, epsilon=0.1, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.function(X), svr.predict(X), atol=1e-6)
+    assert set(np.flatnonzero(ours.function.coefficients)) == set(svr.support_)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kernel, basis):
+    """-alpha/w is a subgradient of the loss at u = L(f): strictly inside a piece the slope of that piece, exactly."""
+    for weight in (1e-3, 1.0, 1e3):
+        problem = two_terms(loss, weight, kernel, basis)
+        solution = problem.solve(rkhs.BoxDual(), tol=1e-9)
+        assert solution.status == "converged"
+        assert solution.iterations <= 40
+        f, system = solution.function, problem.system
+        u = system.functionals(f)
+        for t in system.terms:
+            a, v, b, w = f.coefficients[t.rows], u[t.rows], t.target[:, 0], t.weight[:, 0]
+            clear = 1e-7
+            low, high = t.loss.gradient(v - clear, b), t.loss.gradient(v + clear, b)
+            assert np.all((-a / w >= low - 1e-9) & (-a / w <= high + 1e-9))
+            same = low == high  # the loss is linear around u
+            np.testing.assert_array_equal(a[same], -w[same] * low[same])
+
+
+def test_two_moons_of_the_report():
+    """[L] section 5: the share of nonzero coefficients is 0.5, 36.6, 50.9, 61.7, 77.4 and 74.1 % there."""
+    X, y = make_moons(200, noise=0.05, random_state=0)
+    X, y = 1.8 * X, 2.0 * y - 1.0
+    labelled = [int(np.argmin(y)), int(np.argmax(y))]
+    shares, bound = [], []
+    for rho in (0.0, 0.001, 0.005, 0.01, 0.1, 10.0):
+        problem = rkhs.Problem(
+            rkhs.Gaussian(0.12),
+            [  # J of the report over 2 rho_1, with rho_1 = 1
+                rkhs.Term(rkhs.Evaluation(X[labelled]), rkhs.Hinge(), y[labelled], 1 / 2),
+                rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.001), weight=rho / 2),
+            ],
+        )
+        solution = problem.solve(rkhs.BoxDual(), tol=1e-9)
+        assert solution.status == "converged"
+        f = solution.function
+        beta, alpha = f.coefficients[:2], f.coefficients[2:]
+        np.testing.assert_array_equal(beta, y[labelled] / 2)  # margins below one: at the bound 1 / (2 rho_1)
+        if rho:
+            slopes = np.abs(rkhs.Gradient(X)(f)).reshape(-1)
+            assert np.all(np.abs(alpha) <= rho / 2)
+            np.testing.assert_array_equal(np.abs(alpha)[slopes > 0.001 + 1e-7], rho / 2)
+            np.testing.assert_array_equal(alpha[slopes < 0.001 - 1e-7], 0.0)
+        shares.append(f.active / (2 + 2 * len(X)))
+        bound.append(int(np.sum(np.abs(alpha) == rho / 2)))
+    assert shares[0] < 0.01
+    assert 0.2 < shares[1] < shares[2] < shares[3] < shares[4]
+    assert shares[4] > 0.5
+    assert shares[5] > 0.5
+    assert bound[1] > bound[4] > bound[5] == 0
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+@pytest.mark.parametrize(
+    "loss", [rkhs.Hinge(), rkhs.EpsilonInsensitive(0.1), rkhs.OneSided(), rkhs.Huber(0.5)], ids=repr
+)
+def test_difficult_problems(loss, name):
+    for problem in difficult.problems(loss, name):
+        solution = problem.solve(rkhs.BoxDual(), tol=1e-6)
+        assert np.all(np.isfinite(solution.function.coefficients))
+        assert solution.status == "converged" or name == "weights from 1e-12 to 1e12"
+
+
+def test_interpolation_by_enormous_weights_is_not_claimed_beyond_rounding():
+    """w |u - b| with w = 1e12 is 1e-4 at best: the dual value is right, and the gap is honest about the other."""
+    (problem, *_) = difficult.problems(rkhs.Absolute(), "weights of 1e12")
+    solution = problem.solve(rkhs.BoxDual(), tol=1e-6)
+    G = np.asarray(problem.system.gram.dense())
+    minimum = difficult.Y @ np.linalg.solve(G, difficult.Y) / 2
+    assert solution.dual == pytest.approx(minimum, rel=1e-9)
+    assert solution.primal == pytest.approx(minimum, rel=1e-1)
+    assert solution.status == "no further progress"
+    assert solution.relative_gap > 1e-6
+
+
+@pytest.mark.parametrize("name", [n for n in difficult.NAMES if "weights" not in n])
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.EpsilonInsensitive(0.1), rkhs.SquaredHinge()], ids=repr)
+def test_difficult_problems_by_projected_gradients(loss, name):
+    for problem in difficult.problems(loss, name):
+        solution = problem.solve(rkhs.ProjectedDual(max_iterations=5000), tol=1e-3)
+        exact = problem.solve(rkhs.BoxDual(), tol=1e-6)
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(exact.primal, rel=2e-3, abs=1e-10)
+
+
+@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+def test_outputs_are_separate_problems(solver):
+    _, y = points()
+    target = np.stack([y, -y, np.roll(y, 1)], axis=1)
+    together = two_terms(rkhs.Hinge(), target=target, basis=rkhs.Constant()).solve(solver, tol=1e-5)
+    assert together.status == "converged"
+    for k in range(3):
+        alone = two_terms(rkhs.Hinge(), target=target[:, k], basis=rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-9)
+        assert together.certificate.primal[k] == pytest.approx(alone.primal, rel=1e-5)
+
+
+def test_projected_gradients_have_one_product_per_iteration_and_exact_bounds():
+    solution = two_terms(rkhs.Hinge(), basis=rkhs.Constant()).solve(rkhs.ProjectedDual(), tol=1e-5)
+    exact = two_terms(rkhs.Hinge(), basis=rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-9)
+    assert solution.products == solution.iterations
+    ours, theirs = (np.abs(s.function.coefficients[:30]) == 1.0 for s in (solution, exact))
+    assert np.sum(ours != theirs) <= 1 < np.sum(theirs)
+
+
+def test_projected_gradients_start_from_a_solution():
+    problem = two_terms(rkhs.Hinge())
+    cold = problem.solve(rkhs.ProjectedDual(), tol=1e-5)
+    warm = problem.solve(rkhs.ProjectedDual(), tol=1e-5, start=cold)
+    assert warm.iterations < cold.iterations / 3
+
+
+def test_agrees_with_descent():
+    for loss in LOSSES:
+        problem = two_terms(loss, basis=rkhs.Constant())
+        exact, other = problem.solve(rkhs.BoxDual(), tol=1e-9), problem.solve(rkhs.Descent(), tol=1e-3)
+        assert other.dual - 1e-9 <= exact.primal <= other.primal + 1e-9
+
+
+@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors(dtype, solver):
+    X, y = points()
+    term = rkhs.Term(rkhs.Evaluation(torch.tensor(X, dtype=dtype)), rkhs.Hinge(), y)
+    plain = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y)], rkhs.Constant()).solve(
+        rkhs.BoxDual(), tol=1e-9
+    )
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(solver, tol=1e-4)
+    assert solution.status == "converged"
+    assert solution.function.coefficients.dtype == dtype
+    assert solution.primal == pytest.approx(plain.primal, rel=1e-4)
+
+
+@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+def test_losses_with_another_conjugate_are_refused(solver):
+    with pytest.raises(rkhs.NotApplicableError, match=rf"{solver.name}.*Logistic\(\).*Newton"):
+        two_terms(rkhs.Logistic()).solve(solver)
+
+
+def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr("rkhs.solvers.box_dual.fits", lambda system, rows: False)
+    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*ProjectedDual"):
+        two_terms(rkhs.Hinge()).solve(rkhs.BoxDual())

@@ -1,0 +1,206 @@
+"""All-quadratic problems in closed form: against NumPy, scikit-learn, SciPy and GPyTorch."""
+
+import warnings
+
+import difficult
+import gpytorch
+import numpy as np
+import pytest
+import scipy.interpolate
+import scipy.spatial
+import sklearn.kernel_ridge
+import torch
+
+import problems
+import rkhs
+
+RNG = np.random.default_rng(1)
+X, Z = RNG.standard_normal((30, 2)), RNG.standard_normal((7, 2))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(30)
+WAVES = rkhs.Functions(np.cos, gradient=lambda X: -np.sin(X)[:, :, None] * np.eye(2))
+BASES = (None, rkhs.Constant(), rkhs.Polynomials(1), WAVES)
+
+
+def values(weight=1.0, target=Y):
+    return rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, weight)
+
+
+def slopes(weight=0.3, target=0.0):
+    return rkhs.Term(rkhs.Gradient(X[:10]), rkhs.Squared(), target, weight)
+
+
+def solve(kernel, terms, basis=None, **options):
+    solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.Direct(), tol=1e-12, **options)
+    assert solution.status == "converged"
+    assert solution.iterations == 1
+    assert solution.products == 0
+    return solution
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.8), rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3)])
+def test_closed_form(kernel, basis):
+    terms = [values(RNG.uniform(0.1, 10, 30)), slopes()]
+    f = solve(kernel, terms, basis).function
+    L = rkhs.stack([term.functional for term in terms])
+    space = rkhs.Problem(kernel, terms, basis).system.space
+    P = np.zeros((50, 0)) if space is None else L.assemble(space.on)
+    K = rkhs.gram(kernel, L).dense() + np.diag(np.concatenate([1 / (2 * term.weights()[:, 0]) for term in terms]))
+    r = P.shape[1]
+    equations = np.block([[K, P], [P.T, np.zeros((r, r))]])
+    x = np.linalg.solve(equations, np.concatenate([Y, np.zeros(20 + r)]))
+    np.testing.assert_allclose(f.coefficients, x[:50], atol=1e-9 * np.abs(x[:50]).max())
+    if r:
+        np.testing.assert_allclose(f.basis_coefficients, x[50:], atol=1e-9 * np.abs(x[50:]).max())
+
+
+@pytest.mark.parametrize("weight", [1e-12, 0.5, 1e3, 1e12])
+def test_kernel_ridge_regression(weight):
+    f = solve(rkhs.Matern(0.5), [values(weight)]).function
+    distances = scipy.spatial.distance.cdist
+    ridge = sklearn.kernel_ridge.KernelRidge(alpha=1 / (2 * weight), kernel="precomputed")
+    ridge.fit(np.exp(-distances(X, X)), Y)
+    np.testing.assert_allclose(f(Z), ridge.predict(np.exp(-distances(Z, X))), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (rkhs.Polyharmonic(2), "thin_plate_spline"),
+        (rkhs.Polyharmonic(1), "linear"),
+        (rkhs.Polyharmonic(3), "cubic"),
+        (rkhs.Polyharmonic(5), "quintic"),
+    ],
+)
+@pytest.mark.parametrize("weight", [0.5, 100.0, 1e12])
+def test_polyharmonic_splines(ours, theirs, weight):
+    f = solve(ours, [values(weight)]).function
+    spline = scipy.interpolate.RBFInterpolator(X, Y, kernel=theirs, smoothing=1 / (2 * weight))
+    np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
+
+
+def test_laplacian_regularised_least_squares():
+    edges = RNG.integers(0, 30, size=(60, 2))
+    edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    w = RNG.uniform(0.5, 2, len(edges))
+    A = np.zeros((30, 30))
+    A[edges[:, 0], edges[:, 1]] = w
+    A = A + A.T
+    laplacian = np.diag(A.sum(1)) - A
+    labelled, lam, nu = np.arange(8), 3.0, 0.7
+    kernel = rkhs.Gaussian(0.7)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X[labelled]), rkhs.Squared(), Y[labelled], lam),
+        rkhs.Term(rkhs.GraphDifference(X, edges, w), rkhs.Squared(), weight=nu),
+    ]
+    f = solve(kernel, terms).function
+    J = np.diag((np.arange(30) < 8).astype(float))
+    K = kernel(X)
+    alpha = np.linalg.solve(2 * lam * J @ K + 2 * nu * laplacian @ K + np.eye(30), 2 * lam * J @ Y)
+    np.testing.assert_allclose(f(Z), kernel(Z, X) @ alpha, rtol=1e-9)
+
+
+def test_gaussian_process_with_gradients():
+    """GPyTorch's posterior mean of values and gradients, from noisy values and gradients at the same points."""
+    scale, lam, nu = 0.9, 20.0, 5.0
+    points, at = X[:8], Z[:4]
+    data = np.stack([np.sin(points[:, 0]), np.cos(points[:, 0]), 0.3 * points[:, 1]], axis=1)
+    train, targets = torch.from_numpy(points), torch.from_numpy(data)
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, likelihood):
+            super().__init__(train, targets, likelihood)
+            self.mean_module = gpytorch.means.ConstantMeanGrad()
+            self.covar_module = gpytorch.kernels.RBFKernelGrad()
+
+        def forward(self, x):
+            return gpytorch.distributions.MultitaskMultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=3, has_global_noise=False).double()
+    likelihood.task_noises = torch.tensor([1 / (2 * lam), 1 / (2 * nu), 1 / (2 * nu)], dtype=torch.float64)
+    model = Model(likelihood).double()
+    model.covar_module.lengthscale = scale
+    model.mean_module.constant.data.zero_()
+    model.eval()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        expected = model(torch.from_numpy(at)).mean.numpy()
+    f = solve(
+        rkhs.Gaussian(scale),
+        [
+            rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), data[:, 0], lam),
+            rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), data[:, 1:], nu),
+        ],
+    ).function
+    np.testing.assert_allclose(f(at), expected[:, 0], atol=1e-8)
+    np.testing.assert_allclose(rkhs.Gradient(at)(f), expected[:, 1:], atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, len(problems.PAIRS)))
+def test_random_problems_against_cvxpy(seed):
+    """The pair (Squared, Squared) with each basis."""
+    case, reference = problems.case(seed), problems.reference(seed)
+    solution = case.problem.solve(rkhs.Direct(), tol=1e-10)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(reference.value, rel=1e-6)
+    if case.identified:
+        np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
+
+
+def test_outputs_are_solved_together_as_each_alone():
+    targets = np.stack([Y, np.cos(X[:, 1]), np.zeros(30)], axis=1)
+    f = solve(rkhs.Gaussian(0.8), [values(target=targets), slopes()], rkhs.Constant()).function
+    for k in range(3):
+        alone = solve(rkhs.Gaussian(0.8), [values(target=targets[:, k]), slopes()], rkhs.Constant()).function
+        np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-12)
+
+
+def test_interpolation():
+    """Weights of 1e12 interpolate, on a Gram matrix that is singular to rounding."""
+    grid = np.linspace(-1, 1, 25)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(grid), rkhs.Squared(), np.cos(grid[:, 0]), 1e12)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.Direct())
+    np.testing.assert_allclose(solution.function(grid), np.cos(grid[:, 0]), atol=1e-6)
+    assert solution.relative_gap < 1e-5
+
+
+def test_contradictory_interpolation_averages():
+    twice = np.concatenate([X[:5], X[:5]])
+    term = rkhs.Term(rkhs.Evaluation(twice), rkhs.Squared(), np.concatenate([Y[:5], Y[:5] + 2]), 1e12)
+    for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
+        f = solve(kernel, [term]).function
+        np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems(name):
+    for problem in difficult.problems(rkhs.Squared(), name):
+        solution = problem.solve(rkhs.Direct(), tol=1e-6)
+        assert solution.status == "converged", problem
+        assert np.all(np.isfinite(solution.function(Z)))
+
+
+def test_float32_and_torch():
+    exact = solve(rkhs.Gaussian(0.8), [values(), slopes()], rkhs.Constant()).function(Z)
+    for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
+        terms = [
+            rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y)),
+            rkhs.Term(rkhs.Gradient(convert(X[:10])), rkhs.Squared(), weight=0.3),
+        ]
+        f = rkhs.Problem(rkhs.Gaussian(0.8), terms, rkhs.Constant()).solve(rkhs.Direct(), tol=1e-4).function
+        found = f(convert(Z))
+        assert type(found) is type(convert(Z))
+        assert found.dtype == convert(Z).dtype
+        np.testing.assert_allclose(np.asarray(found), exact, atol=1e-12 if "64" in str(found.dtype) else 1e-4)
+
+
+def test_other_losses_are_refused():
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [values(), rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(1.0))])
+    with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*Huber.*Absorption.*Descent"):
+        problem.solve(rkhs.Direct())
+
+
+def test_what_does_not_fit_in_memory_is_refused():
+    term = rkhs.Term(rkhs.Gradient(np.zeros((4000, 500))), rkhs.Squared())
+    with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*2000000.*ConjugateGradients"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.Direct())

@@ -1,0 +1,171 @@
+"""All-quadratic problems by conjugate gradients: against the direct solution, and by counts of products."""
+
+from itertools import pairwise
+
+import difficult
+import numpy as np
+import pytest
+import torch
+
+import problems
+import rkhs
+from rkhs.solvers import krylov
+
+RNG = np.random.default_rng(2)
+X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
+KERNELS = (rkhs.Gaussian(1.0), rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3), rkhs.Polynomial(3))
+BASES = (None, rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(2))
+
+
+def problem(kernel=None, basis=None, lam=10.0, nu=0.3, target=Y):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, lam),
+        rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), weight=nu),
+    ]
+    return rkhs.Problem(kernel or rkhs.Gaussian(1.0), terms, basis)
+
+
+@pytest.mark.parametrize("landmarks", [0, 20])
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_the_direct_solution(kernel, basis, landmarks):
+    expected = problem(kernel, basis).solve(rkhs.Direct())
+    solution = problem(kernel, basis).solve(rkhs.ConjugateGradients(landmarks), tol=1e-11)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(expected.primal, rel=1e-10)
+    np.testing.assert_allclose(solution.function(Z), expected.function(Z), atol=2e-5 * np.abs(Y).max())
+
+
+@pytest.mark.parametrize("landmarks", [0, 100])
+def test_the_gap_is_the_certificate_and_bounds_the_minimum(landmarks):
+    """Every gap of the history is what `certify` finds, and no objective is below the minimum."""
+    best = problem(basis=rkhs.Constant()).solve(rkhs.Direct()).primal
+    for count in range(1, 12):
+
+        def stop(record, count=count):
+            return record.iteration == count
+
+        solution = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(landmarks), tol=1e-9, callback=stop)
+        last = solution.history[-1]
+        assert solution.primal == pytest.approx(last.primal, rel=1e-10)
+        assert solution.dual <= best * (1 + 1e-12) <= solution.primal * (1 + 2e-12)
+        assert solution.relative_gap <= last.gap * (1 + 1e-6) + 1e-14
+        if solution.status == "converged":
+            break
+        assert solution.status == "stopped by the callback"
+    assert len(solution.history) > 2
+
+
+def test_the_objective_never_rises():
+    record = problem(lam=1e3, nu=10.0).solve(rkhs.ConjugateGradients(0), tol=1e-8).history
+    primals = [r.primal for r in record]
+    assert len(primals) > 20
+    assert all(after <= before * (1 + 1e-12) for before, after in pairwise(primals))
+
+
+def test_fewer_products_than_descent_and_fewest_with_landmarks():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 20))
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X[:30]), rkhs.Squared(), np.sign(X[:30, 0]), 100.0),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=10.0),
+    ]
+    race = rkhs.Problem(rkhs.Gaussian(5.0), terms, rkhs.Constant())
+    solvers = (rkhs.Descent(), rkhs.ConjugateGradients(0), rkhs.ConjugateGradients(100))
+    counts = [race.solve(solver, tol=1e-4).products for solver in solvers]
+    assert counts[1] <= counts[0]
+    assert counts[2] <= counts[1] / 2
+
+
+def test_landmarks_are_the_strongest_functionals_spread_evenly_among_equals():
+    strength = np.array([5.0, 1.0, 1.0, 1.0, 1.0, 1.0, 9.0, 0.5])
+    assert set(krylov._strongest(strength, 4)) == {0, 6, 1, 5}
+    assert set(krylov._strongest(strength, 8)) == set(range(8))
+
+
+def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
+    targets = np.stack([np.zeros(60), Y, 1e3 * Y + np.cos(9 * X[:, 1])], axis=1)
+    whole = problem(lam=100.0, target=targets)
+    alone = [problem(lam=100.0, target=targets[:, k]).solve(rkhs.ConjugateGradients(0)) for k in range(3)]
+    solution = whole.solve(rkhs.ConjugateGradients(0))
+    assert solution.status == "converged"
+    assert solution.products == max(one.products for one in alone)
+    assert alone[0].products == 0
+    for k, one in enumerate(alone):
+        np.testing.assert_allclose(solution.function(Z)[:, k], one.function(Z), atol=1e-6 * np.abs(targets[:, k]).max())
+
+
+def test_warm_start():
+    first = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(0), tol=1e-6)
+    again = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(0), tol=1e-6, start=first)
+    assert again.products == 1  # its residual
+    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.ConjugateGradients(0), tol=1e-6, start=first)
+    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.ConjugateGradients(0), tol=1e-6)
+    assert near.status == "converged"
+    assert near.primal == pytest.approx(cold.primal, rel=3e-6)
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems(name):
+    for one in difficult.problems(rkhs.Squared(), name):
+        solution = one.solve(rkhs.ConjugateGradients(), tol=1e-6)
+        assert solution.status == "converged", one
+        assert np.all(np.isfinite(solution.function(difficult.X)))
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("weights", [(1e12, 1e-12), (1e-12, 1e12), (1e6, 1e6), (1e-12, 1e-12)])
+def test_weights_of_any_size(weights, basis):
+    one = problem(rkhs.Matern(2.5), basis, *weights)
+    solution = one.solve(rkhs.ConjugateGradients(), tol=1e-6)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(one.solve(rkhs.Direct()).primal, rel=2e-6)
+
+
+def test_rounding_has_the_last_word():
+    """Weights that float64 cannot resolve: it ends, says so, and gives the true gap."""
+    grid = np.linspace(-1, 1, 60)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(grid), rkhs.Squared(), np.sign(grid[:, 0]), 1e12)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.ConjugateGradients(max_iterations=3000), tol=1e-9)
+    assert solution.status in ("no further progress", "iteration limit")
+    assert solution.relative_gap > 1e-9
+    assert np.all(np.isfinite(solution.function(grid)))
+
+
+def test_iteration_limit():
+    solution = problem(lam=1e3).solve(rkhs.ConjugateGradients(0, max_iterations=3))
+    assert solution.status == "iteration limit"
+    assert solution.iterations == 3
+    assert solution.relative_gap < 1
+
+
+def test_float32_and_torch():
+    exact = problem(basis=rkhs.Constant()).solve(rkhs.Direct()).function(Z)
+    for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
+        terms = [
+            rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y), 10.0),
+            rkhs.Term(rkhs.Gradient(convert(X[:20])), rkhs.Squared(), weight=0.3),
+        ]
+        for landmarks in (0, 20):
+            solver = rkhs.ConjugateGradients(landmarks)
+            solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(solver, tol=1e-5)
+            assert solution.status == "converged"
+            found = solution.function(convert(Z))
+            assert found.dtype == convert(Z).dtype
+            np.testing.assert_allclose(np.asarray(found), exact, atol=2e-2)
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, len(problems.PAIRS)))
+def test_random_problems_against_cvxpy(seed):
+    case, reference = problems.case(seed), problems.reference(seed)
+    solution = case.problem.solve(rkhs.ConjugateGradients(), tol=1e-10)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(reference.value, rel=1e-6)
+
+
+def test_other_losses_are_refused():
+    with pytest.raises(rkhs.NotApplicableError, match=r"ConjugateGradients .*Hinge.*Absorption.*Descent"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
+            rkhs.ConjugateGradients()
+        )

@@ -1,0 +1,174 @@
+"""Newton's method with active sets: against cvxpy, against others, and where it has to give up."""
+
+import difficult
+import numpy as np
+import pytest
+import torch
+
+import problems
+import rkhs
+from rkhs.solvers import newton
+
+SMOOTH = [s for s in range(problems.COUNT) if all(t.smooth for t in problems.PAIRS[s % len(problems.PAIRS)])]
+LOSSES = (
+    rkhs.SquaredHinge(),
+    rkhs.SquaredEpsilonInsensitive(0.1),
+    rkhs.Huber(0.3),
+    rkhs.Logistic(),
+    rkhs.SquaredOneSided(),
+    rkhs.Squared(),
+    rkhs.SmoothedHinge(0.3),
+    rkhs.Hinge().smoothed(0.05),
+    rkhs.Quantile(0.3).smoothed(0.05),
+)
+
+
+def moons(size=60, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((size, 2))
+    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(size) > 0, 1.0, -1.0)
+
+
+def two_terms(loss, weight=1.0, kernel=None, basis=None):
+    X, y = moons()
+    return rkhs.Problem(
+        kernel or rkhs.Gaussian(1.0),
+        [
+            rkhs.Term(rkhs.Evaluation(X), loss, y, weight),
+            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.SquaredEpsilonInsensitive(0.01), weight=0.1),
+        ],
+        basis,
+    )
+
+
+@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+@pytest.mark.parametrize("seed", SMOOTH[::4])
+def test_against_cvxpy(seed, solver):
+    case, reference = problems.case(seed), problems.reference(seed)
+    solution = case.problem.solve(solver, tol=1e-10)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(reference.value, rel=1e-6)
+    if case.identified:
+        np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_few_iterations_to_a_tiny_gap(loss, kernel, basis):
+    for weight in (1e-3, 1.0, 1e3):
+        solution = two_terms(loss, weight, kernel, basis).solve(rkhs.Newton(), tol=1e-9)
+        assert solution.status == "converged"
+        assert solution.iterations <= 45
+
+
+def test_a_piecewise_quadratic_problem_is_solved_exactly():
+    """The last step of Newton's is to the minimum itself: nothing is left but rounding."""
+    solution = two_terms(rkhs.SquaredHinge(), 10.0).solve(rkhs.Newton(), tol=1e-12)
+    assert solution.relative_gap < 1e-13
+    assert solution.iterations <= 12
+
+
+def test_only_curved_rows_are_factorised(monkeypatch):
+    """2,000 points, of which few violate the margin: a limit of 300 rows is enough, and no CG is needed."""
+    X, y = moons(2000)
+    far = np.abs(X[:, 0] * X[:, 1]) > 0.2
+    X, y = X[far], np.sign(X[far, 0] * X[far, 1])
+    problem = rkhs.Problem(rkhs.Gaussian(0.5), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 100.0)])
+    first = problem.solve(rkhs.Descent(), tol=1e-2)
+    sizes = []
+
+    class Watched(newton.Saddle):
+        def __init__(self, G, d, Q):
+            sizes.append(len(d))
+            super().__init__(G, d, Q)
+
+    monkeypatch.setattr(newton, "Saddle", Watched)
+    monkeypatch.setattr(newton._Column, "_iterate", None)
+    solution = problem.solve(rkhs.Newton(direct=800), tol=1e-8, start=first)
+    assert solution.status == "converged"
+    assert max(sizes) < 800 < len(X)
+    violators = int(np.sum(y * solution.function(X) < 1))
+    assert sizes[-1] == pytest.approx(violators, abs=3)
+    assert solution.function.active == violators
+
+
+def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
+    """Rows far from the target have a = -w loss' = 2 w delta exactly."""
+    X, y = moons()
+    y = y + 10.0 * (np.arange(60) % 5 == 0)
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(0.3), y, 2.0)])
+    solution = problem.solve(rkhs.Newton(), tol=1e-10)
+    a = solution.function.coefficients
+    assert solution.status == "converged"
+    assert np.sum(a == 2 * 2.0 * 0.3) == np.sum(y - solution.function(X) > 0.3) > 5
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_agrees_with_descent(loss):
+    problem = two_terms(loss, 2.0, basis=rkhs.Constant())
+    ours, theirs = problem.solve(rkhs.Newton(), tol=1e-10), problem.solve(rkhs.Descent(), tol=1e-7)
+    assert ours.primal <= theirs.primal + 1e-9 * abs(ours.primal)
+    assert ours.primal >= theirs.dual - 1e-9 * abs(ours.primal)
+
+
+@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+def test_outputs_are_separate_problems(solver):
+    X, y = moons()
+    target = np.stack([y, -y, np.roll(y, 1)], axis=1)
+
+    def problem(target):
+        return rkhs.Problem(
+            rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target)], rkhs.Constant()
+        )
+
+    together = problem(target).solve(solver, tol=1e-10)
+    for k in range(3):
+        alone = problem(target[:, k]).solve(solver, tol=1e-10)
+        np.testing.assert_allclose(together.function(X)[:, k], alone.function(X), atol=1e-6)
+    assert together.status == "converged"
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Huber(0.5), rkhs.Squared()], ids=repr)
+def test_difficult_problems(loss, name):
+    for problem in difficult.problems(loss, name):
+        ours, exact = problem.solve(rkhs.Newton(), tol=1e-6), problem.solve(rkhs.BoxDual(), tol=1e-6)
+        assert np.all(np.isfinite(ours.function.coefficients))
+        scale = max(abs(exact.dual), problem.system.rounding[0]) if problem.system.size else 1.0
+        assert ours.primal <= exact.primal + 1e-3 * scale
+        assert ours.status == "converged" or name.startswith("weights from")
+        assert ours.dual <= exact.primal + 1e-9 * scale
+
+
+def test_warm_start():
+    problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
+    cold = problem.solve(rkhs.Newton(), tol=1e-8)
+    warm = problem.solve(rkhs.Newton(), tol=1e-8, start=cold)
+    assert warm.iterations == 1 < cold.iterations
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
+
+
+def test_the_limit_is_said():
+    solution = two_terms(rkhs.SquaredHinge(), 1e3).solve(rkhs.Newton(max_iterations=2), tol=1e-9)
+    assert solution.status == "iteration limit"
+    assert solution.relative_gap > 1e-9
+
+
+@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors(dtype, solver):
+    X, y = moons()
+    term = rkhs.Term(rkhs.Evaluation(torch.tensor(X, dtype=dtype)), rkhs.SquaredHinge(), y, 3.0)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(solver, tol=1e-5)
+    plain = rkhs.Problem(
+        rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 3.0)], rkhs.Constant()
+    ).solve(rkhs.Newton(), tol=1e-10)
+    assert solution.status == "converged"
+    assert solution.function.coefficients.dtype == dtype
+    assert solution.primal == pytest.approx(plain.primal, rel=2e-5)
+
+
+def test_losses_without_a_derivative_are_refused():
+    with pytest.raises(rkhs.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
+        two_terms(rkhs.Hinge()).solve(rkhs.Newton())

@@ -1,0 +1,253 @@
+"""`Problem.solve` around the solvers: limits, interruptions, warm starts, outputs, arrays and errors."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.solvers import BoxDual, Descent, Direct, Newton
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(60, 3))
+LABELS = np.where(X[:, 0] + 0.5 * RNG.normal(size=60) > 0, 1.0, -1.0)
+Z = RNG.normal(size=(20, 3))
+
+
+def problem(loss=None, weight=10.0, points=X, target=LABELS, basis=True):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(points), loss or rkhs.Logistic(), target, weight),
+        rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=1.0),
+    ]
+    return rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant() if basis else None)
+
+
+@pytest.fixture(scope="module")
+def minimum():
+    return problem().solve(Newton(), tol=1e-11).primal
+
+
+def is_honest(solution, minimum):
+    """The bounds hold, and the gap is the true one: J of the very function that is returned."""
+    f = solution.function
+    values, slopes = f(X), rkhs.Gradient(X)(f)
+    J = f.norm() ** 2 / 2 + 10 * np.sum(np.logaddexp(0, -LABELS * values)) + np.sum(slopes**2)
+    assert solution.primal == pytest.approx(J, rel=1e-9)
+    assert solution.dual <= minimum * (1 + 1e-10)
+    assert solution.primal >= minimum * (1 - 1e-10)
+    assert solution.gap == pytest.approx(solution.primal - solution.dual, rel=1e-12)
+
+
+# Stopping before the end.
+
+
+def test_time_limit(minimum):
+    solution = problem().solve(Descent(), tol=1e-12, time_limit=0.0)
+    assert solution.status == "time limit"
+    assert solution.iterations == 1
+    assert solution.relative_gap > 1e-12
+    is_honest(solution, minimum)
+
+
+def test_iteration_limit(minimum):
+    solution = problem().solve(Descent(max_iterations=3), tol=1e-12)
+    assert solution.status == "iteration limit"
+    assert solution.iterations == 3
+    is_honest(solution, minimum)
+
+
+def test_callback_stops(minimum):
+    seen = []
+
+    def stop_at_four(record):
+        seen.append(record)
+        return record.iteration == 4
+
+    solution = problem().solve(Descent(), tol=1e-12, callback=stop_at_four)
+    assert solution.status == "stopped by the callback"
+    assert [r.iteration for r in seen] == [1, 2, 3, 4]
+    assert solution.history == tuple(seen)
+    is_honest(solution, minimum)
+
+
+def test_callback_that_returns_nothing_does_not_stop():
+    assert problem().solve(Descent(), callback=lambda record: None).status == "converged"
+
+
+def test_ctrl_c_returns_the_best_iterate(minimum):
+    def interrupt(record):
+        if record.iteration == 5:
+            raise KeyboardInterrupt
+
+    solution = problem().solve(Descent(), tol=1e-12, callback=interrupt)
+    assert solution.status == "interrupted"
+    assert solution.iterations == 5
+    assert solution.primal < solution.history[0].primal
+    is_honest(solution, minimum)
+
+
+def test_an_error_in_the_callback_is_not_swallowed():
+    def fail(record):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        problem().solve(Descent(), callback=fail)
+
+
+def test_stopped_when_it_is_already_there():
+    """What is within the tolerance has converged, whatever stopped the solver."""
+    solution = problem().solve(Descent(), tol=1e-3, callback=lambda record: record.gap < 1e-6)
+    assert solution.status == "converged"
+
+
+# What a solution says.
+
+
+def test_history():
+    solution = problem().solve(Descent(), tol=1e-8)
+    history = solution.history
+    assert [r.iteration for r in history] == list(range(1, solution.iterations + 1))
+    assert all(a.products <= b.products and a.seconds <= b.seconds for a, b in itertools.pairwise(history))
+    assert all(b.primal <= a.primal * (1 + 1e-12) for a, b in itertools.pairwise(history))
+    assert history[-1].gap <= 1e-8 < history[0].gap
+    assert history[-1].products == solution.products
+    assert history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
+
+
+def test_repr():
+    solution = problem().solve(Descent(), tol=1e-5)
+    text = repr(solution)
+    assert text.startswith("Solution(converged: J = ")
+    assert f"{solution.relative_gap:.1e}" in text
+    assert f"Descent, {solution.iterations} iterations, {solution.products} products" in text
+
+
+def test_auto_names_the_solver_it_chose():
+    assert problem(rkhs.Squared()).solve().solver == "Direct"
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-9])
+def test_tolerance_is_reached(tol):
+    solution = problem().solve(Descent(), tol=tol)
+    assert solution.status == "converged"
+    assert solution.relative_gap <= tol
+
+
+# Warm starts.
+
+
+@pytest.mark.parametrize("loss", [rkhs.Logistic(), rkhs.Huber(0.3), rkhs.Hinge()], ids=repr)
+def test_warm_start_takes_fewer_iterations(loss):
+    cold = problem(loss).solve(Descent(), tol=1e-4)
+    warm = problem(loss).solve(Descent(), tol=1e-4, start=cold)
+    assert warm.status == "converged"
+    assert warm.iterations < cold.iterations / 2
+
+
+def test_warm_start_from_another_weight():
+    near = problem(weight=9.0).solve(Descent(), tol=1e-8)
+    cold, warm = problem().solve(Descent(), tol=1e-4), problem().solve(Descent(), tol=1e-4, start=near)
+    assert warm.iterations < cold.iterations
+    assert warm.primal == pytest.approx(cold.primal, rel=2e-4)
+
+
+def test_warm_start_with_other_functionals_is_refused():
+    with pytest.raises(ValueError, match="same functionals"):
+        problem().solve(start=problem(points=X[:10], target=LABELS[:10]).solve())
+
+
+# Several outputs.
+
+
+@pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+def test_outputs_equal_separate_solves(loss, solver):
+    targets = np.stack([LABELS, -LABELS, np.where(X[:, 1] + X[:, 2] ** 2 > 0.7, 1.0, -1.0)], axis=1)
+    # one-versus-rest: the same functionals, one problem for each column
+    tol = 1e-6
+    together = problem(loss, 1.0, target=targets).solve(solver, tol=tol)
+    alone = [problem(loss, 1.0, target=targets[:, k]).solve(solver, tol=tol) for k in range(3)]
+    assert together.status == "converged"
+    assert together.function(Z).shape == (20, 3)
+    assert rkhs.Gradient(Z)(together.function).shape == (20, 3, 3)
+    for k in range(3):
+        assert float(together.certificate.primal[k]) == pytest.approx(alone[k].primal, rel=2 * tol)
+        np.testing.assert_allclose(together.function(Z)[:, k], alone[k].function(Z), atol=2e-2)
+    assert together.primal == pytest.approx(sum(s.primal for s in alone), rel=2 * tol)
+
+
+def test_outputs_share_products():
+    targets = np.stack([LABELS, -LABELS, LABELS], axis=1)
+    together = problem(target=targets).solve(Descent(), tol=1e-4)
+    assert together.products == problem().solve(Descent(), tol=1e-4).products
+
+
+def test_terms_disagree_on_outputs():
+    two, three = (rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.zeros((60, c))) for c in (2, 3))
+    with pytest.raises(ValueError, match=r"outputs: \[2, 3\]"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [two, three]).solve()
+
+
+# Arrays.
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+@pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
+def test_torch_gives_the_same_numbers(loss, solver):
+    ours = problem(loss).solve(solver, tol=1e-7)
+    theirs = problem(loss, points=torch.tensor(X), target=torch.tensor(LABELS)).solve(solver, tol=1e-7)
+    values = theirs.function(torch.tensor(Z))
+    assert isinstance(values, torch.Tensor)
+    assert values.dtype == torch.float64
+    assert theirs.primal == pytest.approx(ours.primal, rel=2e-7)
+    np.testing.assert_allclose(values.numpy(), ours.function(Z), atol=5e-3)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+@pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
+@pytest.mark.parametrize("array", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+def test_float32_reaches_a_gap_of_1e_4(loss, solver, array):
+    exact = problem(loss).solve(tol=1e-8)
+    single = problem(loss, points=array(X.astype(np.float32)), target=array(LABELS.astype(np.float32)))
+    solution = single.solve(solver, tol=1e-4)
+    assert solution.status == "converged"
+    assert "float32" in str(solution.function(array(Z.astype(np.float32))).dtype)
+    assert solution.primal == pytest.approx(exact.primal, rel=2e-4)
+
+
+# The wrong solver, and other mistakes.
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss", "named"),
+    [
+        (Direct(), rkhs.Logistic(), ["Direct", "Logistic"]),
+        (Newton(), rkhs.Hinge(), ["Newton", "Hinge"]),
+        (BoxDual(), rkhs.Logistic(), ["BoxDual", "Logistic"]),
+    ],
+    ids=["Direct", "Newton", "BoxDual"],
+)
+def test_the_wrong_solver_is_refused(solver, loss, named):
+    with pytest.raises(rkhs.NotApplicableError) as error:
+        problem(loss).solve(solver)
+    assert all(name in str(error.value) for name in named)
+    assert any(other in str(error.value) for other in ("Descent", "Newton", "BoxDual", "auto"))
+
+
+@pytest.mark.parametrize("solver", ["newton", None, Descent])
+def test_what_is_not_a_solver_is_refused(solver):
+    with pytest.raises(TypeError, match="solver must be"):
+        problem().solve(solver)
+
+
+def test_problem_checks_its_parts():
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
+    with pytest.raises(TypeError, match="kernel must be"):
+        rkhs.Problem("gaussian", [term])
+    with pytest.raises(ValueError, match="at least one term"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [])
+    with pytest.raises(TypeError, match=r"rkhs\.Term"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Evaluation(X)])
+    with pytest.raises(TypeError, match="basis must be"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [term], basis=1)
