@@ -59,6 +59,10 @@ class Functions(Space):
     values: Callable[[Array], Array]
     gradient: Callable[[Array], Array] | None = None
 
+    def __repr__(self) -> str:
+        name = getattr(self.values, "__name__", type(self.values).__name__)
+        return f"Functions({name}{'' if self.gradient is None else ', with gradient'})"
+
     def size(self, dimension: int) -> int:
         return int(self.values(np.zeros((1, dimension))).shape[1])
 
