@@ -1,0 +1,203 @@
+"""Absorption: against the warped kernel in closed form, cvxpy, and the other solvers."""
+
+import difficult
+import numpy as np
+import pytest
+import torch
+from sklearn.svm import SVC
+
+import problems
+import rkhs
+from rkhs.solvers import absorption, observed
+
+RNG = np.random.default_rng(3)
+X, Z = RNG.standard_normal((40, 2)), RNG.standard_normal((9, 2))
+LABELS = np.where(X[:15, 0] + 0.5 * RNG.standard_normal(15) > 0, 1.0, -1.0)
+WAVES = rkhs.Functions(np.cos, gradient=lambda X: -np.sin(X)[:, :, None] * np.eye(2))
+SPACES = (
+    (rkhs.Gaussian(1.0), None),
+    (rkhs.Gaussian(1.0), rkhs.Constant()),
+    (rkhs.Gaussian(1.0), rkhs.Polynomials(1)),
+    (rkhs.Gaussian(1.0), WAVES),
+    (rkhs.Polyharmonic(3), None),
+    (rkhs.Polyharmonic(3), rkhs.Polynomials(2)),
+)
+LOSSES = (rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Absolute(), rkhs.Huber(0.3), rkhs.Quantile(0.7))
+
+
+def labels(loss=None, weight=3.0, target=LABELS):
+    return rkhs.Term(rkhs.Evaluation(X[:15]), loss or rkhs.Hinge(), target, weight)
+
+
+def slopes(weight=0.3):
+    return rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=weight)
+
+
+def values(weight=2.0):
+    """Quadratic terms with a target: what they say by themselves shifts the losses of the others."""
+    return rkhs.Term(rkhs.Evaluation(X[20:]), rkhs.Squared(), np.sin(2 * X[20:, 0]), weight)
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """The names of the solvers of the small problems."""
+    names, choose = [], absorption._solver
+
+    def spy(system):
+        solver = choose(system)
+        names.append(solver.name)
+        return solver
+
+    monkeypatch.setattr(absorption, "_solver", spy)
+    return names
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_svm_on_the_warped_kernel(order, used):
+    """scikit-learn's SVC on G_ll - G_lq (G_qq + 1/(2w))^-1 G_ql predicts the same."""
+    kernel, w = rkhs.Gaussian(1.0), 0.3
+    terms = [labels(), slopes(w)]
+    problem = rkhs.Problem(kernel, [terms[k] for k in order], rkhs.Constant())
+    solution = problem.solve(rkhs.Absorption(), tol=1e-8)
+    assert solution.status == "converged"
+    assert used == ["LibSVM"]
+
+    def warped(L, M):
+        q = rkhs.Gradient(X)
+        noisy = rkhs.gram(kernel, q).dense() + np.eye(q.size) / (2 * w)
+        cross = rkhs.gram(kernel, L, q).dense() @ np.linalg.solve(noisy, rkhs.gram(kernel, q, M).dense())
+        return rkhs.gram(kernel, L, M).dense() - cross
+
+    train, test = rkhs.Evaluation(X[:15]), rkhs.Evaluation(Z)
+    machine = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(warped(train, train), LABELS)
+    np.testing.assert_allclose(solution.function(Z), machine.decision_function(warped(test, train)), atol=1e-5)
+
+
+@pytest.mark.parametrize("quadratic", [(slopes,), (values,), (slopes, values)])
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_against_cvxpy(loss, space, quadratic, used):
+    terms = [labels(loss), *(term() for term in quadratic)]
+    try:
+        problem = rkhs.Problem(space[0], terms, space[1])
+        solution = problem.solve(rkhs.Absorption(), tol=1e-9)
+    except rkhs.UnattainedError:
+        return
+    expected = problems.cvxpy_solution(problem, rkhs.Evaluation(Z))
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(expected.value, rel=1e-6)
+    if quadratic != (slopes,):  # or the loss alone determines the constant, perhaps not uniquely
+        np.testing.assert_allclose(solution.function(Z), expected.penalised + expected.free, atol=1e-4)
+    assert used[0] == ("Newton" if loss.smooth else "LibSVM" if _plain_svm(loss, quadratic) else "BoxDual")
+
+
+def _plain_svm(loss, quadratic):
+    return isinstance(loss, rkhs.Hinge) and quadratic == (slopes,)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_by_conjugate_gradients(space, loss, monkeypatch):
+    """Where there are too many quadratic functionals to be factorised."""
+    problem = rkhs.Problem(space[0], [labels(loss), slopes(), values()], space[1])
+    expected = problem.solve(rkhs.Absorption(), tol=1e-8)
+    assert expected.products == 0
+    monkeypatch.setattr(observed, "DENSE", 10)
+    solution = problem.solve(rkhs.Absorption(), tol=1e-8)
+    assert solution.status == "converged"
+    assert solution.products > 10
+    np.testing.assert_allclose(solution.function(Z), expected.function(Z), atol=1e-3)
+
+
+def test_several_losses_are_left():
+    terms = [labels(rkhs.Logistic()), slopes(), rkhs.Term(rkhs.Evaluation(X[30:]), rkhs.Huber(0.1), 0.3, 2.0)]
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant())
+    solution = problem.solve(rkhs.Absorption(), tol=1e-9)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(problem.solve(rkhs.Newton(), tol=1e-9).primal, rel=1e-8)
+
+
+def test_outputs():
+    targets = np.stack([LABELS, -LABELS, np.where(np.arange(15) % 3 == 0, 1.0, -1.0)], axis=1)
+    for loss in (rkhs.Hinge(), rkhs.Logistic()):
+        for more in ([], [values()]):
+            space = rkhs.Gaussian(1.0), rkhs.Constant()
+            whole = rkhs.Problem(space[0], [labels(loss, target=targets), slopes(), *more], space[1])
+            f = whole.solve(rkhs.Absorption(), tol=1e-8).function
+            for k in range(3):
+                one = rkhs.Problem(space[0], [labels(loss, target=targets[:, k]), slopes(), *more], space[1])
+                np.testing.assert_allclose(f(Z)[:, k], one.solve(rkhs.Absorption(), tol=1e-8).function(Z), atol=1e-6)
+
+
+def test_the_objective_is_reported_with_what_was_absorbed():
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic()), slopes(), values()], rkhs.Constant())
+    solution = problem.solve(rkhs.Absorption(), tol=1e-9)
+    assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_stopped_with_the_best_so_far(count):
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic(), 100.0), slopes(), values()], rkhs.Constant())
+    best = problem.solve(rkhs.Absorption(), tol=1e-10).primal
+    solution = problem.solve(rkhs.Absorption(), tol=1e-10, callback=lambda record: record.iteration == count)
+    assert solution.status == "stopped by the callback"
+    assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
+    assert solution.dual <= best < solution.primal
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems(name, loss):
+    for problem in difficult.problems(loss, name):
+        more = rkhs.Term(rkhs.Gradient(difficult.X[:5]), rkhs.Squared(), weight=0.5)
+        whole = rkhs.Problem(problem.kernel, [*problem.terms, more], problem.basis)
+        try:
+            solution = whole.solve(rkhs.Absorption(), tol=1e-6)
+        except rkhs.NotApplicableError:
+            assert name in ("no label", "nothing at all")  # nothing but squares is left
+            continue
+        assert solution.status == "converged", whole
+        assert np.all(np.isfinite(solution.function(difficult.X)))
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e12])
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+def test_weights_of_what_is_absorbed(space, weight):
+    problem = rkhs.Problem(space[0], [labels(rkhs.SquaredHinge()), slopes(weight)], space[1])
+    solution = problem.solve(rkhs.Absorption(), tol=1e-6)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(problem.solve(rkhs.Newton(), tol=1e-6).primal, rel=3e-6)
+
+
+def test_without_the_null_space():
+    problem = rkhs.Problem(rkhs.Polyharmonic(3), [labels(), slopes()], null_space="dropped")
+    solution = problem.solve(rkhs.Absorption(), tol=1e-8)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(problem.solve(rkhs.BoxDual(), tol=1e-8).primal, rel=1e-7)
+
+
+def test_float32_and_torch():
+    terms = [labels(), slopes(), values()]
+    exact = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.Absorption(), tol=1e-8).function(Z)
+    for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
+        terms = [
+            rkhs.Term(rkhs.Evaluation(convert(X[:15])), rkhs.Hinge(), convert(LABELS), 3.0),
+            rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.3),
+            rkhs.Term(rkhs.Evaluation(convert(X[20:])), rkhs.Squared(), convert(np.sin(2 * X[20:, 0])), 2.0),
+        ]
+        solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.Absorption(), tol=1e-5)
+        found = solution.function(convert(Z))
+        assert solution.status == "converged"
+        assert found.dtype == convert(Z).dtype
+        np.testing.assert_allclose(np.asarray(found), exact, atol=1e-3)
+
+
+def test_what_it_cannot_do_is_refused():
+    def check(terms, message):
+        with pytest.raises(rkhs.NotApplicableError, match=message):
+            rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(rkhs.Absorption())
+
+    check([labels()], r"Absorption .*none among Hinge\(\).*Descent")
+    check([slopes()], r"Absorption .*all losses are Squared.*Direct")
+    many = rkhs.Term(rkhs.Gradient(np.zeros((2000, 2))), rkhs.Absolute())
+    check([slopes(), many], r"Absorption .*4000 functionals.*Descent")

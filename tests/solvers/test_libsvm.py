@@ -1,0 +1,74 @@
+"""LIBSVM against scikit-learn's SVC, the exact dual and cvxpy."""
+
+import difficult
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+import problems
+import rkhs
+
+RNG = np.random.default_rng(4)
+X, Z = RNG.standard_normal((60, 2)), RNG.standard_normal((9, 2))
+Y = np.where(X[:, 0] + 0.5 * RNG.standard_normal(60) > 0, 1.0, -1.0)
+
+
+def problem(basis, weight=2.0, target=Y, kernel=None):
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target, weight)
+    return rkhs.Problem(kernel or rkhs.Gaussian(1.0), [term], basis)
+
+
+@pytest.mark.parametrize("weight", [0.01, 2.0, 300.0])
+def test_the_support_vector_machine(weight):
+    solution = problem(rkhs.Constant(), weight).solve(rkhs.LibSVM(), tol=1e-8)
+    assert solution.status == "converged"
+    machine = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(solution.function(Z), machine.decision_function(Z), atol=1e-4)
+    assert solution.function.active == len(machine.support_)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Matern(1.5), rkhs.Polyharmonic(1)], ids=repr)
+def test_the_exact_dual_and_cvxpy(kernel, basis):
+    """With weights of each example, and with a kernel that is definite on {sum a = 0} only."""
+    one = problem(basis, RNG.uniform(0.1, 5, 60), kernel=kernel)
+    solution = one.solve(rkhs.LibSVM(), tol=1e-10)
+    assert solution.status == "converged"
+    exact = one.solve(rkhs.BoxDual(), tol=1e-10)
+    reference = problems.cvxpy_solution(one, rkhs.Evaluation(Z))
+    assert solution.primal == pytest.approx(exact.primal, rel=1e-9)
+    assert solution.primal == pytest.approx(reference.value, rel=1e-7)
+    np.testing.assert_allclose(solution.function(Z), exact.function(Z), atol=1e-5)
+
+
+def test_outputs():
+    targets = np.stack([Y, -Y, np.ones(60), np.where(np.arange(60) % 3 == 0, 1.0, -1.0)], axis=1)
+    for basis in (None, rkhs.Constant()):
+        f = problem(basis, target=targets).solve(rkhs.LibSVM(), tol=1e-9).function
+        for k in range(4):
+            alone = problem(basis, target=targets[:, k]).solve(rkhs.LibSVM(), tol=1e-9).function
+            np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-6)
+
+
+def test_one_class_is_a_constant():
+    solution = problem(rkhs.Constant(), target=-np.ones(60)).solve(rkhs.LibSVM())
+    assert solution.primal == 0
+    np.testing.assert_allclose(solution.function(Z), -1.0)
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems(name):
+    for kernel, basis in difficult.SPACES[:2]:
+        terms = [t for t in difficult.terms(rkhs.Hinge())[name] if not t.loss.quadratic]
+        if not terms or name == "nothing at all":
+            continue
+        solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.LibSVM(), tol=1e-6)
+        assert solution.status == "converged"
+
+
+def test_what_it_cannot_do_is_refused():
+    with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*constant.*Descent"):
+        problem(rkhs.Polynomials(1)).solve(rkhs.LibSVM())
+    squared = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
+    with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*Squared.*Absorption"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [squared]).solve(rkhs.LibSVM())
