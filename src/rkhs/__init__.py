@@ -69,6 +69,7 @@ from rkhs.solvers import (
     Newton,
     NotApplicableError,
     ProjectedDual,
+    ProximalNewton,
 )
 from rkhs.solvers.warped import WarpedGram
 
@@ -122,6 +123,7 @@ __all__ = [
     "Problem",
     "Product",
     "ProjectedDual",
+    "ProximalNewton",
     "Pullback",
     "Quantile",
     "RationalQuadratic",

@@ -32,7 +32,7 @@ def slopes(weight=0.3, target=0.0):
 def solve(kernel, terms, basis=None, tol=1e-12):
     solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.Direct(), tol=tol)
     assert solution.status == "converged"
-    assert solution.iterations == 1
+    assert solution.iterations <= 1
     assert solution.products == 0
     return solution
 

@@ -23,7 +23,7 @@ def test_the_support_vector_machine(weight):
     solution = problem(rkhs.Constant(), weight).solve(rkhs.LibSVM(), tol=1e-8)
     assert solution.status == "converged"
     machine = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
-    np.testing.assert_allclose(solution.function(Z), machine.decision_function(Z), atol=1e-4)
+    np.testing.assert_allclose(solution.function(Z), machine.decision_function(Z), atol=max(1e-4, 1e-6 * weight))
     assert solution.function.active == len(machine.support_)
 
 
@@ -62,8 +62,12 @@ def test_difficult_problems(name):
         terms = [t for t in difficult.terms(rkhs.Hinge())[name] if not t.loss.quadratic]
         if not terms or name == "nothing at all":
             continue
-        solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.LibSVM(), tol=1e-6)
-        assert solution.status == "converged"
+        problem = rkhs.Problem(kernel, terms, basis)
+        if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
+            with pytest.raises(rkhs.NotApplicableError, match="constant"):
+                problem.solve(rkhs.LibSVM())
+            continue
+        assert problem.solve(rkhs.LibSVM(), tol=1e-6).status == "converged"
 
 
 def test_what_it_cannot_do_is_refused():

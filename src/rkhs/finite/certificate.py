@@ -8,7 +8,8 @@ A solver that knows a better one leaves it in the iterate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -55,19 +56,28 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
     return max(primal - dual, 0.0) / size if size < inf else inf
 
 
-def certify(system: System, iterate: Iterate) -> Certificate:
-    """The certificate of an iterate, from scratch: three Gram products, or four."""
-    xp = namespace(iterate.a)
+def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
+    """The certificate of an iterate, from scratch: a Gram product for f, and one for each alpha that is tried."""
     image = system.gram @ iterate.a
     u = image + system.Q @ iterate.basis
     primal = upper_bound(system, iterate.a, image, u)
+    certificate = Certificate(primal, namespace(primal).full_like(primal, -inf), system.rounding)
     low, high = system.box
-    dual = None
-    for candidate in (-system.slope(u), iterate.a, *([] if iterate.alpha is None else [iterate.alpha])):
+    for candidate in _candidates(system, iterate, u):
         alpha = project(candidate, low, high, system.Q)
-        value = lower_bound(system, alpha, system.gram @ alpha)
-        dual = value if dual is None else xp.maximum(dual, value)
-    return Certificate(primal, dual, system.rounding)
+        dual = namespace(primal).maximum(certificate.dual, lower_bound(system, alpha, system.gram @ alpha))
+        certificate = replace(certificate, dual=dual)
+        if certificate.relative <= tol:
+            break
+    return certificate
+
+
+def _candidates(system: System, iterate: Iterate, u: Array) -> Iterator[Array]:
+    """Points of the dual, or near it, the most promising first."""
+    if iterate.alpha is not None:
+        yield iterate.alpha
+    yield -system.slope(u)
+    yield iterate.a
 
 
 def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:

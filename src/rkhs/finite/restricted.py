@@ -12,8 +12,6 @@ alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import scipy.linalg
 
@@ -32,7 +30,5 @@ def without_null_space(system: System) -> tuple[System, Array]:
     kept = values > np.finfo(np.float64).eps * len(G) * max(values.max(initial=0.0), 0.0)
     root = Z @ (vectors[:, kept] / np.sqrt(values[kept]))  # root root' = Z (Z'GZ)^+ Z'
     image = G @ root
-    prototype = system.functionals.prototype
-    plain = replace(system, space=None)
-    plain.__dict__["gram"] = GramMatrix(like(image @ image.T, prototype))
-    return plain, like(root @ image.T, prototype)
+    plain = system.with_matrices(GramMatrix(like(image @ image.T, system.Q)), system.Q[:, :0])
+    return plain, like(root @ image.T, system.Q)

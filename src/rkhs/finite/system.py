@@ -28,6 +28,7 @@ from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, stack
 from rkhs.gram import Gram, gram
+from rkhs.gram.matrix import GramMatrix
 from rkhs.kernels.base import Kernel
 from rkhs.losses.base import Loss
 
@@ -70,7 +71,8 @@ class Iterate:
         def put(columns: Array, column: Array) -> Array:
             return xp.concat([columns[:, :which], column, columns[:, which + 1 :]], axis=1)
 
-        return Iterate(put(self.a, other.a), put(self.basis, other.basis))
+        mine, theirs = (one.a if one.alpha is None else one.alpha for one in (self, other))
+        return Iterate(put(self.a, other.a), put(self.basis, other.basis), put(mine, theirs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +122,7 @@ class System:
     def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:
         """Q (N, rank) and the map (r, rank) from its coefficients to those of the basis functions."""
         if self.space is None:
-            return self.zeros(0)[:, :0], np.zeros((0, 0))
+            return like(np.zeros((self.size, 0)), self.functionals.prototype), np.zeros((0, 0))
         P = to_numpy(self.functionals.assemble(self.space.on)).astype(np.float64)
         if not np.all(np.isfinite(P)):
             raise ValueError("The functionals of the basis functions are not all finite.")
@@ -140,21 +142,30 @@ class System:
         other.__dict__.update(gram=self.gram, _basis=self._basis)  # what `cached_property` would compute again
         return other
 
+    def with_matrices(self, gram: Gram | GramMatrix, Q: Array) -> System:
+        """The system with another Gram matrix, and the values Q (N, r), orthonormal columns, of another basis."""
+        other = replace(self, space=None)
+        other.__dict__.update(gram=gram, _basis=(Q, np.eye(int(Q.shape[1]))))
+        return other
+
     def output(self, which: int) -> System:
         """The system of one output."""
         return self.with_rows(tuple(replace(t, target=t.target[:, which : which + 1]) for t in self.terms))
 
     @property
     def Q(self) -> Array:
-        """An orthonormal basis (N, r) of the values of the basis functions; r = 0 without a basis."""
+        """An orthonormal basis (N, r) of the values of the basis functions; r = 0 without a basis.
+
+        It carries the namespace, dtype and device of all that the system computes with.
+        """
         return self._basis[0]
 
     def zeros(self, columns: int | None = None) -> Array:
-        return like(np.zeros((self.size, self.columns if columns is None else columns)), self.functionals.prototype)
+        return like(np.zeros((self.size, self.columns if columns is None else columns)), self.Q)
 
     def start(self) -> Iterate:
         """f = 0."""
-        return Iterate(self.zeros(), like(np.zeros((self.Q.shape[1], self.columns)), self.functionals.prototype))
+        return Iterate(self.zeros(), like(np.zeros((self.Q.shape[1], self.columns)), self.Q))
 
     def basis_coefficients(self, iterate: Iterate) -> Array | None:
         """The coefficients of the basis functions themselves, (r, c)."""

@@ -13,9 +13,7 @@ from rkhs.backend.arrays import like, namespace
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.descent import Descent
-from rkhs.solvers.recycling import Task, solve_together
-
-MOST_DIRECTIONS = 300
+from rkhs.solvers.recycling import Task, capacity_of, few_others, solve_together
 
 
 def multiples_of(
@@ -46,12 +44,16 @@ class GridTasks:
         self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
-        """Solve them together, the easiest first, and one by one what the shared directions cannot reach."""
+        """Solve them together, the easiest first; what shared directions cannot reach each from the one before it."""
         flat = sorted((task for row in self.tasks for task in row), key=_difficulty)
-        solve_together(flat, self.system, monitor, _capacity(self.system))
+        if few_others(self.system):
+            solve_together(flat, self.system, monitor, capacity_of(self.system))
+        before = None
         for task in flat:
             if task.gap > monitor.tol:
-                task.iterate = Descent().run(task.system, task.iterate or task.system.start(), monitor)
+                start = task.iterate or before or task.system.start()
+                task.iterate = Descent().run(task.system, start, monitor)
+            before = task.iterate
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
@@ -64,9 +66,3 @@ class GridTasks:
 def _difficulty(task: Task) -> float:
     """Large weights make a problem hard."""
     return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms)
-
-
-def _capacity(system: System) -> int:
-    """Directions to keep: within half the memory budget, and few enough that they cost less than the products."""
-    entry = 4 if "32" in str(system.functionals.prototype.dtype) else 8
-    return max(1, min(MOST_DIRECTIONS, system.size, system.gram.budget // (4 * entry * max(system.size, 1))))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array
+from rkhs.backend.arrays import Array, to_numpy
 from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
@@ -127,6 +127,8 @@ class Problem:
         chosen.check(system)
         monitor = Monitor(tol, time_limit, callback, verbose)
         first = system.start() if start is None else self._warm(start)
+        if not np.any(to_numpy(system.risk(system.zeros()))):  # f = 0 costs nothing
+            return self._solution(system, chosen.name, monitor, system.start(), CONVERGED)
         monitor.best = first
         last, status = _watched(monitor, lambda: chosen.run(system, first, monitor))
         return self._solution(system, chosen.name, monitor, last or first, status)
@@ -191,7 +193,7 @@ class Problem:
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, its certificate computed from scratch."""
-        certificate = certify(system, iterate)
+        certificate = certify(system, iterate, monitor.tol)
         if certificate.relative <= monitor.tol + certificate.resolution:
             status = CONVERGED
         elif status == CONVERGED:

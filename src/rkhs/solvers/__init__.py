@@ -12,6 +12,7 @@ from rkhs.solvers.lbfgs import LBFGS
 from rkhs.solvers.libsvm import LibSVM
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.projected_dual import ProjectedDual
+from rkhs.solvers.proximal_newton import ProximalNewton
 
 __all__ = [
     "LBFGS",
@@ -26,5 +27,6 @@ __all__ = [
     "Newton",
     "NotApplicableError",
     "ProjectedDual",
+    "ProximalNewton",
     "Solver",
 ]

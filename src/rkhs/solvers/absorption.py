@@ -15,26 +15,24 @@ is its objective plus 1/2 b_q'a_q for a_l = 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import like, namespace
 from rkhs.backend.memory import budget_bytes
+from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.matrix import GramMatrix
-from rkhs.losses.shifted import shifted
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.dense import from_memory, in_memory
-from rkhs.solvers.galerkin import Galerkin
-from rkhs.solvers.libsvm import LibSVM
-from rkhs.solvers.newton import Newton
-from rkhs.solvers.observed import Observed, factorable, part, quadratic_rows, with_basis
+from rkhs.solvers.exact import exact
+from rkhs.solvers.observed import Observed, factorable, orthonormal, part, quadratic_rows, with_shift
 
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql
+TIGHTER = 0.1  # of the tolerance, that of conjugate gradients, squared: losses with a kink see the root of their gap
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Absorption(Solver):
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        rest = _Rest(inside, Observed.of(inside, monitor.tol / 10, monitor))
+        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2, monitor))
         watch = _Inside(monitor.tol, outer=monitor)
         outputs = [problem.start() for problem in rest.outputs]
 
@@ -89,12 +87,15 @@ class Absorption(Solver):
             for k, problem in enumerate(rest.outputs):
                 watch.above = rest.known[k]
                 watch.best = outputs[k]
-                outputs[k] = _solver(problem).run(problem, outputs[k], watch)
+                outputs[k] = exact(problem).run(problem, outputs[k], watch)
         except (Stopped, KeyboardInterrupt):
             outputs[k] = watch.best or outputs[k]
             monitor.best = whole()
             raise
-        return whole()
+        found = whole()
+        if inside is system or certify(system, found, monitor.tol).relative <= monitor.tol:
+            return found
+        return exact(system).run(system, found, monitor)  # what elimination lost to rounding
 
 
 class _Rest:
@@ -107,7 +108,7 @@ class _Rest:
         self.l = np.setdiff1d(np.arange(system.size), self.q)
         others = [t for t in system.terms if not t.loss.quadratic]
         rest = part(system, self.l, others)
-        U, self.seen, self.unseen = observed.split
+        U, self.seen, unseen = observed.split
         self.B = rest.Q @ self.seen
         self.cross = system.gram.block(self.q, self.l)
         a, c, residual = observed.solve(self.cross, self.B.T)
@@ -115,9 +116,10 @@ class _Rest:
         a, c, _ = observed.solve(observed.target, like(np.zeros((U.shape[1], system.columns)), U))
         mean = self.cross.T @ a + self.B @ c
         self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
-        left = with_basis(rest, rest.Q @ self.unseen)
-        left.__dict__["gram"] = GramMatrix((G + G.T) / 2)
-        self.outputs = [_shifted(left.output(k), mean[:, k]) for k in range(system.columns)]
+        Q, back = orthonormal(rest.Q @ unseen)
+        self.unseen = unseen @ back
+        left = rest.with_matrices(GramMatrix((G + G.T) / 2), Q)
+        self.outputs = [with_shift(left.output(k), mean[:, k]) for k in range(system.columns)]
 
     def lifted(self, left: Iterate) -> Iterate:
         """The iterate of the whole problem from that of the rest."""
@@ -142,21 +144,3 @@ class _Inside(Monitor):
         self.best = iterate
         assert self.outer.best is not None
         self.outer.report(self.outer.best, primal + self.above, gap)
-
-
-def _shifted(system: System, mean: Array) -> System:
-    """The system with u + mean in place of u in all losses."""
-    if not np.any(to_numpy(mean)):
-        return system
-    return system.with_rows(tuple(replace(t, loss=shifted(t.loss, mean[t.rows])) for t in system.terms))
-
-
-def _solver(system: System) -> Solver:
-    """An exact solver for the small problem: the first that is made for its losses."""
-    for solver in (LibSVM(), Newton(), BoxDual()):
-        try:
-            solver.check(system)
-        except NotApplicableError:
-            continue
-        return solver
-    return Galerkin()

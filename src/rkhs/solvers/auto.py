@@ -8,8 +8,11 @@ from rkhs.solvers.base import Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.direct import Direct
+from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.newton import Newton
+from rkhs.solvers.proximal_newton import ProximalNewton
+from rkhs.solvers.recycling import few_others
 
 SMALL = 1500  # functionals, up to which a dense factorisation takes about a second at most
 
@@ -25,7 +28,7 @@ def auto(system: System) -> Solver:
             return ConjugateGradients()
         case (False, True, True):
             return Newton()
-        case (False, False, True) if boxed:
-            return BoxDual()
+        case (False, False, True):
+            return BoxDual() if boxed else ProximalNewton()
         case _:
-            return Descent()
+            return Galerkin() if few_others(system) else Descent()

@@ -102,10 +102,10 @@ class _Output:
     def settled(self) -> Iterate:
         """The solution, every coefficient in its place."""
 
-        def gap(alpha: Matrix, c: Matrix) -> float:
-            return certify(self.system, Iterate(self._whole(alpha), c[:, None])).relative
+        def certified(alpha: Matrix, c: Matrix) -> Certificate:
+            return certify(self.system, Iterate(self._whole(alpha), c[:, None]))
 
-        alpha, c = settle(self.best, gap)
+        alpha, c = settle(self.best, certified)
         return Iterate(self._whole(alpha), c[:, None])
 
     def _whole(self, alpha: Matrix) -> Matrix:

@@ -26,23 +26,23 @@ def fits(system: System, rows: int) -> bool:
 def in_memory(system: System) -> System:
     """The same system, its Gram matrix, basis, targets and weights NumPy arrays in float64.
 
-    The Gram matrix is computed in float64 even for points in
-    float32, so that it is positive semidefinite to that precision.
+    The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
+    precision.
     """
 
     def double(array: Any) -> Matrix:
         return to_numpy(array).astype(np.float64)
 
     family = system.functionals
-    prototype = family.prototype
-    xp = namespace(prototype)
-    if prototype.dtype != xp.float64 and not isinstance(system.gram, GramMatrix):
+    xp = namespace(family.prototype)
+    exact = system
+    if family.prototype.dtype != xp.float64 and not isinstance(system.gram, GramMatrix):
         parts = tuple(part.astype(xp.float64) for part in family.parts)
-        system = replace(system, functionals=Combination(family.shape, parts, repr(family)))
+        exact = replace(system, functionals=Combination(family.shape, parts, repr(family)))
     rows = tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in system.terms)
+    Q, back = system._basis if system.space is None else exact._basis
     small = system.with_rows(rows, system.outputs)
-    Q, back = system._basis
-    small.__dict__.update(gram=GramMatrix(double(system.gram.dense())), _basis=(double(Q), back))
+    small.__dict__.update(gram=GramMatrix(double(exact.gram.dense())), _basis=(double(Q), back))
     return small
 
 
@@ -60,9 +60,8 @@ def from_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
     """The way back."""
     if inside is system:
         return iterate
-    prototype = system.functionals.prototype
-    alpha = None if iterate.alpha is None else like(iterate.alpha, prototype)
-    return Iterate(like(iterate.a, prototype), system.Q.T @ like(inside.Q @ iterate.basis, prototype), alpha)
+    alpha = None if iterate.alpha is None else like(iterate.alpha, system.Q)
+    return Iterate(like(iterate.a, system.Q), system.Q.T @ like(inside.Q @ iterate.basis, system.Q), alpha)
 
 
 def in_the_space(system: System, a: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Exact minimisation over the span of all gradients so far, for losses without a gradient of their own."""
+"""Exact minimisation over the span of all gradients so far: one Gram product per iteration, and the fewest."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from dataclasses import dataclass
 
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers.base import Solver
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.descent import Descent
-from rkhs.solvers.recycling import Task, solve_together
+from rkhs.solvers.recycling import FEW, Task, capacity_of, few_others, solve_together
 
 
 @dataclass(frozen=True)
 class Galerkin(Solver):
     """The problem on a growing span of gradients, solved exactly there: `recycling` with a single problem.
 
-    One Gram product per iteration, as `Descent`, which it is for smooth losses in exact arithmetic.  For losses without
-    a gradient it needs far fewer: the small problem is solved to the end for envelopes so narrow that they do not
-    matter, instead of following their width with the iterates.  Best when the rows of such losses are not too many.
+    One Gram product per iteration, as `Descent`, but with all gradients so far in the place of the last few: half as
+    many products for smooth losses, and far fewer for others.  Most functionals must have a squared loss; all losses
+    are allowed for up to 1,500.
 
     Parameters
     ----------
-    capacity : directions kept; what they cannot reach is left to `Descent`
+    capacity : directions kept, by default as many as half the memory budget holds, and at most 300; when they are used
+        up, half of them are forgotten
 
     Examples
     --------
@@ -34,15 +36,20 @@ class Galerkin(Solver):
     'converged'
     """
 
-    capacity: int = 300
+    capacity: int | None = None
 
     def check(self, system: System) -> None:
-        """Every problem will do."""
+        if not few_others(system):
+            losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
+            raise NotApplicableError(
+                f"Galerkin needs all but {FEW} functionals to have a Squared loss, and more have {losses}: "
+                "use rkhs.Descent()."
+            )
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)
         tasks = [Task.of(system, c, whole) for c in range(system.columns)]
-        solve_together(tasks, system, monitor, min(self.capacity, system.size))
+        solve_together(tasks, system, monitor, self.capacity or capacity_of(system), in_the_space(system, start.a))
         found = Iterate.joined([task.iterate or task.system.start() for task in tasks])
         if all(task.gap <= monitor.tol for task in tasks):
             return found

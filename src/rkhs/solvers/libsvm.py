@@ -5,7 +5,7 @@ example (z_i, b_i) is given together with (-z_i, -b_i), each at half the weight:
 which is best at zero, and the coefficients of both add up.
 
 LIBSVM computes with kernels in single precision.  What it finds out well is which examples are at an end of their box,
-and the others then solve linear equations: u_i = b_i for all of them.
+and the others then solve linear equations: u_i = b_i for all of them.  Where that is not enough, `box_dual` takes over.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Matrix, Saddle
 from rkhs.losses import Hinge
 from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.dense import fits, from_memory, in_memory
 
 TOLERANCES = (1e-3, 1e-6, 1e-9, 1e-12)  # of LIBSVM, one after the other until the gap is small enough
@@ -77,17 +78,24 @@ class LibSVM(Solver):
             last = from_memory(inside, system, found)
             monitor.report(last, float(certificate.primal.sum()), certificate.relative)
             if certificate.relative <= monitor.tol:
-                break
-        return last
+                return last
+        return BoxDual().run(system, last, monitor)
 
 
 def _constant(Q: Matrix) -> bool:
     """Whether Q is one column of equal entries."""
-    return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[0]) <= 1e-9 * np.abs(Q[0])) and Q[0] != 0)
+    return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[:1]) <= 1e-9 * np.abs(Q[:1])))
 
 
 def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix]:
     """The coefficients (N,) of the machine and (r,) of the basis."""
+    present = np.flatnonzero(weights > 0)
+    if len(present) < len(weights):
+        a = np.zeros(len(weights))
+        a[present], c = _machine(G[np.ix_(present, present)], labels[present], weights[present], Q[present], tol)
+        return a, c
+    if len(labels) == 0:
+        return np.zeros(0), np.zeros(Q.shape[1])
     if Q.shape[1]:
         if np.all(labels == labels[0]):  # the constant alone costs nothing
             return np.zeros(len(labels)), labels[:1] / Q[0]

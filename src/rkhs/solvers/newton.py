@@ -182,7 +182,7 @@ class _Column:
         return goal, gram @ goal, like(c[:, 0], goal)
 
     def _iterate(self, g: Array, product: Array, h: Array, monitor: Monitor) -> tuple[Array, Array]:
-        """The step d to there and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
+        """d and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
         xp = namespace(g)
         Q = self.system.Q
         weighted = h[:, None] * Q

@@ -23,6 +23,7 @@ from rkhs.finite.system import Rows, System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
+from rkhs.losses.shifted import shifted
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.krylov import preconditioner
 
@@ -78,7 +79,7 @@ class Observed:
         U, given = self.split[0], self.system
         if isinstance(given.gram, GramMatrix):
             return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U))
-        seen = with_basis(given, U)
+        seen = given.with_matrices(given.gram, U)
 
         def product(v: Array) -> Array:
             self.monitor.product()
@@ -107,13 +108,20 @@ def part(system: System, rows: np.ndarray[Any, Any], terms: list[Rows]) -> Syste
         start += size
     xp = namespace(system.Q)
     other = replace(system, functionals=system.functionals.take(rows), terms=tuple(own))
-    if isinstance(system.gram, GramMatrix):
-        other.__dict__["gram"] = GramMatrix(system.gram.block(rows, rows))
-    return with_basis(other, xp.take(system.Q, xp.asarray(rows), axis=0))
+    stored = isinstance(system.gram, GramMatrix)
+    gram = GramMatrix(system.gram.block(rows, rows)) if stored else other.gram
+    return other.with_matrices(gram, xp.take(system.Q, xp.asarray(rows), axis=0))
 
 
-def with_basis(system: System, Q: Array) -> System:
-    """The system with the values Q (N, r) of another basis."""
-    other = replace(system, space=None)
-    other.__dict__.update(gram=system.gram, _basis=(Q, np.eye(Q.shape[1])))
-    return other
+def orthonormal(B: Array) -> tuple[Array, Array]:
+    """Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
+    U, sizes, Vt = np.linalg.svd(to_numpy(B).astype(np.float64), full_matrices=False)
+    kept = sizes > SEEN * sizes.max(initial=0.0)
+    return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)
+
+
+def with_shift(system: System, shift: Array) -> System:
+    """The system with u + shift in place of u in all losses."""
+    if not np.any(to_numpy(shift)):
+        return system
+    return system.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in system.terms))

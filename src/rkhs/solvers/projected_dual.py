@@ -57,6 +57,9 @@ class ProjectedDual(Solver):
         if system.size == 0:
             return start
         dual, diagonal = Dual.of(system), _own(system, monitor)
+        if system.Q.shape[1] == system.size:  # the basis takes any values, and nothing is left for alpha
+            nearest = xp.minimum(xp.maximum(system.zeros(), dual.p), dual.q)
+            return Iterate(system.zeros(), system.Q.T @ nearest)
         first = project(start.a, dual.low, dual.high, system.Q)
         images = xp.zeros_like(first)
         if bool(xp.any(first != 0)):

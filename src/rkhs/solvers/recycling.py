@@ -9,6 +9,7 @@ what it sees, so none needs more iterations than it would alone by conjugate gra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,11 +19,18 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, Rows, System
-from rkhs.solvers.subspace import Restricted
+from rkhs.solvers.dense import in_the_space
+from rkhs.solvers.observed import part
+from rkhs.solvers.reduced import Matrix, Reduced
+from rkhs.solvers.subspace import Restricted, upright
 
 BATCH = 16  # problems that share a product
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
-SMOOTHING = 0.2  # share of the tolerance that the envelopes of losses without a gradient may cost
+MOST = 300  # directions, beyond which they cost more than the products that they save
+CHUNK = 2**16  # columns that are turned together
+FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
+LITTLE = 1e-2  # of a direction of length one
+SMALLER = 0.2  # share of the tolerance that is left to small problems
 
 
 @dataclass(eq=False)
@@ -33,7 +41,7 @@ class Task:
     """
 
     system: System
-    smoothed: System
+    slope: Callable[[Array], Array]  # of the losses at u, or of what stands in for those that have none
     multiples: tuple[Any, ...]
     theta: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
     iterate: Iterate | None = None
@@ -47,7 +55,7 @@ class Task:
         one = shared.output(output)
         rows = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
         system = one.with_rows(rows)
-        return cls(system, system, multiples)
+        return cls(system, system.slope, multiples)
 
 
 class Directions:
@@ -57,9 +65,8 @@ class Directions:
         self.system = system
         self.capacity = capacity
         self.count = 0
-        prototype = system.functionals.prototype
-        self.D = like(np.zeros((capacity, system.size)), prototype)
-        self.U = like(np.zeros((capacity, system.size)), prototype)
+        self.D = like(np.zeros((capacity, system.size)), system.Q)
+        self.U = like(np.zeros((capacity, system.size)), system.Q)
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic term, over the basis first and the directions after it
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
@@ -74,9 +81,11 @@ class Directions:
         xp = namespace(V)
         sizes = xp.sqrt(xp.clip(xp.vecdot(V, image, axis=0), 1e-300, None))
         V, image = (V / sizes).T, (image / sizes).T
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # twice is enough, and once where little was inside
             inside = image @ self.D[: self.count].T
             V, image = V - inside @ self.D[: self.count], image - inside @ self.U[: self.count]
+            if self.count == 0 or float(xp.max(xp.abs(inside))) < LITTLE:
+                break
         values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
         kept = np.flatnonzero(values > DEPENDENT)[::-1][: self.capacity - self.count]
         turn = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
@@ -85,19 +94,50 @@ class Directions:
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
+    def restart(self, kept: Matrix) -> Matrix:
+        """Make room: keep the span of the columns of `kept` (m, k) and the latest directions, half of the capacity.
+
+        Returns the map (m, new m) from the coefficients of the new directions to those of the old.
+        """
+        latest = np.eye(self.count)[:, ::-1][:, : max(1, self.capacity // 2 - kept.shape[1])]
+        R = np.linalg.qr(np.concatenate([kept, latest], axis=1))[0]
+        turn, new = like(R.T, self.D), R.shape[1]
+        for start in range(0, self.system.size, CHUNK):
+            columns = slice(start, start + CHUNK)
+            for directions in (self.D, self.U):
+                directions[:new, columns] = turn @ directions[: self.count, columns]
+        r, old = self.rank, self.rank + self.count
+        whole = np.zeros((old, r + new))
+        whole[:r, :r], whole[r:, r:] = np.eye(r), R
+        for moment in self.moments.values():
+            moment[: r + new, : r + new] = whole.T @ moment[:old, :old] @ whole
+        self.count = new
+        return R
+
     def _add_moments(self, new: slice, E: Array) -> None:
         for k, moment in self.moments.items():
             t = self.system.terms[k]
             weighted = E[:, t.rows] * t.weight[:, 0]
-            against = to_numpy(weighted @ self.images(t.rows))
+            known = weighted @ self.system.Q[t.rows], weighted @ self.U[: self.count, t.rows].T
+            against = np.concatenate([to_numpy(part) for part in known], axis=1)
             moment[new, : new.stop] = against
             moment[: new.stop, new] = against.T
 
 
-def solve_together(tasks: list[Task], shared: System, monitor: Monitor, capacity: int) -> None:
-    """Solve the tasks to the monitor's tolerance, as far as `capacity` directions reach, in the order given."""
-    xp = namespace(shared.functionals.prototype)
+def solve_together(
+    tasks: list[Task], shared: System, monitor: Monitor, capacity: int, first: Array | None = None
+) -> None:
+    """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
+
+    The columns of `first` (N, k) are the first directions.
+    """
+    xp = namespace(shared.Q)
+    capacity = max(capacity, 4 * min(BATCH, len(tasks)))
     directions = Directions(shared, capacity)
+    rest = _rest(shared)
+    if first is not None and bool(xp.any(first != 0)):
+        directions.add(first, shared.gram @ first)
+        monitor.product()
     open_ones = list(tasks)
     while open_ones:
         batch = open_ones[:BATCH]
@@ -107,13 +147,13 @@ def solve_together(tasks: list[Task], shared: System, monitor: Monitor, capacity
             if k not in directions.moments or _split(tasks, k)
         }
         for task in batch:
-            _solve_small(task, directions, E, monitor.tol)
-        T = like(np.stack([task.theta for task in batch], axis=1), shared.functionals.prototype)  # (r + m, b)
+            _solve_small(task, directions, E, rest, monitor.tol)
+        T = like(np.stack([task.theta for task in batch], axis=1), shared.Q)  # (r + m, b)
         tau = T[directions.rank :]
         a, image = directions.D[: directions.count].T @ tau, directions.U[: directions.count].T @ tau
         u = image + shared.Q @ T[: directions.rank]
-        gradients = [a[:, k : k + 1] + task.smoothed.slope(u[:, k : k + 1]) for k, task in enumerate(batch)]
-        G = xp.concat(gradients, axis=1)
+        gradients = [a[:, k : k + 1] + task.slope(u[:, k : k + 1]) for k, task in enumerate(batch)]
+        G = in_the_space(shared, xp.concat(gradients, axis=1))
         product = shared.gram @ G
         monitor.product()
         for k, task in enumerate(batch):
@@ -123,16 +163,45 @@ def solve_together(tasks: list[Task], shared: System, monitor: Monitor, capacity
             if dual > task.dual:
                 task.dual, task.alpha = dual, a[:, one] - G[:, one]
             task.iterate = Iterate(a[:, one], T[: directions.rank, one], task.alpha)
-            task.gap = relative_gap(task.primal, task.dual)
+            task.gap = relative_gap(task.primal, task.dual, task.system.rounding[0])
         worst = max(batch, key=lambda task: task.gap)
         monitor.report(worst.iterate or shared.start(), worst.primal, worst.gap)
         unsolved = [k for k, task in enumerate(batch) if task.gap > monitor.tol]
         open_ones = [task for task in open_ones if task.gap > monitor.tol]
         if unsolved:
+            if directions.count + len(unsolved) > capacity:
+                _make_room(directions, [batch[k] for k in unsolved])
             before = directions.count
             directions.add(G[:, unsolved], product[:, unsolved])
             if directions.count == before:
                 return
+
+
+def _make_room(directions: Directions, tasks: list[Task]) -> None:
+    """Forget directions, but not the points where the tasks are."""
+    r = directions.rank
+    R = directions.restart(np.stack([task.theta[r:] for task in tasks], axis=1))
+    for task in tasks:
+        task.theta = np.concatenate([task.theta[:r], R.T @ task.theta[r:]])
+
+
+def few_others(system: System) -> bool:
+    """Whether small problems are small: most rows have quadratic losses, which enter by their moments."""
+    return sum(t.rows.stop - t.rows.start for t in system.terms if not t.loss.quadratic) <= FEW
+
+
+def capacity_of(system: System) -> int:
+    """Directions to keep: within half the memory budget, and few enough that they cost less than the products."""
+    entry = 4 if "32" in str(system.Q.dtype) else 8
+    return max(1, min(MOST, system.size, system.gram.budget // (4 * entry * max(system.size, 1))))
+
+
+def _rest(shared: System) -> System:
+    """A system of the functionals whose losses are not quadratic, in NumPy; of one output."""
+    others = [t for t in shared.terms if not t.loss.quadratic]
+    rows = np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in others)])
+    left = part(replace(shared, outputs=None), rows, others)
+    return left.with_matrices(left.gram, np.zeros((left.size, 0)))
 
 
 def _split(tasks: list[Task], term: int) -> bool:
@@ -140,39 +209,56 @@ def _split(tasks: list[Task], term: int) -> bool:
     return any(not isinstance(task.multiples[term], float) for task in tasks)
 
 
-def _solve_small(task: Task, directions: Directions, E: dict[int, Array], tol: float) -> None:
-    """Minimise over the basis and the directions; envelopes stand in for losses without a gradient."""
+def _solve_small(task: Task, directions: Directions, E: dict[int, Array], rest: System, tol: float) -> None:
+    """Minimise over the basis and the directions."""
     r, size = directions.rank, directions.rank + directions.count
     linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
     square[r:, r:] = np.eye(size - r)
-    rowwise: list[tuple[Rows, Array, Array]] = []
+    others: list[tuple[Rows, Array]] = []
     for k, t in enumerate(task.system.terms):
         xp = namespace(t.target)
         multiple = task.multiples[k]
-        if k in directions.moments and isinstance(multiple, float):
+        if not t.loss.quadratic:
+            others.append((t, E[k]))
+            continue
+        if isinstance(multiple, float):
             square += 2 * multiple * directions.moments[k][:size, :size]
-            if bool(xp.any(t.target != 0)):
-                weighted = t.weight * t.target
-                linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
-                constant += float(xp.sum(weighted * t.target))
         else:
-            rowwise.append((t, xp.zeros_like(t.target[:, 0]), E[k]))
-    theta = np.concatenate([task.theta, np.zeros(size - len(task.theta))])
+            square += 2 * to_numpy((t.weight * E[k]).T @ E[k])
+        if bool(xp.any(t.target != 0)):
+            weighted = t.weight * t.target
+            linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
+            constant += float(xp.sum(weighted * t.target))
+    square = upright(square, directions.U)
     if task.system.smooth:
+        theta = np.concatenate([task.theta, np.zeros(size - len(task.theta))])
+        rowwise = [(t, namespace(e).zeros_like(t.target[:, 0]), e) for t, e in others]
         task.theta = Restricted(0.0, linear, square, constant, rowwise).minimise(theta)
-        return
-    weights = sum(float(namespace(t.weight).sum(t.weight)) for t, _, _ in rowwise)
-    level = Restricted(0.0, linear, square, constant, rowwise).value(theta)
-    width = 16 * level / weights
-    while width > SMOOTHING * tol * level / weights:
-        width /= 8
-        soft = [(_softened(t, width), u, e) for t, u, e in rowwise]
-        theta = Restricted(0.0, linear, square, constant, soft).minimise(theta)
-        level = Restricted(0.0, linear, square, constant, rowwise).value(theta)
-    task.theta = theta
-    task.smoothed = task.system.with_rows(tuple(_softened(t, width) for t in task.system.terms))
+    else:
+        _eliminate(task, rest, others, square, linear, r, tol)
 
 
-def _softened(rows: Rows, width: float) -> Rows:
-    """The rows with the envelope of a loss that has no gradient."""
-    return rows if rows.loss.smooth else replace(rows, loss=rows.loss.smoothed(width))
+def _eliminate(
+    task: Task, rest: System, others: list[tuple[Rows, Array]], square: Matrix, linear: Matrix, rank: int, tol: float
+) -> None:
+    """The small problem by elimination of its variables; the alpha of the others stands in for their slopes."""
+
+    def double(array: Array) -> Matrix:
+        return to_numpy(array).astype(np.float64)
+
+    rows = tuple(
+        replace(own, loss=t.loss, target=double(t.target), weight=double(t.weight))
+        for own, (t, _) in zip(rest.terms, others, strict=True)
+    )
+    E = np.concatenate([double(e) for _, e in others])
+    task.theta, alpha = Reduced(rest, rows, E, square, linear, rank).solve(SMALLER * tol)
+    fixed = {t.rows.start: -alpha[own.rows, None] for own, (t, _) in zip(rows, others, strict=True)}
+
+    def slope(u: Array) -> Array:
+        parts = [
+            t.weight * t.loss.gradient(u[t.rows], t.target) if t.loss.quadratic else like(fixed[t.rows.start], u)
+            for t in task.system.terms
+        ]
+        return namespace(u).concat(parts, axis=0)
+
+    task.slope = slope

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rkhs.finite.certificate import Certificate
 from rkhs.linalg.projection import project
 from rkhs.linalg.saddle import Matrix, Saddle
 from rkhs.solvers.interior import Interior, Programme
@@ -22,22 +23,22 @@ WORSE = 10  # times the gap that they may cost otherwise, near the limit of roun
 SOFT = 1e-15  # of the largest entry of G, added to the diagonal where it may be singular
 
 
-def settle(interior: Interior, gap: Callable[[Matrix, Matrix], float]) -> tuple[Matrix, Matrix]:
-    """alpha and c of the smallest relative gap among those tried, from a point of the interior-point method."""
+def settle(interior: Interior, certify: Callable[[Matrix, Matrix], Certificate]) -> tuple[Matrix, Matrix]:
+    """alpha and c of the smallest gap among those tried, from a point of the interior-point method."""
     it = interior.programme
     resting, alpha = _resting(interior)
     rising = np.where(it.low == 0, True, alpha > 0)  # whether a row that moves is where its cost is -p alpha
     c = interior.c
     first = _feasible(it, interior.alpha, it.low, it.high)
-    unsettled = gap(first, c)
-    best, smallest = (first, c), np.inf
+    unsettled = smallest = certify(first, c)
+    best = None
     for _ in range(ROUNDS):
         low, high = _range(it, resting, rising, alpha)
         alpha, c = _solved(it, ~resting, np.where(rising, it.p, it.q), alpha, c)
         outside = ~resting & ((alpha < low) | (alpha > high))
         feasible = _feasible(it, alpha, low, high)
-        found = gap(feasible, c)
-        if found < smallest:
+        found = certify(feasible, c)
+        if best is None or found.gap < smallest.gap:
             best, smallest = (feasible, c), found
         alpha = np.clip(alpha, low, high)
         up, down = _pushed(it, alpha, c)
@@ -46,7 +47,8 @@ def settle(interior: Interior, gap: Callable[[Matrix, Matrix], float]) -> tuple[
             break
         rising = np.where(up, alpha >= 0, np.where(down, alpha > 0, rising))
         resting = (resting | outside) & ~up & ~down
-    return best if smallest <= max(WORSE * unsettled, FINE) else (first, interior.c)
+    good = smallest.gap <= WORSE * unsettled.gap or smallest.relative <= FINE
+    return best if best is not None and good else (first, interior.c)
 
 
 def _resting(interior: Interior) -> tuple[Matrix, Matrix]:

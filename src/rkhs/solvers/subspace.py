@@ -58,10 +58,7 @@ class Restricted:
                 constant += float(xp.sum(t.weight[:, 0] * residual**2))
             else:
                 rough.append((t, u[t.rows], E))
-        square[np.diag_indices(k + r)] *= 1 + 8 * (k + r) * float(
-            xp.finfo(a.dtype).eps
-        )  # rounding must not make it bend down
-        return cls(float(xp.vecdot(a, image)), linear, square, constant, rough)
+        return cls(float(xp.vecdot(a, image)), linear, upright(square, a), constant, rough)
 
     def value(self, theta: np.ndarray[Any, Any]) -> float:
         total = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
@@ -147,6 +144,12 @@ class Restricted:
                 margin = 0.05 * (high - low)
                 length = secant if attempt % 2 == 0 and low + margin < secant < high - margin else middle
         return best
+
+
+def upright(square: np.ndarray[Any, Any], array: Array) -> np.ndarray[Any, Any]:
+    """The matrix with a little more on its diagonal: rounding to the precision of an array must not make it bend down."""
+    size = len(square)
+    return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
 
 
 def newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

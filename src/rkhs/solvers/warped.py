@@ -27,6 +27,7 @@ from rkhs.gram import gram
 from rkhs.solvers.observed import SEEN, Observed
 
 COLUMNS = 1024  # of G_qM that are stored at a time
+ROUNDED = 64  # units of rounding of the points, by which a basis function that is seen may seem not to be
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,4 +118,5 @@ class WarpedGram:
         nowhere = P - P @ (self._back @ (self._here(self.system.Q).T @ all_of_it))  # seen by no functional of any term
         elsewhere = self._on_basis(M) @ self.observed.split[2]
         left = np.concatenate([to_numpy(nowhere), to_numpy(elsewhere)], axis=1)
-        return np.max(np.abs(left), axis=1, initial=0.0) > SEEN * np.max(np.abs(to_numpy(P)), axis=1, initial=0.0)
+        resolved = max(SEEN, ROUNDED * float(np.finfo(to_numpy(M.prototype[:0]).dtype).eps))
+        return np.max(np.abs(left), axis=1, initial=0.0) > resolved * np.max(np.abs(to_numpy(P)), axis=1, initial=0.0)

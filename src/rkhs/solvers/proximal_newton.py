@@ -1,0 +1,136 @@
+"""Losses with a curvature beside losses without, the Gram matrix in memory: Newton's method on the former.
+
+At u, a loss with slope s and curvature h is replaced by its quadratic model h/2 (u' - (u - s/h))^2, a squared loss.
+What is left is the box-constrained dual (`box_dual`), solved exactly; J is then minimised along the step to there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rkhs.finite.certificate import certify
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.system import Iterate, Rows, System
+from rkhs.linalg.saddle import Matrix
+from rkhs.losses.interval import IntervalLoss
+from rkhs.losses.regression import Squared
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.box_dual import BoxDual
+from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
+
+FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
+SHORTEST = 1e-10  # fraction of a step
+DECREASE = 1e-4  # share of what a step promises that it must keep
+
+
+@dataclass(frozen=True)
+class ProximalNewton(Solver):
+    """Newton's method on the smooth losses, the box-constrained dual for the others: any mix, exactly.
+
+    The Gram matrix has to fit in memory.
+
+    Parameters
+    ----------
+    max_iterations : for each output
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> labels = rkhs.Term(rkhs.Evaluation(X[::4]), rkhs.Logistic(), target=np.sign(X[::4, 0] + 0.1), weight=10.0)
+    >>> rising = rkhs.Term(rkhs.Gradient(X), rkhs.OneSided())
+    >>> rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, rising]).solve(rkhs.ProximalNewton()).status
+    'converged'
+    """
+
+    max_iterations: int = 100
+
+    def check(self, system: System) -> None:
+        if not fits(system, system.size):
+            raise NotApplicableError(
+                f"ProximalNewton stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
+                "use rkhs.Galerkin() or rkhs.Descent(), which do not store it."
+            )
+        for t in system.terms:
+            if not (t.loss.smooth or isinstance(t.loss, IntervalLoss)):
+                raise NotApplicableError(
+                    f"ProximalNewton needs losses with a curvature or of the distance from an interval, and {t.loss!r} "
+                    "is neither: use rkhs.Descent()."
+                )
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        inside = in_memory(system)
+        whole = to_memory(inside, system, start)
+        for which in range(system.columns):
+            output = inside.output(which)
+            point = _Point(output, whole.a[:, [which]], whole.basis[:, [which]])
+            for _ in range(self.max_iterations):
+                certificate = certify(output, point.iterate, monitor.tol)
+                monitor.product(3)
+                whole = whole.with_output(which, point.iterate)
+                monitor.report(from_memory(inside, system, whole), point.value, certificate.relative)
+                if certificate.relative <= monitor.tol or point.stuck:
+                    break
+                point.step()
+            else:
+                raise Stopped("iteration limit")
+        return from_memory(inside, system, whole)
+
+
+class _Point:
+    """A point with its image and objective."""
+
+    def __init__(self, system: System, a: Matrix, basis: Matrix) -> None:
+        self.system = system
+        self.a, self.basis = a, basis
+        self.image = system.gram @ a
+        self.value = self._objective(a, self.image, basis)
+        self.alpha = a
+        self.stuck = False
+
+    @property
+    def iterate(self) -> Iterate:
+        return Iterate(self.a, self.basis, self.alpha)
+
+    @property
+    def u(self) -> Matrix:
+        return self.image + self.system.Q @ self.basis
+
+    def step(self) -> None:
+        """Move towards the minimum of the model, whose own alpha is one for J; stuck where J is not smaller there."""
+        model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
+        goal = BoxDual().run(model, model.start(), Monitor(0.0, verbose=False))
+        self.alpha = goal.a
+        a, basis = goal.a - self.a, goal.basis - self.basis
+        image = self.system.gram @ a
+        promise = _value(model, self.a, self.image, self.u) - _value(
+            model, goal.a, self.image + image, self.u + image + self.system.Q @ basis
+        )
+        fraction = 1.0
+        while fraction > SHORTEST:
+            point = self.a + fraction * a, self.image + fraction * image, self.basis + fraction * basis
+            value = self._objective(*point)
+            if value <= self.value - DECREASE * fraction * promise and value < self.value:
+                self.a, self.image, self.basis = point
+                self.value = value
+                return
+            fraction /= 2
+        self.stuck = True
+
+    def _objective(self, a: Matrix, image: Matrix, basis: Matrix) -> float:
+        return _value(self.system, a, image, image + self.system.Q @ basis)
+
+    def _quadratic(self, t: Rows) -> Rows:
+        """The rows of the model: those of an interval are as they are."""
+        if isinstance(t.loss, IntervalLoss):
+            return t
+        u = self.u[t.rows]
+        slope, bend = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), FLATTEST)
+        return replace(t, loss=Squared(), target=u - slope / bend, weight=t.weight * bend / 2)
+
+
+def _value(system: System, a: Matrix, image: Matrix, u: Matrix) -> float:
+    """J of one output."""
+    return float(np.sum(a * image)) / 2 + float(system.risk(u)[0])

@@ -1,0 +1,123 @@
+"""Galerkin and what it stands on: elimination of a few variables, directions that are kept, restarts."""
+
+import difficult
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.solvers import recycling
+from rkhs.solvers.reduced import Reduced
+
+RNG = np.random.default_rng(4)
+X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
+LABELS = np.where(X[:12, 0] + 0.4 * RNG.standard_normal(12) > 0, 1.0, -1.0)
+LOSSES = (rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Absolute(), rkhs.Quantile(0.3))
+SPACES = (
+    (rkhs.Gaussian(1.5), None),
+    (rkhs.Gaussian(1.5), rkhs.Constant()),
+    (rkhs.Polyharmonic(3), None),
+    (rkhs.Polyharmonic(3), rkhs.Polynomials(2)),
+)
+
+
+def problem(loss=None, space=SPACES[1], weight=5.0, target=LABELS, values=False, points=X, more=()):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(points[:12]), loss or rkhs.Hinge(), target, weight),
+        rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.2),
+        *more,
+    ]
+    if values:  # a squared loss with a target shifts what is left
+        terms.append(rkhs.Term(rkhs.Evaluation(X[20:30]), rkhs.Squared(), np.sin(X[20:30, 0]), 2.0))
+    return rkhs.Problem(space[0], terms, space[1])
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_agrees_with_dense_solvers(loss, space, values):
+    whole = problem(loss, space, values=values)
+    ours, exact = whole.solve(rkhs.Galerkin(), tol=1e-9), whole.solve(tol=1e-9)
+    assert ours.status == "converged"
+    assert ours.primal == pytest.approx(exact.primal, rel=1e-8)
+    assert np.max(np.abs(np.asarray(ours.function(Z) - exact.function(Z)))) < 1e-3 or space[1] is not None
+
+
+def test_one_product_an_iteration_and_fewer_than_descent():
+    for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
+        whole = problem(loss, weight=100.0)
+        ours, descent = whole.solve(rkhs.Galerkin(), tol=1e-4), whole.solve(rkhs.Descent(), tol=1e-4)
+        assert ours.products == ours.iterations
+        assert ours.products < descent.products * (1 if loss.smooth else 0.5)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_a_restart_forgets_no_point(loss):
+    """With room for a few directions it still converges, and J never rises."""
+    whole = problem(loss, weight=100.0, space=SPACES[0])
+    free = whole.solve(rkhs.Galerkin(), tol=1e-8)
+    tight = whole.solve(rkhs.Galerkin(capacity=8), tol=1e-8)
+    assert free.products > 12
+    assert tight.status == "converged"
+    assert tight.primal == pytest.approx(free.primal, rel=2e-8)
+    primals = np.array([record.primal for record in tight.history])
+    assert np.all(np.diff(primals) <= 1e-9 * primals[0])
+
+
+def test_outputs_are_separate_problems():
+    target = np.stack([LABELS, -LABELS, np.roll(LABELS, 3)], axis=1)
+    together = problem(target=target).solve(rkhs.Galerkin(), tol=1e-9)
+    for k in range(3):
+        alone = problem(target=target[:, k]).solve(rkhs.Galerkin(), tol=1e-9)
+        np.testing.assert_allclose(together.function(Z)[:, k], alone.function(Z), atol=1e-4)
+
+
+@pytest.mark.parametrize("convert", [lambda a: a.astype(np.float32), torch.from_numpy], ids=["float32", "torch"])
+def test_arrays_of_other_kinds(convert):
+    exact = problem().solve(tol=1e-9).function(Z)
+    solution = problem(points=convert(X), target=convert(LABELS)).solve(rkhs.Galerkin(), tol=1e-5)
+    found = solution.function(convert(Z))
+    assert solution.status == "converged"
+    assert found.dtype == convert(Z).dtype
+    np.testing.assert_allclose(np.asarray(found), exact, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", [name for name in difficult.NAMES if "weights" not in name])
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
+def test_difficult_problems(loss, name):
+    for hard in difficult.problems(loss, name):
+        flat = rkhs.Term(rkhs.Gradient(difficult.X), rkhs.Squared(), weight=0.3)
+        whole = rkhs.Problem(hard.kernel, [*hard.terms, flat], hard.basis)
+        solution = whole.solve(rkhs.Galerkin(), tol=1e-5)
+        assert np.all(np.isfinite(solution.function.coefficients))
+        assert solution.status == "converged", whole
+
+
+def test_many_other_losses_are_refused():
+    points = RNG.standard_normal((recycling.FEW + 1, 2))
+    many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
+    with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*Descent"):
+        rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.Galerkin())
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
+def test_elimination_against_the_whole(seen):
+    """theta minimises, by subgradients: S theta + linear = E'alpha, alpha in the losses' box, and complementary."""
+    r, m, l = 2, 5, 6
+    root = RNG.standard_normal((r + m, r + m))
+    S = root.T @ root + np.eye(r + m)
+    linear = RNG.standard_normal(r + m)
+    if not seen:
+        S[0], S[:, 0], linear[0] = 0.0, 0.0, 0.0
+    E = RNG.standard_normal((l, r + m))
+    y = np.where(RNG.standard_normal(l) > 0, 1.0, -1.0)
+    term = rkhs.Term(rkhs.Evaluation(X[:l]), rkhs.Hinge(), y, 3.0)
+    rest = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
+    theta, alpha = Reduced(rest, rest.terms, E, S, linear, r).solve(1e-12)
+    np.testing.assert_allclose(S @ theta + linear, E.T @ alpha, atol=1e-8)
+    margin, share = y * (E @ theta) - 1, y * alpha
+    assert np.all((share >= -1e-12) & (share <= 3 + 1e-12))
+    assert np.all(np.abs(np.where(share < 1e-9, np.minimum(margin, 0), 0)) < 1e-7)
+    assert np.all(np.abs(np.where(share > 3 - 1e-9, np.maximum(margin, 0), 0)) < 1e-7)
+    inside = (share > 1e-9) & (share < 3 - 1e-9)
+    assert np.all(np.abs(margin[inside]) < 1e-7)

@@ -1,0 +1,108 @@
+"""Paths and grids: each solution is that of its own problem, and together they cost less."""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+
+RNG = np.random.default_rng(7)
+X, Z = RNG.standard_normal((50, 4)), RNG.standard_normal((6, 4))
+Y = np.where(X[:15, 0] + 0.5 * RNG.standard_normal(15) > 0, 1.0, -1.0)
+LAMBDAS, NUS = [0.1, 1.0, 30.0], [0.01, 1.0]
+FOLDS = [np.arange(k, 15, 3) for k in range(3)]
+
+
+def problem(loss=None, lam=1.0, nu=1.0, target=Y, basis=None, kernel=None, points=X, flat=None):
+    labels = rkhs.Term(rkhs.Evaluation(points[:15]), loss or rkhs.Hinge(), target, lam)
+    quiet = rkhs.Term(rkhs.Gradient(points), flat or rkhs.Squared(), weight=nu)
+    return rkhs.Problem(kernel or rkhs.Gaussian(2.0), [labels, quiet], basis or rkhs.Constant())
+
+
+def without(fold, weight):
+    kept = np.full(15, weight)
+    kept[fold] = 0.0
+    return kept
+
+
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Squared()], ids=repr)
+def test_every_cell_is_its_own_problem(loss):
+    solutions = problem(loss).grid({0: LAMBDAS, 1: NUS}, held_out={0: FOLDS}, tol=1e-7)
+    assert solutions.shape == (3, 2, 3)
+    for i, lam in enumerate(LAMBDAS):
+        for j, nu in enumerate(NUS):
+            for k, fold in enumerate(FOLDS):
+                alone = problem(loss, without(fold, lam), nu).solve(tol=1e-9)
+                assert solutions[i, j, k].status == "converged"
+                assert solutions[i, j, k].primal == pytest.approx(alone.primal, rel=2e-7)
+
+
+def test_it_takes_fewer_products_than_separate_fits():
+    whole = problem(rkhs.SquaredHinge())
+    solutions = whole.grid({0: LAMBDAS, 1: NUS}, held_out={0: FOLDS}, tol=1e-4)
+    separate = sum(
+        problem(rkhs.SquaredHinge(), without(fold, lam), nu).solve(rkhs.Galerkin(), tol=1e-4).products
+        for lam in LAMBDAS for nu in NUS for fold in FOLDS
+    )  # fmt: skip
+    assert solutions[0, 0, 0].products < separate / 4
+
+
+def test_a_path_is_a_grid_of_one_axis():
+    whole = problem(rkhs.Logistic())
+    path = whole.path(whole.terms[1], NUS, tol=1e-6)
+    for solution, nu in zip(path, NUS, strict=True):
+        assert solution.primal == pytest.approx(problem(rkhs.Logistic(), nu=nu).solve(tol=1e-8).primal, rel=2e-6)
+
+
+def test_conditionally_positive_definite_kernels():
+    for solution, nu in zip(problem(kernel=rkhs.Polyharmonic(3)).path(1, NUS, tol=1e-6), NUS, strict=True):
+        alone = problem(kernel=rkhs.Polyharmonic(3), nu=nu).solve(tol=1e-8)
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(alone.primal, rel=2e-6)
+
+
+def test_several_outputs():
+    target = np.stack([Y, -Y, np.roll(Y, 4)], axis=1)
+    solution = problem(target=target).grid({1: NUS}, tol=1e-6)[1]
+    for k in range(3):
+        alone = problem(target=target[:, k]).solve(tol=1e-8)
+        assert solution.certificate.primal[k] == pytest.approx(alone.primal, rel=2e-6)
+        np.testing.assert_allclose(solution.function(Z)[:, k], alone.function(Z), atol=1e-2)
+
+
+def test_folds_of_a_quadratic_term():
+    held = [np.arange(0, 200, 2), np.arange(1, 200, 2)]
+    solutions = problem().grid({0: [1.0]}, held_out={1: held}, tol=1e-6)
+    for k, fold in enumerate(held):
+        weight = np.ones(200)
+        weight[fold] = 0.0
+        alone = problem(nu=weight.reshape(50, 4)).solve(tol=1e-8)
+        assert solutions[0, k].primal == pytest.approx(alone.primal, rel=2e-6)
+
+
+def test_many_rows_without_a_gradient(monkeypatch):
+    """Where small problems would not be small, each cell is solved from the one before it."""
+    monkeypatch.setattr("rkhs.solvers.recycling.FEW", 10)
+    whole = problem(rkhs.SquaredHinge(), flat=rkhs.EpsilonInsensitive(0.05))
+    for solution, nu in zip(whole.path(1, [0.01, 0.1], tol=1e-3), [0.01, 0.1], strict=True):
+        alone = problem(rkhs.SquaredHinge(), nu=nu, flat=rkhs.EpsilonInsensitive(0.05)).solve(tol=1e-6)
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(alone.primal, rel=2e-3)
+
+
+def test_torch():
+    path = problem(points=torch.from_numpy(X), target=torch.from_numpy(Y)).path(1, NUS, tol=1e-6)
+    for ours, theirs in zip(problem().path(1, NUS, tol=1e-6), path, strict=True):
+        assert theirs.primal == pytest.approx(ours.primal, rel=2e-6)
+
+
+def test_a_limit_returns_what_was_found():
+    solutions = problem().grid({0: LAMBDAS, 1: NUS}, tol=1e-10, callback=lambda record: record.iteration == 3)
+    assert solutions.shape == (3, 2)
+    assert any(s.status == "stopped by the callback" for s in solutions.flat)
+    assert all(np.isfinite(s.primal) and s.dual <= s.primal for s in solutions.flat)
+
+
+def test_a_term_of_another_problem_is_refused():
+    with pytest.raises(ValueError, match="not a term of this problem"):
+        problem().path(problem().terms[0], NUS)
