@@ -1,5 +1,7 @@
 """Losses with a curvature beside losses without: against cvxpy, and against the solvers of either kind alone."""
 
+import itertools
+
 import difficult
 import numpy as np
 import pytest
@@ -46,7 +48,7 @@ def test_without_kinks_it_is_newton():
 def test_the_objective_never_rises_and_the_end_is_quick():
     history = problem(weight=1e3).solve(rkhs.ProximalNewton(), tol=1e-12).history
     primals = [record.primal for record in history]
-    assert all(after <= before for before, after in zip(primals, primals[1:], strict=False))
+    assert all(after <= before for before, after in itertools.pairwise(primals))
     assert history[-1].gap <= history[-2].gap ** 1.5 or history[-1].gap <= 1e-13
 
 

@@ -20,6 +20,7 @@ from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
+INNER = 1e-12  # relative gap of the models, whose coefficients are then put exactly in their places
 FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
 SHORTEST = 1e-10  # fraction of a step
 DECREASE = 1e-4  # share of what a step promises that it must keep
@@ -101,7 +102,7 @@ class _Point:
     def step(self) -> None:
         """Move towards the minimum of the model, whose own alpha is one for J; stuck where J is not smaller there."""
         model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
-        goal = BoxDual().run(model, model.start(), Monitor(0.0, verbose=False))
+        goal = BoxDual().run(model, model.start(), Monitor(INNER, verbose=False))
         self.alpha = goal.a
         a, basis = goal.a - self.a, goal.basis - self.basis
         image = self.system.gram @ a

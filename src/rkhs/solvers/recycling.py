@@ -26,6 +26,7 @@ from rkhs.solvers.subspace import Restricted, upright
 
 BATCH = 16  # problems that share a product
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
+GAIN = 0.9  # of a gap, at most, is a smaller one
 MOST = 300  # directions, beyond which they cost more than the products that they save
 CHUNK = 2**16  # columns that are turned together
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
@@ -139,6 +140,7 @@ def solve_together(
         directions.add(first, shared.gram @ first)
         monitor.product()
     open_ones = list(tasks)
+    progress = _Progress(capacity)
     while open_ones:
         batch = open_ones[:BATCH]
         E = {
@@ -169,12 +171,30 @@ def solve_together(
         unsolved = [k for k, task in enumerate(batch) if task.gap > monitor.tol]
         open_ones = [task for task in open_ones if task.gap > monitor.tol]
         if unsolved:
+            if progress.ended([batch[k].gap for k in unsolved]):
+                return
             if directions.count + len(unsolved) > capacity:
                 _make_room(directions, [batch[k] for k in unsolved])
             before = directions.count
             directions.add(G[:, unsolved], product[:, unsolved])
             if directions.count == before:
                 return
+
+
+class _Progress:
+    """Whether restarts still lead anywhere: kinks may hold a problem where it is, with too few directions."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience, self.since = patience, 0
+        self.lowest: list[float] = []
+
+    def ended(self, gaps: list[float]) -> bool:
+        """Whether as many iterations as there are directions went by without a smaller gap."""
+        same = len(gaps) == len(self.lowest)
+        if not same or any(gap < GAIN * before for gap, before in zip(gaps, self.lowest, strict=True)):
+            self.lowest, self.since = gaps, 0
+        self.since += 1
+        return self.since > self.patience
 
 
 def _make_room(directions: Directions, tasks: list[Task]) -> None:

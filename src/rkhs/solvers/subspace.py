@@ -147,7 +147,7 @@ class Restricted:
 
 
 def upright(square: np.ndarray[Any, Any], array: Array) -> np.ndarray[Any, Any]:
-    """The matrix with a little more on its diagonal: rounding to the precision of an array must not make it bend down."""
+    """The matrix with a little more on its diagonal, so that rounding as of an array does not make it bend down."""
     size = len(square)
     return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
 
