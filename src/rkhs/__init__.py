@@ -24,6 +24,7 @@ from rkhs.functionals import (
     stack,
 )
 from rkhs.gram import Gram, gram
+from rkhs.invariances import Invariance
 from rkhs.kernels import (
     AutodiffKernel,
     Gaussian,
@@ -102,6 +103,7 @@ __all__ = [
     "Hessian",
     "Hinge",
     "Huber",
+    "Invariance",
     "Kernel",
     "Laplacian",
     "LibSVM",
