@@ -5,6 +5,7 @@ from importlib.metadata import version
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import NotBoundedError, UnattainedError
+from rkhs.estimators import InvariantClassifier
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -104,6 +105,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Invariance",
+    "InvariantClassifier",
     "Kernel",
     "Laplacian",
     "LibSVM",
