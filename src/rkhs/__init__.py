@@ -5,7 +5,16 @@ from importlib.metadata import version
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import NotBoundedError, UnattainedError
-from rkhs.estimators import InvariantClassifier
+from rkhs.estimators import (
+    InvariantClassifier,
+    InvariantClassifierCV,
+    InvariantRegressor,
+    InvariantRegressorCV,
+    LaplacianSVC,
+    ThinPlateClassifier,
+    ThinPlateRegressor,
+    VirtualSampleSVC,
+)
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -106,8 +115,12 @@ __all__ = [
     "Huber",
     "Invariance",
     "InvariantClassifier",
+    "InvariantClassifierCV",
+    "InvariantRegressor",
+    "InvariantRegressorCV",
     "Kernel",
     "Laplacian",
+    "LaplacianSVC",
     "LibSVM",
     "Linear",
     "LocalAverage",
@@ -138,7 +151,10 @@ __all__ = [
     "Sum",
     "Term",
     "ThinPlate",
+    "ThinPlateClassifier",
+    "ThinPlateRegressor",
     "UnattainedError",
+    "VirtualSampleSVC",
     "WarpedGram",
     "gram",
     "inner",
