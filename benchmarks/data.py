@@ -23,7 +23,7 @@ def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def label_sets(name: str) -> np.ndarray[Any, Any] | None:
     """The official sets of 100 labelled points, (sets, 100), of a data set that has them."""
     with _opened(name) as data:
-        return data["idx_lab100"] if "idx_lab100" in data else None
+        return data.get("idx_lab100")
 
 
 def _opened(name: str) -> Any:
