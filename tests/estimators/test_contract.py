@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import (
     check_classifiers_classes,
     estimator_checks_generator,
@@ -34,9 +35,12 @@ def test_contract(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", SEMI_SUPERVISED, ids=lambda one: type(one).__name__)
-def test_contract_with_unlabelled_points(estimator):
-    for one, check in estimator_checks_generator(estimator):
-        if check.func is check_classifiers_classes:
-            check = partial(check_classifiers_classes, "LabelSpreading")
-        check(one)
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [pair for one in SEMI_SUPERVISED for pair in estimator_checks_generator(one, legacy=True)],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseEstimator) else value.func.__name__,
+)
+def test_contract_with_unlabelled_points(estimator, check):
+    if check.func is check_classifiers_classes:
+        check = partial(check_classifiers_classes, "LabelSpreading")
+    check(estimator)
