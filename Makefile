@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The oracles need PyTorch; this build is pinned so that tests mean the same thing everywhere.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench few-labels format clean
 
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo
@@ -22,6 +22,11 @@ check: .venv/.checked
 bench: .venv/.tested
 	$(BIN)/python -m benchmarks.products --out build/bench
 	$(BIN)/python -m benchmarks.race --out build/bench
+	$(BIN)/python -m benchmarks.estimators --out build/bench
+
+# InvSVM beside SVC on real data with few labels; takes long
+few-labels: .venv/.tested
+	$(BIN)/python -m benchmarks.few_labels --out build/bench
 
 format: .venv/.checked
 	$(BIN)/ruff format .

@@ -5,6 +5,16 @@ from importlib.metadata import version
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import NotBoundedError, UnattainedError
+from rkhs.estimators import (
+    InvariantClassifier,
+    InvariantClassifierCV,
+    InvariantRegressor,
+    InvariantRegressorCV,
+    LaplacianSVC,
+    ThinPlateClassifier,
+    ThinPlateRegressor,
+    VirtualSampleSVC,
+)
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -24,6 +34,7 @@ from rkhs.functionals import (
     stack,
 )
 from rkhs.gram import Gram, gram
+from rkhs.invariances import Invariance
 from rkhs.kernels import (
     AutodiffKernel,
     Gaussian,
@@ -103,8 +114,14 @@ __all__ = [
     "Hessian",
     "Hinge",
     "Huber",
+    "Invariance",
+    "InvariantClassifier",
+    "InvariantClassifierCV",
+    "InvariantRegressor",
+    "InvariantRegressorCV",
     "Kernel",
     "Laplacian",
+    "LaplacianSVC",
     "LibSVM",
     "Linear",
     "LocalAverage",
@@ -136,7 +153,10 @@ __all__ = [
     "Sum",
     "Term",
     "ThinPlate",
+    "ThinPlateClassifier",
+    "ThinPlateRegressor",
     "UnattainedError",
+    "VirtualSampleSVC",
     "WarpedGram",
     "gram",
     "inner",

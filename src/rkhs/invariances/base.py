@@ -1,0 +1,94 @@
+"""What is known about a function beside its labels: functionals that should stay near a target, made from points.
+
+An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
+
+- a callable X -> rkhs.Functional, for example ``rkhs.Gradient``,
+- the name of one: "gradient", "local_average", "laplacian",
+- an `Invariance`, which adds a weight, a loss, a target and the points it is about,
+- or a list of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rkhs.backend.arrays import Array
+from rkhs.functionals.base import Functional
+from rkhs.invariances.named import NAMED
+from rkhs.losses.base import Loss
+
+PLACES = ("all", "labelled", "unlabelled")
+Knowledge = Callable[[Array], Functional]
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """weight * sum_i loss(L_i(f); target), for the functionals L = functional(X) at the training points.
+
+    Parameters
+    ----------
+    functional : a callable X -> rkhs.Functional, or "gradient", "local_average" or "laplacian"
+    weight : the weight within the invariance term of an estimator, which has a factor `nu` for all of them
+    loss : an rkhs loss or its name; None for the estimator's `invariance_loss`
+    on : the points X it is about: "all", "labelled" or "unlabelled"
+    target : what L(f) should be near to
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> flat = rkhs.Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabelled")
+    >>> flat([[0.0, 1.0]])
+    Gradient(1 point in R^2)
+    """
+
+    functional: Knowledge | str
+    weight: float = 1.0
+    loss: Loss | str | None = None
+    on: str = "all"
+    target: float = 0.0
+
+    def __post_init__(self) -> None:
+        known = self.functional in NAMED if isinstance(self.functional, str) else callable(self.functional)
+        if not known:
+            raise ValueError(
+                f"An invariance is a callable X -> functionals, such as rkhs.Gradient, or one of {_names()}, "
+                f"got {self.functional!r}."
+            )
+        if self.on not in PLACES:
+            raise ValueError(f'on must be "all", "labelled" or "unlabelled", got {self.on!r}.')
+        if not 0 <= self.weight < float("inf"):
+            raise ValueError(f"The weight of an invariance must be finite and not negative, got {self.weight!r}.")
+
+    def __call__(self, X: Array) -> Functional:
+        """The functionals at the points X."""
+        make = NAMED[self.functional] if isinstance(self.functional, str) else self.functional
+        functionals = make(X)
+        if not isinstance(functionals, Functional):
+            raise TypeError(
+                f"{make!r} must return functionals, such as rkhs.Gradient(X), and returned {functionals!r}."
+            )
+        return functionals
+
+
+def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
+    """A list of `Invariance` from anything an estimator takes as `invariance`; none from None.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> len(as_invariances(["gradient", rkhs.Laplacian]))
+    2
+    """
+    if knowledge is None:
+        return ()
+    if isinstance(knowledge, Invariance):
+        return (knowledge,)
+    if isinstance(knowledge, Sequence) and not isinstance(knowledge, str):
+        return tuple(one for item in knowledge for one in as_invariances(item))
+    return (Invariance(knowledge),)
+
+
+def _names() -> str:
+    return ", ".join(f'"{name}"' for name in NAMED)

@@ -1,0 +1,46 @@
+"""scikit-learn's contract, to the letter: every check for every estimator, none of them expected to fail."""
+
+from functools import partial
+
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.utils.estimator_checks import (
+    check_classifiers_classes,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+
+import rkhs
+
+# As in scikit-learn's own suite: whether a solver reaches its tolerance on every odd data set is another matter.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.
+ALL = [
+    rkhs.InvariantClassifier(unlabeled=None),
+    rkhs.InvariantRegressor(),
+    rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], unlabeled=None),
+    rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
+    rkhs.ThinPlateClassifier(),
+    rkhs.ThinPlateRegressor(),
+    rkhs.LaplacianSVC(unlabeled=None),
+    rkhs.VirtualSampleSVC(),
+]
+# y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
+SEMI_SUPERVISED = [rkhs.InvariantClassifier(), rkhs.LaplacianSVC()]
+
+
+@parametrize_with_checks(ALL)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [pair for one in SEMI_SUPERVISED for pair in estimator_checks_generator(one, legacy=True)],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseEstimator) else value.func.__name__,
+)
+def test_contract_with_unlabelled_points(estimator, check):
+    if check.func is check_classifiers_classes:
+        check = partial(check_classifiers_classes, "LabelSpreading")
+    check(estimator)
