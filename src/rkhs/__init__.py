@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
-from rkhs.errors import NotBoundedError, UnattainedError
+from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -57,6 +57,7 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
+from rkhs.saving import load, save
 from rkhs.solvers import (
     LBFGS,
     Absorption,
@@ -113,6 +114,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Matern",
+    "ModelFileError",
     "Multiple",
     "Newton",
     "NotApplicableError",
@@ -140,6 +142,8 @@ __all__ = [
     "WarpedGram",
     "gram",
     "inner",
+    "load",
     "median_scale",
+    "save",
     "stack",
 ]

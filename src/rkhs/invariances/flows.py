@@ -42,7 +42,7 @@ def smooth(images: Images, width: float) -> Images:
 def slopes(images: Images, width: float) -> Images:
     """The derivatives along rows and columns of the smoothed images, (2, t, rows, columns)."""
     if not width:
-        return np.stack(np.gradient(images, axis=(1, 2)))
+        return np.stack([np.gradient(images, axis=axis) for axis in (1, 2)])
     orders = ((0, 1, 0), (0, 0, 1))
     return np.stack([ndimage.gaussian_filter(images, (0, width, width), order, mode="nearest") for order in orders])
 
