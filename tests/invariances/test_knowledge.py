@@ -16,6 +16,16 @@ def signals():
     return time, np.stack([np.exp(-((time - c) ** 2) / 0.02) for c in (-0.2, 0.0, 0.3)])
 
 
+@pytest.mark.parametrize("kind", ["shift", "stretch", "amplitude", "offset", "drift"])
+def test_signal_tangents_are_derivatives_of_their_motions(kind):
+    _, X = signals()
+    tangents = SignalTangents(kinds=[kind], smoothing=0)
+    h = 1e-2
+    truth = (tangents.moved(X, h) - tangents.moved(X, -h)) / (2 * h)
+    assert np.linalg.norm(tangents.vectors(X) - truth) < 0.1 * np.linalg.norm(truth)
+    assert_allclose(tangents.moved(X, 0.0)[:, 0], X, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["shift", "stretch"])
 def test_signal_tangents_are_derivatives_of_signals_really_moved(kind):
     _, X = signals()

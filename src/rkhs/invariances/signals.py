@@ -17,7 +17,7 @@ Signals = np.ndarray[Any, Any]  # (t, n)
 # kind -> its tangent from the smoothed signals g, their slopes g' and the time, which runs from -1 to 1
 TANGENTS: dict[str, Callable[[Signals, Signals, Signals], Signals]] = {
     "shift": lambda g, slope, time: -slope,  # g(time - a), a in samples
-    "stretch": lambda g, slope, time: -time * slope,  # g((1 - a') time): the ends move by a samples
+    "stretch": lambda g, slope, time: -time * slope,  # the ends move by a samples
     "amplitude": lambda g, slope, time: g,  # (1 + a) g
     "offset": lambda g, slope, time: np.ones_like(g),  # g + a
     "drift": lambda g, slope, time: np.broadcast_to(time, g.shape),  # g + a time: a baseline that tilts
@@ -69,13 +69,42 @@ class SignalTangents:
     def vectors(self, X: Array) -> Array:
         """The tangents (t, k, n) of the rows of X."""
         points = as_points(X)
-        if points.shape[1] < 2:
-            raise ValueError("X has one feature: a signal needs at least two samples.")
-        signals = to_numpy(points).astype(np.float64)
+        signals, time = _signals(points)
         if self.smoothing:
             g = ndimage.gaussian_filter1d(signals, self.smoothing, axis=1, mode="nearest")
             slope = ndimage.gaussian_filter1d(signals, self.smoothing, axis=1, order=1, mode="nearest")
         else:
             g, slope = signals, np.gradient(signals, axis=1)
-        time = np.linspace(-1, 1, signals.shape[1])
         return like(np.stack([TANGENTS[kind](g, slope, time) for kind in self.kinds], axis=1), points)
+
+    def moved(self, X: Array, amount: float) -> Array:
+        """The rows of X really changed, in each of the ways: (t, k, n).  They are not smoothed."""
+        points = as_points(X)
+        signals, time = _signals(points)
+        changed = [MOTIONS[kind](signals, time, amount) for kind in self.kinds]
+        return like(np.stack(changed, axis=1), points)
+
+
+def _signals(points: Array) -> tuple[Signals, Signals]:
+    """The signals, and the time of their samples."""
+    if points.shape[1] < 2:
+        raise ValueError("X has one feature: a signal needs at least two samples.")
+    return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
+
+
+def _sampled(signals: Signals, places: Signals) -> Signals:
+    """The signals at places counted in samples, by cubic splines, the ends continued outwards."""
+    found = np.empty_like(signals)
+    for signal, out in zip(signals, found, strict=True):
+        ndimage.map_coordinates(signal, [places], out, order=3, mode="nearest")
+    return found
+
+
+# kind -> the signals g after the change by the amount a
+MOTIONS: dict[str, Callable[[Signals, Signals, float], Signals]] = {
+    "shift": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a),
+    "stretch": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a * time),
+    "amplitude": lambda g, time, a: (1 + a) * g,
+    "offset": lambda g, time, a: g + a,
+    "drift": lambda g, time, a: g + a * time,
+}

@@ -54,10 +54,18 @@ class Tangents:
     def vectors(self, X: Array) -> Array:
         """The tangents (t, n) of the rows of X."""
         points = as_points(X)
-        rows = to_numpy(points)
-        ahead, behind = (np.asarray(self.transform(rows, a)) for a in (self.step, -self.step))
-        if ahead.shape != rows.shape or behind.shape != rows.shape:
-            raise ValueError(
-                f"{self.names[0]} took points of shape {rows.shape} to {ahead.shape}: a transformation keeps the shape."
-            )
+        ahead, behind = (self._transformed(to_numpy(points), a) for a in (self.step, -self.step))
         return like((ahead - behind) / (2 * self.step), points)
+
+    def moved(self, X: Array, amount: float) -> Array:
+        """The rows of X really transformed: (t, 1, n)."""
+        points = as_points(X)
+        return like(self._transformed(to_numpy(points), amount)[:, None], points)
+
+    def _transformed(self, rows: Array, amount: float) -> Array:
+        moved = np.asarray(self.transform(rows, amount))
+        if moved.shape != rows.shape:
+            raise ValueError(
+                f"{self.names[0]} took points of shape {rows.shape} to {moved.shape}: a transformation keeps the shape."
+            )
+        return moved
