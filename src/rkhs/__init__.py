@@ -2,9 +2,11 @@
 
 from importlib.metadata import version
 
+from rkhs import invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
+from rkhs.estimators import InvariantClassifier
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -105,6 +107,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Invariance",
+    "InvariantClassifier",
     "Kernel",
     "Laplacian",
     "LibSVM",
@@ -142,8 +145,10 @@ __all__ = [
     "WarpedGram",
     "gram",
     "inner",
+    "invariances",
     "load",
     "median_scale",
+    "plotting",
     "save",
     "stack",
 ]

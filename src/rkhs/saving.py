@@ -122,7 +122,9 @@ def notes_of(path: str | Path) -> dict[str, Any]:
         with ZipFile(path) as archive:
             found = json.loads(archive.read(NOTE))
     except (BadZipFile, KeyError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a model file of rkhs: save models with rkhs.save or `rkhs fit`.") from error
+        raise ModelFileError(
+            f"{path} is not a model file of rkhs: save models with rkhs.save or `rkhs fit`."
+        ) from error
     if not isinstance(found, dict) or not isinstance(found.get("rkhs"), str):
         raise ModelFileError(f"{path} is not a model file of rkhs: its {NOTE} names no version.")
     return found
@@ -133,8 +135,8 @@ def check_version(path: str | Path) -> None:
     theirs = notes_of(path)["rkhs"]
     if theirs.split(".")[:2] != rkhs.__version__.split(".")[:2]:
         raise ModelFileError(
-            f"{path} was saved by rkhs {theirs} and this is rkhs {rkhs.__version__}: install rkhs=={theirs} to open it, "
-            "or fit the model again."
+            f"{path} was saved by rkhs {theirs} and this is rkhs {rkhs.__version__}: install rkhs=={theirs} to open "
+            "it, or fit the model again."
         )
 
 

@@ -1,1 +1,5 @@
-"""scikit-learn estimators."""
+"""scikit-learn estimators: thin classes around `rkhs.Problem`."""
+
+from rkhs.estimators.invariant_classifier import InvariantClassifier
+
+__all__ = ["InvariantClassifier"]

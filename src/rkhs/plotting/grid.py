@@ -17,8 +17,8 @@ Vector = np.ndarray[Any, Any]
 class GridDisplay:
     """The cross-validated score over two hyper-parameters; the best cell has a frame.
 
-    Build it with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with `from_results`
-    from a dict like their `cv_results_`.  Further hyper-parameters are at their best in each cell.
+    Build it with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with
+    `from_results` from a dict like their `cv_results_`.  Further hyper-parameters are at their best in each cell.
 
     Attributes
     ----------

