@@ -14,6 +14,7 @@ import json
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,6 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 import numpy
 import sklearn
 
-import rkhs
 from rkhs.errors import ModelFileError
 
 NOTE = "rkhs.json"
@@ -42,6 +42,9 @@ OURS = (
 )
 THEIRS = (
     "numpy.dtype",
+    "scipy.sparse._coo.coo_array",
+    "scipy.sparse._csc.csc_array",
+    "scipy.sparse._csr.csr_array",
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.compose._column_transformer._RemainderColsList",
@@ -79,7 +82,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
             "of rkhs and scikit-learn only, or pickle it for yourself."
         )
     note = {
-        "rkhs": rkhs.__version__,
+        "rkhs": version("rkhs"),
         "scikit-learn": sklearn.__version__,
         "numpy": numpy.__version__,
         "model": type(model).__name__,
@@ -132,11 +135,11 @@ def notes_of(path: str | Path) -> dict[str, Any]:
 
 def check_version(path: str | Path) -> None:
     """Refuse the file of another version: before 1.0 each second number may change what models hold."""
-    theirs = notes_of(path)["rkhs"]
-    if theirs.split(".")[:2] != rkhs.__version__.split(".")[:2]:
+    theirs, ours = notes_of(path)["rkhs"], version("rkhs")
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
         raise ModelFileError(
-            f"{path} was saved by rkhs {theirs} and this is rkhs {rkhs.__version__}: install rkhs=={theirs} to open "
-            "it, or fit the model again."
+            f"{path} was saved by rkhs {theirs} and this is rkhs {ours}: install rkhs=={theirs} to open it, or fit the "
+            "model again."
         )
 
 
