@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import ndimage
 
 import rkhs
-from rkhs.invariances import Invariance, Jitter, Monotone, SignalTangents, Tangents
+from rkhs.invariances import Invariance, Jitter, Monotone, Sampled, SignalTangents, Tangents
 
 
 def signals():
@@ -143,3 +143,20 @@ def test_wrong_kinds_of_signals():
         SignalTangents(kinds=["wobble"])
     with pytest.raises(ValueError, match="at least two samples"):
         SignalTangents()(np.zeros((3, 1)))
+
+
+def test_sampled_knowledge_is_that_of_some_rows():
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    L = Sampled(rkhs.Gradient, most=10)(X)
+    assert L.shape == (10, 2)
+    assert all(np.any(np.all(row == X, axis=1)) for row in L.X)
+    assert len(np.unique(L.X, axis=0)) == 10
+    assert Sampled("gradient", most=50)(X).shape == (50, 2)
+    assert not np.array_equal(Sampled("gradient", most=10, random_state=1)(X).X, L.X)
+
+
+def test_sampled_refuses_no_points_and_no_knowledge():
+    with pytest.raises(ValueError, match="positive number of points"):
+        Sampled("gradient", most=0)
+    with pytest.raises(ValueError, match="An invariance is a callable"):
+        Sampled("steepness", most=10)

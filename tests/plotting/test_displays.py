@@ -16,7 +16,7 @@ from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, TangentsD
 from rkhs.plotting.representers import Active
 
 mpl.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 
 @pytest.fixture(autouse=True)

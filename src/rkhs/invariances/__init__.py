@@ -4,6 +4,7 @@ from rkhs.invariances.base import Invariance, as_invariances
 from rkhs.invariances.images import ImageTangents
 from rkhs.invariances.jitter import Jitter
 from rkhs.invariances.monotone import Monotone
+from rkhs.invariances.sampled import Sampled
 from rkhs.invariances.signals import SignalTangents
 from rkhs.invariances.tangents import Tangents
 
@@ -12,6 +13,7 @@ __all__ = [
     "Invariance",
     "Jitter",
     "Monotone",
+    "Sampled",
     "SignalTangents",
     "Tangents",
     "as_invariances",

@@ -22,6 +22,7 @@ class TangentsDisplay:
 
     Attributes
     ----------
+    image : (rows, columns)
     vectors : (k, rows, columns) the tangents
     orbit : (k, amounts, rows, columns) the moved images
     axes_, figure_ : after `plot`
@@ -36,6 +37,7 @@ class TangentsDisplay:
     (2, 3, 8, 8)
     """
 
+    image: Vector
     vectors: Vector
     orbit: Vector
     amounts: tuple[float, ...]
@@ -50,7 +52,7 @@ class TangentsDisplay:
         shape = tangents.shape
         vectors = tangents.vectors(x)[0].reshape(-1, *shape)
         orbit = np.stack([tangents.moved(x, a)[0].reshape(-1, *shape) for a in amounts], axis=1)
-        return cls(vectors, orbit, tuple(float(a) for a in amounts), tuple(tangents.names)).plot()
+        return cls(x.reshape(shape), vectors, orbit, tuple(float(a) for a in amounts), tuple(tangents.names)).plot()
 
     def plot(self, figure: Any = None, *, cmap: str = "gray_r") -> TangentsDisplay:
         """Draw on a figure, or on a new one."""
@@ -58,7 +60,7 @@ class TangentsDisplay:
         if figure is None:
             figure = pyplot().figure(figsize=(1.3 * columns, 1.35 * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
-        low, high = float(self.orbit.min()), float(self.orbit.max())
+        low, high = float(self.image.min()), float(self.image.max())
         for k, name in enumerate(self.names):
             size = float(np.abs(self.vectors[k]).max()) or 1.0
             axes[k, 0].imshow(self.vectors[k], cmap="RdBu_r", vmin=-size, vmax=size)
