@@ -25,8 +25,8 @@ def _table(title: str, rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
-    for k, heading in enumerate(rows[0]):
-        table.add_column(heading, justify="left" if k == 0 else "right")
+    for heading, value in rows[0].items():
+        table.add_column(heading, justify="left" if isinstance(value, str) else "right")
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
     return table

@@ -45,14 +45,21 @@ class TangentsDisplay:
 
     @classmethod
     def from_image(
-        cls, tangents: Any, image: Any, *, amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0)
+        cls,
+        tangents: Any,
+        image: Any,
+        *,
+        amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0),
+        figure: Any = None,
     ) -> TangentsDisplay:
         """The display of one image, flat or not, under the motions of an `ImageTangents`."""
         x = np.asarray(to_numpy(image), dtype=float).reshape(1, -1)
         shape = tangents.shape
         vectors = tangents.vectors(x)[0].reshape(-1, *shape)
         orbit = np.stack([tangents.moved(x, a)[0].reshape(-1, *shape) for a in amounts], axis=1)
-        return cls(x.reshape(shape), vectors, orbit, tuple(float(a) for a in amounts), tuple(tangents.names)).plot()
+        return cls(x.reshape(shape), vectors, orbit, tuple(float(a) for a in amounts), tuple(tangents.names)).plot(
+            figure
+        )
 
     def plot(self, figure: Any = None, *, cmap: str = "gray_r") -> TangentsDisplay:
         """Draw on a figure, or on a new one."""
