@@ -16,7 +16,10 @@ extensions = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["generated/**/README*", "auto_examples/*.ipynb"]
 myst_heading_anchors = 3
-suppress_warnings = ["config.cache"]
+suppress_warnings = [
+    "config.cache",
+    "ref.ref",  # scikit-learn's labels in docstrings that estimators inherit
+]
 
 html_theme = "furo"
 html_title = "rkhs"
@@ -35,3 +38,15 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1,
 }
+
+
+def plain_formulas(app, what, name, obj, options, lines):
+    """Our docstrings write |f| for a norm, which reStructuredText would take for a substitution."""
+    for k, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[k] = line.replace("|", r"\|")
+
+
+def setup(app):
+    """Before numpydoc reads them."""
+    app.connect("autodoc-process-docstring", plain_formulas, priority=400)
