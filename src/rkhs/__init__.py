@@ -6,7 +6,16 @@ from rkhs import invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
-from rkhs.estimators import InvariantClassifier
+from rkhs.estimators import (
+    InvariantClassifier,
+    InvariantClassifierCV,
+    InvariantRegressor,
+    InvariantRegressorCV,
+    LaplacianSVC,
+    ThinPlateClassifier,
+    ThinPlateRegressor,
+    VirtualSampleSVC,
+)
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -108,8 +117,12 @@ __all__ = [
     "Huber",
     "Invariance",
     "InvariantClassifier",
+    "InvariantClassifierCV",
+    "InvariantRegressor",
+    "InvariantRegressorCV",
     "Kernel",
     "Laplacian",
+    "LaplacianSVC",
     "LibSVM",
     "Linear",
     "LocalAverage",
@@ -141,7 +154,10 @@ __all__ = [
     "Sum",
     "Term",
     "ThinPlate",
+    "ThinPlateClassifier",
+    "ThinPlateRegressor",
     "UnattainedError",
+    "VirtualSampleSVC",
     "WarpedGram",
     "gram",
     "inner",

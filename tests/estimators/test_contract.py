@@ -14,9 +14,16 @@ import rkhs
 # Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.
 ALL = [
     rkhs.InvariantClassifier(unlabeled=None),
+    rkhs.InvariantRegressor(),
+    rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], unlabeled=None),
+    rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
+    rkhs.ThinPlateClassifier(),
+    rkhs.ThinPlateRegressor(),
+    rkhs.LaplacianSVC(unlabeled=None),
+    rkhs.VirtualSampleSVC(),
 ]
 # y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
-SEMI_SUPERVISED = [rkhs.InvariantClassifier()]
+SEMI_SUPERVISED = [rkhs.InvariantClassifier(), rkhs.LaplacianSVC()]
 
 
 @parametrize_with_checks(ALL)

@@ -36,6 +36,7 @@ class Calibration:
     function: Function  # its solution, for sets too small to hold anything out
     codes: Vector  # (l,) the class of each labelled point
     weight: Vector  # (l,)
+    copies: int = 1  # of each point, one set of them after the other, which are held out together
 
     def probabilities(self, values: Vector) -> Vector:
         """(t, classes) from decision values (t,) or (t, classes)."""
@@ -49,10 +50,12 @@ class Calibration:
     def _held_out_values(self) -> Vector:
         """Decision values at the labelled points, each from machines that did not see its label."""
         points = self.problem.terms[0].functional
-        folds = min(FOLDS, int(np.bincount(self.codes).min()))
+        own = self.codes[: len(self.codes) // self.copies]
+        folds = min(FOLDS, int(np.bincount(own).min()))
         if folds < 2:
             return to_numpy(points(self.function))
-        parts = [test for _, test in StratifiedKFold(folds).split(self.codes, self.codes)]
+        starts = len(own) * np.arange(self.copies)
+        parts = [(starts[:, None] + test).ravel() for _, test in StratifiedKFold(folds).split(own, own)]
         solutions = replace(self.problem).grid({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
         values = [to_numpy(points.take(part)(s.function)) for part, s in zip(parts, solutions, strict=True)]
         return np.concatenate(values)[np.argsort(np.concatenate(parts))]

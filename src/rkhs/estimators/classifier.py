@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.estimators.calibration import Calibration
+from rkhs.estimators.folds import user_marks
 from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
@@ -24,36 +25,33 @@ class Classifier(ClassifierMixin, Machine):  # type: ignore[misc]
     classes_: Vector
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """The merged training points; their keys are the indices of their classes, -1 where there is none."""
+        """The merged training points; y is the index of the class."""
         points, given, y = self._validated(X, y)
-        marker, name = getattr(self, "unlabeled", None), type(self).__name__
+        marker = getattr(self, "unlabeled", None)
         labels = Labels.of(y, marker)
-        sample = Sample.of(points, sample_weight, labels.codes)
-        check_classes(labels, sample.keys[:, 0], marker, name)
+        marks = user_marks(self, labels.codes, labels.labelled)
+        sample = Sample.of(points, sample_weight, labels.codes, labels.labelled, marks)
+        check_classes(labels, sample.y[sample.labelled], marker, type(self).__name__)
         self.classes_ = labels.classes
         self.labelled_ = home(labels.labelled, given)
         return sample
 
     def _label_term(self, sample: Sample, C: float) -> Term:
         """C * sum over the labelled points of class and sample weight * loss(f(x_i); y_i)."""
-        labelled = sample.take(sample.keys[:, 0] >= 0)
-        codes = labelled.keys[:, 0].astype(int)
-        factors = class_weights(getattr(self, "class_weight", None), self.classes_, codes, labelled.weight)
+        labelled = sample.take(sample.labelled)
+        factors = class_weights(getattr(self, "class_weight", None), self.classes_, labelled.y, labelled.weight)
         return Term(
             Evaluation(labelled.X),
             as_loss(self.loss, CLASSIFICATION, "loss"),
-            target=one_vs_rest(codes, len(self.classes_)),
+            target=one_vs_rest(labelled.y, len(self.classes_)),
             weight=check_number(C, "C") * factors * labelled.weight,
         )
 
-    def _learn(self, problem: Problem, sample: Sample) -> None:
-        """Solve the problem, whose first term is that of the labels."""
+    def _learn(self, problem: Problem, sample: Sample, copies: int = 1) -> None:
+        """Solve the problem, whose first term is that of the labels, and keep what probabilities need."""
         self._solve(problem)
-        self._prepare_calibration(sample)
-
-    def _prepare_calibration(self, sample: Sample) -> None:
-        codes = sample.keys[:, 0].astype(int)
-        self._calibration = Calibration(self.problem_, self.function_, codes[codes >= 0], sample.weight[codes >= 0])
+        labelled = sample.take(sample.labelled)
+        self._calibration = Calibration(self.problem_, self.function_, labelled.y, labelled.weight, copies)
 
     def decision_function(self, X: Any) -> Array:
         """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted."""

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.classifier import Classifier
-from rkhs.estimators.options import as_kernel, check_number
-from rkhs.estimators.sample import Sample
-from rkhs.estimators.terms import invariance_terms
-from rkhs.invariances import as_invariances
-from rkhs.problem import Problem
+from rkhs.estimators.invariant_problem import invariant_problem
 
 
 class InvariantClassifier(Classifier):
@@ -103,15 +98,5 @@ class InvariantClassifier(Classifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
         sample = self._sample(X, y, sample_weight)
-        self._learn(self._problem(sample), sample)
+        self._learn(invariant_problem(self, sample), sample)
         return self
-
-    def _problem(self, sample: Sample) -> Problem:
-        """The problem of the training points."""
-        labels = self._label_term(sample, self.C)
-        nu = check_number(self.nu, "nu", or_zero=True)
-        labelled = sample.keys[:, 0] >= 0
-        invariances = as_invariances(self.invariance) if nu > 0 else ()
-        others = invariance_terms(invariances, sample, labelled, nu, self.invariance_loss, self.epsilon)
-        kernel = as_kernel(self.kernel, self.scale, sample.X)
-        return Problem(kernel, [labels, *others], Constant() if self.fit_intercept else None)

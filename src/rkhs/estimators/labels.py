@@ -34,8 +34,8 @@ class Labels:
 
 
 def check_classes(labels: Labels, kept: Vector, marker: Any, name: str) -> None:
-    """Refuse fewer than two classes among the points that are kept, with the remedy."""
-    left = labels.classes[np.unique(kept[kept >= 0].astype(int))]
+    """Refuse fewer than two classes among the labelled points that are kept, with the remedy."""
+    left = labels.classes[np.unique(kept)]
     if len(left) >= 2:
         return
     if len(left) == 0:

@@ -63,6 +63,10 @@ class Machine(BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
 
+    def _points(self, given: Array) -> Array:
+        """Points that this library computes with."""
+        return _dense(given)
+
     def _values(self, X: Any, method: str) -> tuple[Array, Array]:
         """f(X), and X as it was given, to bring results back to."""
         check_is_fitted(self)

@@ -15,33 +15,48 @@ Vector = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Points X (t, n) with weights (t,) and what is known of each of them: one row of `keys` (t, k), numbers."""
+    """Points X (t, n) with weights (t,), what y says of each of them (a class index or a target), and where it does.
+
+    Points with different `marks` (t, k), such as the folds they belong to, are never merged.
+    """
 
     X: Array
     weight: Vector
-    keys: Vector
+    y: Vector  # 0 where there is no label
+    labelled: Vector
+    marks: Vector
 
     @classmethod
-    def of(cls, X: Array, sample_weight: Any, *keys: Vector) -> Sample:
+    def of(cls, X: Array, sample_weight: Any, y: Vector, labelled: Vector, marks: Vector | None = None) -> Sample:
         """The points with checked weights, merged."""
-        return cls(X, as_weights(sample_weight, X), np.column_stack(keys).astype(np.float64))._merged()
+        marks = np.zeros((len(y), 0)) if marks is None else marks
+        return cls(X, as_weights(sample_weight, X), np.where(labelled, y, 0), labelled, marks)._merged()
+
+    @property
+    def size(self) -> int:
+        return len(self.weight)
 
     def take(self, rows: Any) -> Sample:
         """Some of the points."""
-        index = np.arange(len(self.weight))[rows]
+        index = np.arange(self.size)[rows]
         xp = namespace(self.X)
-        points = xp.take(self.X, xp.asarray(index), axis=0)
-        return replace(self, X=points, weight=self.weight[index], keys=self.keys[index])
+        return Sample(
+            xp.take(self.X, xp.asarray(index), axis=0),
+            self.weight[index],
+            self.y[index],
+            self.labelled[index],
+            self.marks[index],
+        )
 
     def _merged(self) -> Sample:
         """Each point once, its weight the sum of its copies' weights: a weight of 2 is a point given twice.
 
-        Copies have equal features and keys.  The points keep their order if there are no copies and all weights are
-        one; otherwise they come in an order that depends on nothing but which points there are.
+        Copies have equal features, labels and marks.  The points keep their order if there are no copies and all
+        weights are one; otherwise they come in an order that depends on nothing but which points there are.
         """
         sample = self.take(self.weight > 0)
-        rows = np.column_stack([to_numpy(sample.X).astype(np.float64), sample.keys])
-        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True, equal_nan=True)
+        rows = np.column_stack([to_numpy(sample.X).astype(np.float64), sample.y, sample.labelled, sample.marks])
+        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         if len(first) == len(rows) and np.all(sample.weight == 1):
             return sample
         weight = np.bincount(inverse.reshape(-1), weights=sample.weight)

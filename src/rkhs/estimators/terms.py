@@ -16,14 +16,14 @@ from rkhs.losses import Loss
 
 
 def invariance_terms(
-    invariances: Sequence[Invariance], sample: Sample, labelled: Vector, nu: float, loss: Any, epsilon: float
+    invariances: Sequence[Invariance], sample: Sample, nu: float, loss: Any, epsilon: float
 ) -> list[Term]:
     """nu * weight * sum_i loss(L_i(f); target) for each invariance; those that are about no point are left out."""
     default = as_loss(loss, INVARIANCE, "invariance_loss", epsilon)
     terms = []
     for one in invariances:
-        points = sample.take({"all": labelled | True, "labelled": labelled, "unlabelled": ~labelled}[one.on])
-        if len(points.weight) == 0:
+        points = sample if one.on == "all" else sample.take(sample.labelled == (one.on == "labelled"))
+        if points.size == 0:
             continue
         functionals = one(points.X)
         own: Loss = default if one.loss is None else as_loss(one.loss, INVARIANCE, "The loss of an Invariance", epsilon)

@@ -1,0 +1,51 @@
+"""From the parameters of a cross-validated machine to the best machine, trained on all labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rkhs.estimators.folds import folds_of
+from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid, as_list
+from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.search import search
+from rkhs.problem import Problem
+
+
+class CrossValidated:
+    """A machine with grids Cs, nus, scales, epsilons in the place of single values."""
+
+    plain: type[Any]  # the machine with single values
+
+    def _choose(self, sample: Sample, splitter: Callable[[int], Any], score: Callable[[Vector, Sample], float]) -> Any:
+        """The machine with the best values, not trained yet; leaves `cv_results_` and all that belongs to it."""
+        own: Any = self
+        grids = {
+            "C": as_grid(own.Cs, "Cs", C_RANGE),
+            "nu": as_grid(own.nus, "nus", NU_RANGE, with_zero=True),
+            "scale": as_list(own.scales),
+            "epsilon": as_list(own.epsilons),
+        }
+
+        def problem_of(scale: Any, epsilon: float) -> Problem:
+            return invariant_problem(self._plain(C=1.0, nu=1.0, scale=scale, epsilon=epsilon), sample)
+
+        found = search(problem_of, grids, sample, folds_of(own.cv, sample, splitter), score, own.cv_tol, own.verbose)
+        shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
+        best = found.candidates[found.best]
+        own.C_, own.nu_, own.scale_, own.epsilon_ = (best[name] for name in grids)
+        own.best_index_, own.best_score_ = found.best, float(found.scores[found.best].mean())
+        own.best_params_ = {name: best[name] for name in shown}
+        own.cv_results_ = found.results(shown)
+        return self._plain(**best)
+
+    def _plain(self, **values: Any) -> Any:
+        """The machine with single values and all else as it is here."""
+        own: Any = self
+        taken = own.get_params(deep=False)
+        machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
+        machine.set_params(**values)
+        if hasattr(own, "classes_"):
+            machine.classes_ = own.classes_
+        return machine

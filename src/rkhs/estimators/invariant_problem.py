@@ -1,0 +1,22 @@
+"""The problem of the invariant machines, from their parameters and the training points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.options import as_kernel, check_number
+from rkhs.estimators.sample import Sample
+from rkhs.estimators.terms import invariance_terms
+from rkhs.invariances import as_invariances
+from rkhs.problem import Problem
+
+
+def invariant_problem(machine: Any, sample: Sample) -> Problem:
+    """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)), plus a constant if it has one."""
+    labels = machine._label_term(sample, machine.C)
+    nu = check_number(machine.nu, "nu", or_zero=True)
+    invariances = as_invariances(machine.invariance) if nu > 0 else ()
+    others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
+    kernel = as_kernel(machine.kernel, machine.scale, sample.X)
+    return Problem(kernel, [labels, *others], Constant() if machine.fit_intercept else None)

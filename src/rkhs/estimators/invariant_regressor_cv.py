@@ -1,0 +1,113 @@
+"""Regression with invariances, its weights chosen by cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from rkhs.estimators.cross_validated import CrossValidated
+from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.invariant_regressor import InvariantRegressor
+from rkhs.estimators.options import REGRESSION, as_loss
+from rkhs.estimators.regressor import Regressor
+from rkhs.estimators.sample import Sample, Vector
+from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
+
+
+class InvariantRegressorCV(CrossValidated, Regressor):
+    """`InvariantRegressor` with C and nu (scale and epsilon, if there are several) of the least held-out error.
+
+    The points with a target are split into folds; the targets of one fold are left out at a time, and its points
+    stay, unlabelled, as [Z] 6.2 has it.  The grid shares its work over folds, C and nu.  The score is minus the mean
+    error at the points left out: squared for the squared losses, the quantile's own for "quantile" and absolute for
+    the others.  Among equals the one with the largest nu is taken, and of these the one with the smallest C.
+
+    Parameters
+    ----------
+    kernel : as in `InvariantRegressor`
+    Cs : the values of C, or how many between 0.1 and 1000
+    nus : the values of nu, or how many: 0 and numbers between 0.01 and 10
+    scales : the length scales to try for a kernel given by name; numbers or "median"
+    epsilons : the widths to try for losses that are given by name and have one
+    loss, quantile, invariance, invariance_loss, fit_intercept, unlabeled, solver, tol, random_state, verbose :
+        as in `InvariantRegressor`
+    cv : the number of folds (no more than there are points), a splitter of scikit-learn for the
+        labelled points, or pairs of indices (train, test) of rows of X
+    cv_tol : the relative duality gap to which the machines of the grid are solved
+
+    Attributes
+    ----------
+    C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
+    best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`
+    function_, solution_, problem_, labelled_ : of the machine with the best values, trained on all labels
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> search = rkhs.InvariantRegressorCV(Cs=[1, 100], nus=[0, 0.1], cv=4).fit(X, np.sin(X[:, 0]))
+    >>> search.best_params_
+    {'C': 100.0, 'nu': 0.0}
+    """
+
+    plain = InvariantRegressor
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        Cs: Any = 5,
+        nus: Any = 5,
+        scales: Any = "median",
+        epsilons: Any = 0.1,
+        loss: Any = "squared",
+        quantile: float = 0.5,
+        invariance: Any = "gradient",
+        invariance_loss: Any = "squared",
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        cv: Any = 5,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        cv_tol: float = 1e-2,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.Cs = Cs
+        self.nus = nus
+        self.scales = scales
+        self.epsilons = epsilons
+        self.loss = loss
+        self.quantile = quantile
+        self.invariance = invariance
+        self.invariance_loss = invariance_loss
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.cv = cv
+        self.solver = solver
+        self.tol = tol
+        self.cv_tol = cv_tol
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantRegressorCV:
+        """Choose C and nu, and learn f with them from points X (t, n) and their targets y."""
+        sample = self._sample(X, y, sample_weight)
+        machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
+        self._learn(invariant_problem(machine, sample))
+        return self
+
+    def _error(self) -> Loss:
+        """The loss by which held-out points are judged, which has no width to be chosen."""
+        loss = as_loss(self.loss, REGRESSION, "loss", tau=self.quantile)
+        if isinstance(loss, Quantile):
+            return loss
+        return Squared() if isinstance(loss, Squared | SquaredEpsilonInsensitive) else Absolute()
+
+
+def mean_error(values: Vector, sample: Sample, error: Loss) -> float:
+    """The mean error, by weight."""
+    return float(np.average(error.value(values, sample.y), weights=sample.weight))

@@ -1,0 +1,94 @@
+"""What all regressors share: a target for some points, and the spread that squared losses leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils import column_or_1d
+
+from rkhs.backend.arrays import Array, namespace
+from rkhs.estimators.folds import user_marks
+from rkhs.estimators.labels import unlabelled
+from rkhs.estimators.machine import Machine, home
+from rkhs.estimators.options import REGRESSION, as_loss, check_number
+from rkhs.estimators.sample import Sample, as_numpy
+from rkhs.finite.term import Term
+from rkhs.functionals import Evaluation
+from rkhs.problem import Problem
+from rkhs.solvers.warped import WarpedGram
+
+
+@dataclass(eq=False)
+class Spread:
+    """The standard deviation of f given all that a problem with squared losses says."""
+
+    problem: Problem
+
+    @cached_property
+    def warped(self) -> WarpedGram:
+        for term in self.problem.terms:
+            if not term.loss.quadratic:
+                raise ValueError(
+                    f"A standard deviation needs all losses to be squared, and one is {term.loss!r}: use "
+                    'loss="squared" and invariance_loss="squared".'
+                )
+        return WarpedGram.of(replace(self.problem).system)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"problem": self.problem}  # what is cached is computed again where it is opened
+
+    def __call__(self, X: Array) -> Array:
+        variance = self.warped.variance(Evaluation(X))
+        return namespace(variance).sqrt(variance)
+
+
+class Regressor(RegressorMixin, Machine):  # type: ignore[misc]
+    """A machine that predicts f(x)."""
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """The merged training points; y is the target."""
+        marker = getattr(self, "unlabeled", None)
+        if marker is not None and marker != marker:  # NaN, which scikit-learn does not let pass
+            y = column_or_1d(np.asarray(as_numpy(y), dtype=np.float64))
+            missing = np.isnan(y)
+            points, given, y = self._validated(X, np.where(missing, 0.0, y))
+        else:
+            points, given, y = self._validated(X, y)
+            missing = unlabelled(y, marker)
+        y = y.astype(np.float64)
+        sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing))
+        if not np.any(sample.labelled):
+            raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")
+        self.labelled_ = home(~missing, given)
+        return sample
+
+    def _label_term(self, sample: Sample, C: float) -> Term:
+        """C * sum over the labelled points of sample weight * loss(f(x_i); y_i)."""
+        labelled = sample.take(sample.labelled)
+        loss = as_loss(self.loss, REGRESSION, "loss", getattr(self, "epsilon", 0.1), getattr(self, "quantile", 0.5))
+        return Term(
+            Evaluation(labelled.X),
+            loss,
+            target=labelled.y,
+            weight=check_number(C, "C") * labelled.weight,
+        )
+
+    def _learn(self, problem: Problem) -> None:
+        """Solve the problem, whose first term is that of the labels."""
+        self._solve(problem)
+        self._spread = Spread(self.problem_)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f at the rows of X; with `return_std` also its standard deviation, where all losses are squared.
+
+        It is that of a Gaussian process with the kernel as its covariance, a constant without penalty if there is
+        an intercept, and noise of variance 1 / (2 C) on targets and 1 / (2 nu) on invariances, given all of them.
+        """
+        values, given = self._values(X, "predict")
+        if not return_std:
+            return home(values, given)
+        return home(values, given), home(self._spread(self._points(given)), given)

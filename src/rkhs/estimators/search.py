@@ -1,0 +1,142 @@
+"""The grid of C, nu, scale and epsilon over all folds: one `Problem.grid` for each scale and epsilon.
+
+Solves are shared over folds, C, nu and classes.  The results have the form of scikit-learn's `GridSearchCV`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import namespace, to_numpy
+from rkhs.estimators.folds import Folds
+from rkhs.estimators.sample import Sample, Vector
+from rkhs.finite.function import Function
+from rkhs.finite.solution import Solution
+from rkhs.finite.term import Term
+from rkhs.functionals import stack
+from rkhs.problem import Problem
+
+COLUMNS = 32  # functions that are evaluated together
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The candidates (scale, epsilon, C, nu) and their scores (candidates, folds)."""
+
+    candidates: list[dict[str, Any]]
+    scores: Vector
+    seconds: float
+
+    @property
+    def best(self) -> int:
+        """The candidate of the largest mean score; of several the flattest: the largest nu, then the smallest C."""
+        mean = self.scores.mean(axis=1)
+        tied = np.flatnonzero(mean >= mean.max() - 1e-12 * max(abs(mean.max()), 1.0))
+        return int(min(tied, key=lambda k: (-self.candidates[k]["nu"], self.candidates[k]["C"], k)))
+
+    def results(self, names: Sequence[str]) -> dict[str, Any]:
+        """As `cv_results_` of scikit-learn's searches, for the parameters of these names."""
+        mean = self.scores.mean(axis=1)
+        found: dict[str, Any] = {
+            "mean_fit_time": np.full(len(mean), self.seconds / self.scores.size),
+            "std_fit_time": np.zeros(len(mean)),
+            "mean_score_time": np.zeros(len(mean)),
+            "std_score_time": np.zeros(len(mean)),
+        }
+        for name in names:
+            values = [candidate[name] for candidate in self.candidates]
+            found[f"param_{name}"] = np.ma.masked_array(values, mask=False)
+        found["params"] = [{name: candidate[name] for name in names} for candidate in self.candidates]
+        for k, column in enumerate(self.scores.T):
+            found[f"split{k}_test_score"] = column
+        ranks = np.array([1 + np.sum(mean > own) for own in mean], dtype=np.int32)
+        return found | {"mean_test_score": mean, "std_test_score": self.scores.std(axis=1), "rank_test_score": ranks}
+
+
+def search(
+    problem_of: Callable[[Any, float], Problem],
+    grids: Mapping[str, Sequence[Any]],
+    sample: Sample,
+    folds: Folds,
+    score: Callable[[Vector, Sample], float],
+    tol: float,
+    verbose: bool,
+) -> Search:
+    """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels."""
+    start = perf_counter()
+    labelled = sample.take(sample.labelled)
+    candidates, scores = [], []
+    for scale, epsilon in product(grids["scale"], grids["epsilon"]):
+        problem = tied(problem_of(scale, epsilon))
+        for C, nu in product(grids["C"], grids["nu"]):
+            candidates.append({"C": C, "nu": nu, "scale": scale, "epsilon": epsilon})
+        solutions = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
+        points = problem.terms[0].functional
+        for k, (_, scored) in enumerate(folds):
+            rows = np.flatnonzero(scored)
+            values = evaluated([row[k].function for row in solutions], points.take(rows))
+            scores.append([score(own, labelled.take(rows)) for own in values])
+    shaped = np.array(scores).reshape(-1, len(folds), len(grids["C"]) * len(grids["nu"]))
+    return Search(candidates, shaped.transpose(0, 2, 1).reshape(-1, len(folds)), perf_counter() - start)
+
+
+def tied(problem: Problem) -> Problem:
+    """The same problem with all invariances of one loss in one term, so that one factor is for all of them."""
+    labels, *others = problem.terms
+    groups: dict[Any, list[Term]] = {}
+    for term in others:
+        groups.setdefault(term.loss, []).append(term)
+    return replace(problem, terms=[labels, *(_joined(group) for group in groups.values())])
+
+
+def _joined(terms: list[Term]) -> Term:
+    if len(terms) == 1:
+        return terms[0]
+    weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms])
+    target = np.concatenate([to_numpy(term.target) for term in terms])
+    return Term(stack([term.functional for term in terms]), terms[0].loss, target=target, weight=weight)
+
+
+def _solutions(
+    problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool
+) -> list[list[Solution]]:
+    """For each (C, nu) the solutions of all folds."""
+    held_out = {0: [np.flatnonzero(left_out) for left_out, _ in folds]}
+    options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
+    if len(problem.terms) == 1:
+        alone = problem.grid({0: Cs}, **options)
+        return [list(row) for row in alone for _ in nus]
+    if len(problem.terms) == 2:
+        return [list(row) for row in problem.grid({0: Cs, 1: nus}, **options).reshape(-1, len(folds))]
+    by_nu = [_with_nu(problem, nu).grid({0: Cs}, **options) for nu in nus]
+    return [list(by_nu[j][i]) for i in range(len(Cs)) for j in range(len(nus))]
+
+
+def _with_nu(problem: Problem, nu: float) -> Problem:
+    """Invariances of several losses, which have no common factor in `Problem.grid`."""
+    labels, *others = problem.terms
+    return replace(problem, terms=[labels, *(replace(term, weight=nu * term.weight) for term in others)])
+
+
+def evaluated(functions: list[Function], points: Any) -> list[Vector]:
+    """The values of functions with the same representers, some at a time."""
+    found: list[Vector] = []
+    wide = functions[0].outputs or 1
+    for start in range(0, len(functions), max(1, COLUMNS // wide)):
+        some = functions[start : start + max(1, COLUMNS // wide)]
+        xp = namespace(some[0].coefficients)
+
+        def side_by_side(columns: list[Any], xp: Any = xp) -> Any:
+            return xp.concat([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)
+
+        basis = None if some[0].basis is None else side_by_side([f.basis_coefficients for f in some])
+        together = replace(some[0], coefficients=side_by_side([f.coefficients for f in some]), basis_coefficients=basis)
+        values = to_numpy(points(together)).reshape(points.size, len(some), wide)
+        found += [own[:, 0] if functions[0].outputs is None else own for own in values.transpose(1, 0, 2)]
+    return found

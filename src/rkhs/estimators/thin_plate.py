@@ -1,0 +1,176 @@
+"""The thin-plate machines of [W]: a kernel without a length scale, so the weight C is all there is to choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.classifier import Classifier
+from rkhs.estimators.regressor import Regressor
+from rkhs.estimators.sample import Vector
+from rkhs.finite.term import Term
+from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
+from rkhs.problem import Problem
+
+NULL_SPACES = ("kept", "dropped", "auto")
+
+
+def thin_plate_problem(machine: Any, labels: Term, explained: bool) -> Problem:
+    """The problem of the labels alone; "auto" drops the null space if it explains the labels by itself."""
+    if machine.null_space not in NULL_SPACES:
+        raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {machine.null_space!r}.')
+    kernel = second_order(labels.functional.dimension)
+    dropped = machine.null_space == "dropped" or (machine.null_space == "auto" and explained)
+    return Problem(kernel, [labels], null_space="dropped" if dropped else "kept")
+
+
+def second_order(dimension: int) -> Kernel:
+    """The thin plate of order 2, and r^2 log r in R^4 and beyond, where that does not exist.
+
+    Both have the linear functions as their null space; in the plane they are the same.
+
+    Examples
+    --------
+    >>> second_order(2), second_order(60)
+    (ThinPlate(order=2), Polyharmonic(power=2))
+    """
+    return ThinPlate(order=2) if dimension < 4 else Polyharmonic(power=2)
+
+
+def linearly_separable(X: Vector, target: Vector) -> bool:
+    """Whether some linear function has the sign of the targets (+1 or -1) at all points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> square = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> linearly_separable(square, np.array([1, 1, 1, -1])), linearly_separable(square, np.array([1, 1, -1, -1]))
+    (True, False)
+    """
+    signed = target[:, None] * np.column_stack([np.ones(len(X)), X])
+    found = linprog(np.zeros(signed.shape[1]), A_ub=-signed, b_ub=-np.ones(len(X)), bounds=(None, None), method="highs")
+    return bool(found.status == 0)
+
+
+class ThinPlateClassifier(Classifier):
+    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: [W]'s machine.
+
+    |f|^2 does not see linear functions, and rotations, shifts and, up to a factor, dilations of the points do not
+    change it: there is no length scale to choose.  Where linear functions alone separate the classes they would take
+    over, and are left out ([W] 6.2 and 7).  Several classes are learnt one against the rest, in one problem.
+
+    Parameters
+    ----------
+    C : weight of the loss of each point
+    loss : "squared_hinge", "hinge", "logistic", "squared", or an rkhs loss
+    null_space : "kept", "dropped", or "auto": dropped if linear functions separate a class from the rest
+    class_weight : None, a dict, or "balanced"
+    solver : "auto" or an rkhs solver
+    tol : the relative duality gap to reach
+    verbose : whether to show progress
+
+    Attributes
+    ----------
+    function_, solution_, problem_, classes_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`;
+        `problem_.null_space` tells whether linear functions were dropped
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> rkhs.ThinPlateClassifier(C=10.0).fit(X, y).score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        loss: Any = "squared_hinge",
+        null_space: str = "auto",
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.null_space = null_space
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
+        """Learn f from points X (t, n) and their classes y."""
+        sample = self._sample(X, y, sample_weight)
+        labels = self._label_term(sample, self.C)
+        points, target = to_numpy(sample.X), to_numpy(labels.target)
+        outputs = target.T if target.ndim == 2 else [target]
+        explained = self.null_space == "auto" and any(linearly_separable(points, one) for one in outputs)
+        self._learn(thin_plate_problem(self, labels, explained), sample)
+        return self
+
+
+class ThinPlateRegressor(Regressor):
+    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: a smoothing spline.
+
+    |f|^2 does not see linear functions, and there is no length scale to choose.
+
+    Parameters
+    ----------
+    C : weight of the loss of each point
+    loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
+        rkhs loss
+    epsilon, quantile : the width and the level of losses that are given by name and have one
+    null_space : "kept", "dropped", or "auto": dropped if linear functions go through all points
+    solver : "auto" or an rkhs solver
+    tol : the relative duality gap to reach
+    verbose : whether to show progress
+
+    Attributes
+    ----------
+    function_, solution_, problem_, n_features_in_, feature_names_in_ : as in `InvariantRegressor`
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> machine = rkhs.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
+    >>> machine.predict([[3.1], [10.0]]).round(1)  # far away it is linear
+    array([ 3.1, 13.5])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        loss: Any = "squared",
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+        null_space: str = "auto",
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        verbose: bool = False,
+    ) -> None:
+        self.C = C
+        self.loss = loss
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.null_space = null_space
+        self.solver = solver
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
+        """Learn f from points X (t, n) and their targets y."""
+        sample = self._sample(X, y, sample_weight)
+        labels = self._label_term(sample, self.C)
+        basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
+        explained = int(np.linalg.matrix_rank(basis)) == sample.size
+        self._learn(thin_plate_problem(self, labels, explained))
+        return self

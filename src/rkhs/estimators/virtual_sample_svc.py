@@ -1,0 +1,91 @@
+"""Virtual samples: the oldest way to teach a machine an invariance, and [Z]'s rival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, as_points, like, namespace
+from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.classifier import Classifier
+from rkhs.estimators.options import as_kernel
+from rkhs.estimators.sample import Sample
+from rkhs.problem import Problem
+
+
+class VirtualSampleSVC(Classifier):
+    """min 1/2 |f|^2 + C sum_i sum_k loss(f(T_k x_i); y_i), over transformed copies T_k x_i of the points: VirSVM.
+
+    Parameters
+    ----------
+    transforms : callables X -> transformed X of the same shape, each of which adds a copy of every point
+    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose : as in `InvariantClassifier`
+
+    Attributes
+    ----------
+    function_, solution_, problem_, classes_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X, y = np.array([[1.0, 1.0], [2.0, -1.0]]), [0, 1]
+    >>> machine = rkhs.VirtualSampleSVC([np.negative], scale=1.0, C=10.0).fit(X, y)  # x and -x are of one class
+    >>> machine.predict([[-1.0, -1.0], [-2.0, 1.0]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        transforms: Sequence[Callable[[Array], Array]] = (),
+        *,
+        kernel: Any = "gaussian",
+        scale: Any = "median",
+        loss: Any = "hinge",
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        verbose: bool = False,
+    ) -> None:
+        self.transforms = transforms
+        self.kernel = kernel
+        self.scale = scale
+        self.loss = loss
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
+        """Learn f from points X (t, n), their classes y and all copies of the points."""
+        sample = self._sample(X, y, sample_weight)
+        larger = self._with_copies(sample)
+        kernel = as_kernel(self.kernel, self.scale, sample.X)
+        problem = Problem(kernel, [self._label_term(larger, self.C)], Constant() if self.fit_intercept else None)
+        self._learn(problem, larger, copies=1 + len(self.transforms))
+        return self
+
+    def _with_copies(self, sample: Sample) -> Sample:
+        """The sample with all copies."""
+        copies = [sample.X]
+        for transform in self.transforms:
+            copy = like(as_points(transform(sample.X), "a transformed X"), sample.X)
+            if copy.shape != sample.X.shape:
+                raise ValueError(
+                    f"{transform!r} made points of shape {tuple(copy.shape)} from {tuple(sample.X.shape)}: a virtual "
+                    "sample is a point like the others."
+                )
+            copies.append(copy)
+        times = len(copies)
+        return Sample(
+            namespace(sample.X).concat(copies),
+            np.tile(sample.weight, times),
+            np.tile(sample.y, times),
+            np.tile(sample.labelled, times),
+            np.tile(sample.marks, (times, 1)),
+        )
