@@ -94,6 +94,41 @@ def test_another_process_opens_it(tmp_path):
     assert found.stdout.strip() == str(fitted.predict(np.zeros((1, 4)))[0])
 
 
+MACHINES = {
+    "classifier": machine(),
+    "classifier CV": rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1.0, 10.0], nus=[0.0, 0.1], cv=2),
+    "regressor": rkhs.InvariantRegressor(unlabeled=-1),
+    "regressor CV": rkhs.InvariantRegressorCV(unlabeled=-1, Cs=[1.0], nus=[0.0, 0.1], cv=2),
+    "thin plate classifier": rkhs.ThinPlateClassifier(),
+    "thin plate regressor": rkhs.ThinPlateRegressor(),
+    "Laplacian": rkhs.LaplacianSVC(),
+}
+
+
+@pytest.mark.parametrize("estimator", MACHINES.values(), ids=MACHINES)
+def test_round_trip_of_each_estimator(estimator, tmp_path):
+    y = Y if getattr(estimator, "unlabeled", None) == -1 else np.arange(24) % 3
+    fitted = estimator.fit(X, y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    for again in (rkhs.load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(fitted))):
+        assert_array_equal(again.predict(X), fitted.predict(X))
+        assert again.get_params().keys() == fitted.get_params().keys()
+        assert again.solution_.gap == fitted.solution_.gap
+
+
+def test_a_loaded_regressor_still_knows_its_deviation(tmp_path):
+    fitted = rkhs.InvariantRegressor(scale=1.0).fit(X, X[:, 0])
+    rkhs.save(fitted, tmp_path / "model.skops")
+    again = rkhs.load(tmp_path / "model.skops")
+    assert_array_equal(again.predict(X, return_std=True)[1], fitted.predict(X, return_std=True)[1])
+
+
+def test_a_loaded_classifier_still_has_probabilities(tmp_path):
+    fitted = machine().fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    assert_array_equal(rkhs.load(tmp_path / "model.skops").predict_proba(X), fitted.predict_proba(X))
+
+
 def own_function(X, a):
     return X * (1 + a)
 
