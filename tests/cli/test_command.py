@@ -291,9 +291,7 @@ def test_errors_in_json(folder):
     assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
 
 
-@pytest.mark.parametrize(
-    "arguments", [["fit"], ["fit", "a.csv"], ["conjure"], ["predict", "a.skops", "b.csv", "--what"]]
-)
+@pytest.mark.parametrize("arguments", [["fit"], ["fit", "a.csv"], ["conjure"], ["predict", "a.skops", "b.csv", "-x"]])
 def test_wrong_usage_exits_with_two(arguments):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2

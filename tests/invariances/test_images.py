@@ -7,7 +7,7 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 import rkhs
-from rkhs.invariances import ImageTangents
+from rkhs.invariances import ImageTangents, copies
 
 SHAPE = (24, 20)
 WIDTH = 1.5
@@ -142,6 +142,17 @@ def test_the_tangent_distance_beats_the_distance_on_digits(method):
     along = np.einsum("tin,ink->tik", between, basis)
     errors = [np.mean(labels[np.argmin(d, axis=1)] != truth) for d in (plain, plain - np.sum(along**2, axis=2))]
     assert errors[1] < 0.95 * errors[0]
+
+
+def test_copies_are_all_motions_by_all_amounts():
+    X = load_digits().data[:5]
+    tangents = ImageTangents((8, 8), kinds=["translation", "thickness"])
+    transforms = copies(tangents, amounts=(-1, 1))
+    assert len(transforms) == 6
+    for k, name in enumerate(tangents.names):
+        back, forth = transforms[2 * k : 2 * k + 2]
+        assert_allclose(back(X), tangents.moved(X, -1.0)[:, k], err_msg=name)
+        assert_allclose(forth(X), tangents.moved(X, 1.0)[:, k], err_msg=name)
 
 
 def test_a_blank_image_has_no_tangents():

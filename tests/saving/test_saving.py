@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
-from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents
+from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents, copies
 from rkhs.saving import notes_of, trusted_types
 
 RNG = np.random.default_rng(0)
@@ -102,6 +102,7 @@ MACHINES = {
     "thin plate classifier": rkhs.ThinPlateClassifier(),
     "thin plate regressor": rkhs.ThinPlateRegressor(),
     "Laplacian": rkhs.LaplacianSVC(),
+    "virtual samples": rkhs.VirtualSampleSVC(copies(ImageTangents((2, 2), kinds=["translation"]))),
 }
 
 

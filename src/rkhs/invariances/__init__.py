@@ -1,6 +1,7 @@
 """Prior knowledge in the form of callables X -> functionals."""
 
 from rkhs.invariances.base import Invariance, as_invariances
+from rkhs.invariances.copies import Moved, copies
 from rkhs.invariances.images import ImageTangents
 from rkhs.invariances.jitter import Jitter
 from rkhs.invariances.monotone import Monotone
@@ -13,8 +14,10 @@ __all__ = [
     "Invariance",
     "Jitter",
     "Monotone",
+    "Moved",
     "Sampled",
     "SignalTangents",
     "Tangents",
     "as_invariances",
+    "copies",
 ]
