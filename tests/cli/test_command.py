@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +16,17 @@ import rkhs
 from rkhs.cli.commands import app
 
 
-def rkhs_command(*arguments, cwd=None):
+def rkhs_command(*arguments, cwd=None, memory=None):
     command = [sys.executable, "-m", "rkhs.cli", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+    limit = None if memory is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False, preexec_fn=limit
+    )
 
 
-def facts_of(*arguments, cwd=None):
-    done = rkhs_command(*arguments, "--json", cwd=cwd)
+def facts_of(*arguments, cwd=None, memory=None):
+    done = rkhs_command(*arguments, "--json", cwd=cwd, memory=memory)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -304,6 +308,20 @@ def test_help_and_version():
     assert helped.returncode == 0
     for name in ("fit", "predict", "inspect", "demo"):
         assert name in helped.stdout
+
+
+def test_twenty_thousand_rows_fit_and_predict_within_four_gibibytes(tmp_path):
+    X = np.random.default_rng(0).standard_normal((20_000, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["label"] = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "large.csv", index=False)
+    memory = 4 * 2**30
+    settings = ("--target", "label", "--C", "0.1", "--nu", "0.01", "--out", "large.skops")
+    facts = facts_of("fit", "large.csv", *settings, cwd=tmp_path, memory=memory)
+    assert facts["rows learnt from"] == 20_000
+    predicted = facts_of("predict", "large.skops", "large.csv", "--out", "out.csv", cwd=tmp_path, memory=memory)
+    assert predicted["rows"] == 20_000
+    assert predicted["error"] < 0.1
 
 
 def test_demo_shows_that_knowledge_helps(tmp_path):
