@@ -18,12 +18,14 @@ MOST_CATEGORIES = 50  # beyond, a column of text that differs in most rows is ta
 
 def kinds(features: Frame) -> tuple[list[str], list[str]]:
     """The names of the numeric and of the categorical columns; columns without any value are in neither."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
     numeric, categorical = [], []
     for name in features.columns:
         values = features[name]
         if values.isna().all():
             continue
-        if values.dtype.kind in "iuf" or str(values.dtype)[:3] in ("Int", "UIn", "Flo"):
+        if is_numeric_dtype(values) and not is_bool_dtype(values):
             numeric.append(name)
             continue
         count = int(values.nunique())
