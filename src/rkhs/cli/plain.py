@@ -1,7 +1,7 @@
 """The plain SVM beside ours: scikit-learn's, on the same folds, the best of as many settings.
 
-Ours has a grid of C and nu, this one of C and the scale of the kernel.  Both errors are of the best setting on the folds
-that chose it, so both are a little too good, and equally so.
+Ours has a grid of C and nu, this one of C and the scale of the kernel.  Both errors are of the best setting on the
+folds that chose it, so both are a little too good.
 """
 
 from __future__ import annotations
