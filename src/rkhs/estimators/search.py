@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import groupby, product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import namespace, to_numpy
+from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.folds import Folds
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.finite.function import Function
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
-from rkhs.functionals import stack
+from rkhs.functionals import Functional, stack
 from rkhs.problem import Problem
 
 COLUMNS = 32  # functions that are evaluated together
@@ -121,22 +121,37 @@ def _solutions(
 def _with_nu(problem: Problem, nu: float) -> Problem:
     """Invariances of several losses, which have no common factor in `Problem.grid`."""
     labels, *others = problem.terms
-    return replace(problem, terms=[labels, *(replace(term, weight=nu * term.weight) for term in others)])
+    scaled = [
+        Term(term.functional, term.loss, to_numpy(term.target).reshape(term.functional.shape), nu * term.weight)
+        for term in others
+        if nu > 0
+    ]
+    return replace(problem, terms=[labels, *scaled])
 
 
-def evaluated(functions: list[Function], points: Any) -> list[Vector]:
-    """The values of functions with the same representers, some at a time."""
+def evaluated(functions: list[Function], points: Functional) -> list[Vector]:
+    """The values of all functions; those with the same representers are evaluated together, some at a time."""
     found: list[Vector] = []
-    wide = functions[0].outputs or 1
-    for start in range(0, len(functions), max(1, COLUMNS // wide)):
-        some = functions[start : start + max(1, COLUMNS // wide)]
-        xp = namespace(some[0].coefficients)
-
-        def side_by_side(columns: list[Any], xp: Any = xp) -> Any:
-            return xp.concat([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)
-
-        basis = None if some[0].basis is None else side_by_side([f.basis_coefficients for f in some])
-        together = replace(some[0], coefficients=side_by_side([f.coefficients for f in some]), basis_coefficients=basis)
-        values = to_numpy(points(together)).reshape(points.size, len(some), wide)
-        found += [own[:, 0] if functions[0].outputs is None else own for own in values.transpose(1, 0, 2)]
+    for _, group in groupby(functions, key=lambda f: id(f.functionals)):
+        alike = list(group)
+        count = max(1, COLUMNS // (alike[0].outputs or 1))
+        for start in range(0, len(alike), count):
+            found += _together(alike[start : start + count], points)
     return found
+
+
+def _together(functions: list[Function], points: Functional) -> list[Vector]:
+    """The values of functions with the same representers."""
+    first = functions[0]
+    wide = first.outputs or 1
+    joined = replace(
+        first,
+        coefficients=_side_by_side([f.coefficients for f in functions]),
+        basis_coefficients=None if first.basis is None else _side_by_side([f.basis_coefficients for f in functions]),
+    )
+    values = to_numpy(points(joined)).reshape(points.size, len(functions), wide)
+    return [own[:, 0] if first.outputs is None else own for own in values.transpose(1, 0, 2)]
+
+
+def _side_by_side(columns: list[Array]) -> Array:
+    return namespace(columns[0]).concat([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)

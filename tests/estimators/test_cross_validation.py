@@ -1,0 +1,132 @@
+"""Cross-validation: agreement with GridSearchCV, folds of the labelled points, ties, knowledge of several losses."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.svm import SVC
+
+import rkhs
+from rkhs.estimators.search import Search
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(60, noise=0.3, random_state=0)
+
+
+def test_without_invariances_it_is_the_grid_search_of_svc(moons):
+    X, y = moons
+    Cs = [0.1, 1.0, 10.0]
+    ours = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", cv_tol=1e-6).fit(X, y)
+    theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=5).fit(X, y)
+    for k in range(5):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert ours.best_params_["C"] == theirs.best_params_["C"]
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-2)
+
+
+def test_every_cell_is_the_machine_with_these_values(moons):
+    X, y = moons
+    few = np.where(np.arange(60) < 40, y, -1)
+    search = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0, 0.1], scales=["median", 0.3], cv=4, cv_tol=1e-8).fit(
+        X, few
+    )
+    results = search.cv_results_
+    assert len(results["params"]) == 8
+    for k, (_, test) in enumerate(StratifiedKFold(4).split(X[:40], y[:40])):
+        fold = few.copy()
+        fold[test] = -1
+        for cell, values in enumerate(results["params"]):
+            machine = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-8, **values).fit(X, fold)
+            assert results[f"split{k}_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+    assert search.best_score_ == results["mean_test_score"].max()
+    best = rkhs.InvariantClassifier(loss="squared_hinge", **search.best_params_).fit(X, few)
+    np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), atol=1e-6)
+
+
+def test_three_classes():
+    X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
+    search = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0, 0.1], cv=3, cv_tol=1e-6).fit(X, y)
+    train, test = next(StratifiedKFold(3).split(X, y))
+    few = np.where(np.isin(np.arange(60), train), y, -1)
+    for cell, values in enumerate(search.cv_results_["params"]):
+        machine = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6, **values).fit(X, few)
+        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+
+
+def test_regression(moons):
+    X = np.linspace(0, 6, 30)[:, None]
+    y = np.sin(X[:, 0])
+    cv = KFold(3, shuffle=True, random_state=0)
+    search = rkhs.InvariantRegressorCV(Cs=[1, 100], nus=[0, 0.1], cv=cv, cv_tol=1e-8).fit(X, y)
+    for k, (train, test) in enumerate(cv.split(X)):
+        some = np.full(30, np.nan)
+        some[train] = y[train]
+        for cell, values in enumerate(search.cv_results_["params"]):
+            machine = rkhs.InvariantRegressor(tol=1e-8, unlabeled=np.nan, **values).fit(X, some)
+            error = np.mean((machine.predict(X[test]) - y[test]) ** 2)
+            assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(-error, rel=1e-2)
+    assert search.best_params_ == {"C": 100.0, "nu": 0.0}
+
+
+def test_own_folds_name_rows_of_X(moons):
+    X, y = moons
+    few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labelled rows are the even ones
+    test = np.array([0, 2, 4, 6, 8, 10, 12])
+    train = np.setdiff1d(np.arange(60), test)
+    search = rkhs.InvariantClassifierCV(Cs=[10], nus=[0.1], cv=[(train, test)], cv_tol=1e-8).fit(X, few)
+    fold = few.copy()
+    fold[test] = -1
+    machine = rkhs.InvariantClassifier(loss="squared_hinge", C=10, nu=0.1, tol=1e-8).fit(X, fold)
+    assert search.best_score_ == pytest.approx(machine.score(X[test], y[test]))
+
+
+def test_knowledge_with_several_losses_has_one_nu(moons):
+    X, y = moons
+    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "laplacian"]
+    search = rkhs.InvariantClassifierCV(
+        Cs=[1, 10], nus=[0, 0.1], cv=3, cv_tol=1e-8, invariance=knowledge, fit_intercept=False
+    ).fit(X, y)
+    train, test = next(StratifiedKFold(3).split(X, y))
+    few = np.where(np.isin(np.arange(60), train), y, -1)
+    for cell, values in enumerate(search.cv_results_["params"]):
+        machine = rkhs.InvariantClassifier(
+            loss="squared_hinge", invariance=knowledge, fit_intercept=False, tol=1e-8, **values
+        ).fit(X, few)
+        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+
+
+def test_without_knowledge_nu_does_nothing(moons):
+    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3, invariance=None).fit(*moons)
+    mean = search.cv_results_["mean_test_score"].reshape(2, 2)
+    np.testing.assert_array_equal(mean[:, 0], mean[:, 1])
+
+
+def test_of_equals_the_flattest():
+    candidates = [{"C": C, "nu": nu} for C in (1, 10) for nu in (0, 1)]
+    scores = np.array([[0.5, 1.0], [1.0, 0.5], [0.75, 0.75], [0.9, 0.6]])
+    assert Search(candidates, scores, 0.0).best == 1
+    scores[2] += 0.01
+    found = Search(candidates, scores, 0.0)
+    assert found.best == 2
+    assert found.results(["C", "nu"])["rank_test_score"].tolist() == [2, 2, 1, 2]
+
+
+def test_the_form_of_the_results(moons):
+    ours = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3).fit(*moons).cv_results_
+    theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [1, 2]}, cv=3).fit(*moons).cv_results_
+    assert set(ours) == {name.replace("gamma", "nu") for name in theirs}
+    assert all(len(ours[name]) == 4 for name in ours)
+
+
+def test_default_grids():
+    from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid
+
+    np.testing.assert_allclose(as_grid(5, "Cs", C_RANGE), [0.1, 1, 10, 100, 1000])
+    np.testing.assert_allclose(as_grid(5, "nus", NU_RANGE, with_zero=True), [0, 0.01, 0.1, 1, 10])
+    with pytest.raises(ValueError, match="Cs must be"):
+        as_grid([0.0], "Cs", C_RANGE)
+    with pytest.raises(ValueError, match="at least one value"):
+        as_grid([], "Cs", C_RANGE)

@@ -1,0 +1,250 @@
+"""InvSVM: the papers' figure, agreement with SVC and with the problem written by hand, labels, knowledge, weights."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC
+
+import rkhs
+from rkhs.estimators.labels import class_weights
+
+
+def moons_with_two_labels(seed, points=200):
+    X, y = make_moons(points, noise=0.08, random_state=seed)
+    few = np.full(points, -1)
+    rng = np.random.default_rng(seed)
+    for c in (0, 1):
+        few[rng.choice(np.flatnonzero(y == c))] = c
+    return X, y, few
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(40, centers=3, cluster_std=2.0, random_state=0)
+    return X, y
+
+
+@pytest.mark.parametrize(("nu", "least", "most"), [(1.0, 0.98, 1.0), (0.0, 0.0, 0.80)])
+def test_two_moons(nu, least, most):
+    scores = []
+    for seed in range(10):
+        X, y, few = moons_with_two_labels(seed)
+        machine = rkhs.InvariantClassifier(scale=0.25, loss="logistic", C=1.0, nu=nu, fit_intercept=False)
+        scores.append(machine.fit(X, few).score(X, y))
+    assert least <= np.mean(scores) <= most
+
+
+def test_without_invariances_it_is_svc():
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    ours = rkhs.InvariantClassifier(nu=0.0, C=3.0, scale=0.5, tol=1e-8).fit(X, y)
+    theirs = SVC(C=3.0, gamma=1 / (2 * 0.5**2), tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_it_is_the_problem_written_by_hand(blobs, classes):
+    X, y = blobs[0], blobs[1] % classes
+    known = np.arange(len(y)) < 25
+    target = np.where(y[known] == 1, 1.0, -1.0)
+    if classes == 3:
+        target = np.where(y[known][:, None] == np.arange(3), 1.0, -1.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight=2.0)
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Huber(0.2), weight=0.3)
+    kernel = rkhs.Gaussian(scale=rkhs.median_scale(X))
+    by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
+    machine = rkhs.InvariantClassifier(
+        loss="squared_hinge", C=2.0, nu=0.3, invariance_loss="huber", epsilon=0.2, tol=1e-10
+    ).fit(X, np.where(known, y, -1))
+    np.testing.assert_allclose(machine.decision_function(X), by_hand(X), atol=1e-6)
+    expected = by_hand(X).argmax(axis=1) if classes == 3 else (by_hand(X) > 0).astype(int)
+    np.testing.assert_array_equal(machine.predict(X), expected)
+    np.testing.assert_array_equal(machine.labelled_, known)
+
+
+def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400] / 16, y[:400]
+    few = np.where(np.arange(400) < 100, y, -1)
+    scale = rkhs.median_scale(X)
+    ours = rkhs.InvariantClassifier(loss="squared_hinge", C=10.0, nu=0.01, tol=1e-2).fit(X, few)
+    theirs = SVC(C=10.0, gamma=1 / (2 * scale**2)).fit(X[:100], y[:100])
+    assert ours.score(X[100:], y[100:]) >= theirs.score(X[100:], y[100:])
+
+
+class TestLabels:
+    def test_minus_one_is_no_label(self, blobs):
+        X, y = blobs
+        half = np.where(np.arange(len(y)) % 2, y, -1)
+        machine = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
+        alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.median_scale(X)).fit(X[1::2], y[1::2])
+        np.testing.assert_allclose(machine.decision_function(X), alone.decision_function(X), atol=1e-3)
+        np.testing.assert_array_equal(machine.classes_, [0, 1, 2])
+
+    def test_minus_one_and_one_are_ambiguous(self):
+        X, y = make_moons(20, random_state=0)
+        with pytest.raises(ValueError, match="unlabeled=None, or encode the classes as 0 and 1"):
+            rkhs.InvariantClassifier().fit(X, 2 * y - 1)
+        machine = rkhs.InvariantClassifier(unlabeled=None).fit(X, 2 * y - 1)
+        np.testing.assert_array_equal(machine.classes_, [-1, 1])
+        assert machine.labelled_.all()
+
+    def test_names_are_labels_and_any_name_can_be_none(self):
+        X, y = make_moons(20, random_state=0)
+        names = np.array(["no", "yes"])[y]
+        np.testing.assert_array_equal(rkhs.InvariantClassifier().fit(X, names).classes_, ["no", "yes"])
+        some = np.where(np.arange(20) < 10, names, "?")
+        machine = rkhs.InvariantClassifier(unlabeled="?").fit(X, some)
+        np.testing.assert_array_equal(machine.labelled_, np.arange(20) < 10)
+
+    def test_objects(self):
+        X, y = make_moons(20, random_state=0)
+        mixed = np.array(["no", "yes"], dtype=object)[y]
+        mixed[5:] = -1
+        with pytest.raises(ValueError, match="class"):
+            rkhs.InvariantClassifier().fit(X[5:], mixed[5:])
+
+    def test_no_label_at_all(self):
+        with pytest.raises(ValueError, match="every y is -1, unlabelled"):
+            rkhs.InvariantClassifier().fit(np.eye(3), [-1, -1, -1])
+
+    def test_balanced_classes_weigh_the_same(self):
+        codes, weight = np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0])
+        factors = class_weights("balanced", np.array(["a", "b"]), codes, weight)
+        np.testing.assert_allclose(factors, [2 / 3, 2 / 3, 2 / 3, 2.0])
+        with pytest.raises(ValueError, match="no labelled point has"):
+            class_weights({"c": 2.0}, np.array(["a", "b"]), codes, weight)
+
+
+class TestInvariances:
+    def fitted(self, invariance, **options):
+        X, _, few = moons_with_two_labels(0, points=40)
+        machine = rkhs.InvariantClassifier(scale=0.5, loss="squared", invariance=invariance, nu=0.5, **options)
+        return machine.fit(X, few).decision_function(X)
+
+    def test_names_callables_and_lists_say_the_same(self):
+        named = self.fitted("gradient")
+        for same in (rkhs.Gradient, rkhs.Invariance(rkhs.Gradient), ["gradient"], rkhs.Invariance("gradient")):
+            np.testing.assert_allclose(self.fitted(same), named, atol=1e-9)
+
+    def test_two_halves_are_one_whole(self):
+        halves = [rkhs.Invariance("gradient", weight=0.5), rkhs.Invariance(lambda X: rkhs.Gradient(X), weight=0.5)]
+        np.testing.assert_allclose(self.fitted(halves), self.fitted("gradient"), atol=1e-7)
+
+    def test_labelled_and_unlabelled_points_are_all_points(self):
+        parts = [rkhs.Invariance("gradient", on="labelled"), rkhs.Invariance("gradient", on="unlabelled")]
+        np.testing.assert_allclose(self.fitted(parts), self.fitted("gradient"), atol=1e-7)
+        assert np.abs(self.fitted(parts[:1]) - self.fitted("gradient")).max() > 1e-3
+
+    def test_own_loss_and_target(self):
+        own = rkhs.Invariance("gradient", loss=rkhs.Huber(0.1), target=0.2)
+        named = rkhs.Invariance("gradient", target=0.2)
+        other = self.fitted(named, invariance_loss="huber", epsilon=0.1)
+        np.testing.assert_allclose(self.fitted(own), other, atol=1e-7)
+        assert np.abs(self.fitted(named) - other).max() > 1e-3
+
+    @pytest.mark.parametrize("name", ["local_average", "laplacian"])
+    def test_other_names(self, name):
+        X, _, few = moons_with_two_labels(0, points=40)
+        strong = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e4).fit(X, few)
+        weak = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e-4).fit(X, few)
+        knowledge = rkhs.Invariance(name)(X)
+        size = {machine: np.linalg.norm(knowledge(machine.function_)) for machine in (strong, weak)}
+        assert size[strong] < 0.1 * size[weak]
+
+    def test_own_graph_by_rows(self):
+        X, _, few = moons_with_two_labels(0, points=40)
+        edges = np.array([[0, 39], [1, 38]])
+        machine = rkhs.InvariantClassifier(
+            scale=0.5, invariance=lambda points: rkhs.GraphDifference(points, edges), nu=1e6
+        ).fit(X, few)
+        f = machine.decision_function(X)
+        np.testing.assert_allclose(f[edges[:, 0]], f[edges[:, 1]], atol=1e-3)
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ("slope", "one of"),
+            (3, "one of"),
+            (lambda X: X, "must return functionals"),
+        ],
+    )
+    def test_wrong_knowledge(self, wrong, message):
+        X, y = make_moons(10, random_state=0)
+        with pytest.raises((TypeError, ValueError), match=message):
+            rkhs.InvariantClassifier(invariance=wrong).fit(X, y)
+
+
+class TestWeights:
+    @pytest.mark.parametrize("invariance", ["gradient", "laplacian"])
+    def test_a_weight_is_a_repeat_also_without_a_label(self, invariance):
+        X, _, few = moons_with_two_labels(0, points=30)
+        times = np.random.default_rng(0).integers(0, 3, size=30)
+        times[few >= 0] = [1, 2]
+        machine = rkhs.InvariantClassifier(loss="squared", scale=0.5, invariance=invariance, nu=1.0)
+        weighted = machine.fit(X, few, sample_weight=times).decision_function(X)
+        repeated = machine.fit(X.repeat(times, axis=0), few.repeat(times)).decision_function(X)
+        np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+        assert np.abs(weighted - machine.fit(X, few).decision_function(X)).max() > 1e-3
+
+    def test_negative(self):
+        X, y = make_moons(10, random_state=0)
+        with pytest.raises(ValueError, match="Negative values"):
+            rkhs.InvariantClassifier().fit(X, y, sample_weight=-np.ones(10))
+
+
+class TestProbabilities:
+    def test_they_are_calibrated(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-2, 2, size=(300, 1))
+        truth = 1 / (1 + np.exp(-2 * X[:, 0]))
+        y = (rng.random(300) < truth).astype(int)
+        machine = rkhs.InvariantClassifier(loss="squared_hinge", C=0.1, nu=0.0, scale=2.0).fit(X, y)
+        p = machine.predict_proba(X)[:, 1]
+        assert np.abs(p - truth).mean() < 0.1
+        assert log_loss(y, p) < log_loss(y, np.full(300, y.mean())) - 0.05
+
+    def test_several_classes(self, blobs):
+        X, y = blobs
+        machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
+        p = machine.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+
+    def test_they_survive_a_pickle_before_and_after(self, blobs):
+        X, y = blobs
+        machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
+        before = pickle.loads(pickle.dumps(machine))
+        p = machine.predict_proba(X)
+        after = pickle.loads(pickle.dumps(machine))
+        np.testing.assert_array_equal(before.predict_proba(X), p)
+        np.testing.assert_array_equal(after.predict_proba(X), p)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"C": 0.0}, "C must be"),
+        ({"nu": -1.0}, "nu must be"),
+        ({"loss": "huber"}, "loss must be"),
+        ({"invariance_loss": "hinge"}, "invariance_loss must be"),
+        ({"kernel": "rbf"}, "kernel must be"),
+        ({"scale": "mean"}, "scale must be"),
+        ({"class_weight": "equal"}, "class_weight must be"),
+    ],
+)
+def test_wrong_parameters(options, message):
+    X, y = make_moons(10, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        rkhs.InvariantClassifier(**options).fit(X, y)
+
+
+def test_not_converged_is_a_warning():
+    from sklearn.exceptions import ConvergenceWarning
+
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    machine = rkhs.InvariantClassifier(loss="logistic", C=1000.0, solver=rkhs.Descent(max_iterations=1), tol=1e-10)
+    with pytest.warns(ConvergenceWarning, match="larger tol"):
+        machine.fit(X, y)

@@ -1,0 +1,130 @@
+"""Regression: agreement with Gaussian processes and SVR, quantiles, knowledge, points without a target."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.svm import SVR
+
+import rkhs
+
+
+@pytest.fixture(scope="module")
+def sine():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, size=(40, 1))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
+
+
+def test_it_is_a_gaussian_process_when_all_is_squared(sine):
+    X, y = sine
+    Z = np.linspace(-1, 8, 20)[:, None]
+    ours = rkhs.InvariantRegressor(C=5.0, scale=1.0, nu=0.0, fit_intercept=False).fit(X, y)
+    theirs = GaussianProcessRegressor(RBF(1.0, "fixed"), alpha=1 / (2 * 5.0)).fit(X, y)
+    mean, spread = ours.predict(Z, return_std=True)
+    expected, deviation = theirs.predict(Z, return_std=True)
+    np.testing.assert_allclose(mean, expected, atol=1e-6)
+    np.testing.assert_allclose(spread, deviation, atol=1e-6)
+
+
+def test_knowledge_narrows_the_spread(sine):
+    X, y = sine
+    Z = np.linspace(0, 6, 20)[:, None]
+    free = rkhs.InvariantRegressor(scale=1.0, nu=0.0).fit(X, y).predict(Z, return_std=True)[1]
+    told = rkhs.InvariantRegressor(scale=1.0, nu=10.0).fit(X, y).predict(Z, return_std=True)[1]
+    assert np.all(told < free)
+
+
+def test_spread_needs_squared_losses(sine):
+    machine = rkhs.InvariantRegressor(loss="huber").fit(*sine)
+    with pytest.raises(ValueError, match="all losses to be squared"):
+        machine.predict(sine[0], return_std=True)
+
+
+def test_spread_survives_a_pickle(sine):
+    machine = rkhs.InvariantRegressor().fit(*sine)
+    spread = machine.predict(sine[0], return_std=True)[1]
+    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_allclose(again.predict(sine[0], return_std=True)[1], spread)
+
+
+def test_without_invariances_it_is_svr(sine):
+    X, y = sine
+    ours = rkhs.InvariantRegressor(loss="epsilon_insensitive", epsilon=0.2, C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(
+        X, y
+    )
+    theirs = SVR(C=3.0, epsilon=0.2, gamma=0.5, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_quantiles(level):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(200, 1))
+    y = X[:, 0] + rng.exponential(size=200)
+    machine = rkhs.InvariantRegressor(loss="quantile", quantile=level, C=10.0, nu=0.0, scale=1.0).fit(X, y)
+    assert abs(np.mean(y <= machine.predict(X)) - level) < 0.03
+
+
+def test_robust_losses_forget_an_outlier(sine):
+    X, y = sine[0], sine[1].copy()
+    y[0] += 100.0
+    truth = np.sin(X[1:, 0])
+    error = {
+        loss: np.abs(rkhs.InvariantRegressor(loss=loss, C=5.0, nu=0.0, scale=1.0).fit(X, y).predict(X[1:]) - truth)
+        for loss in ("squared", "huber", "absolute")
+    }
+    assert max(error["huber"].mean(), error["absolute"].mean()) < 0.2 < error["squared"].mean()
+
+
+def test_points_without_a_target_take_part_in_the_invariances(sine):
+    X, y = sine
+    more = np.linspace(0, 6, 15)[:, None]
+    both = np.concatenate([X, more])
+    known = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y)
+    flat = rkhs.Term(rkhs.Gradient(both), rkhs.Squared(), weight=0.5)
+    by_hand = rkhs.Problem(rkhs.Gaussian(scale=1.0), [known, flat], rkhs.Constant()).solve().function
+    for marker in (np.nan, -99.0):
+        partly = np.concatenate([y, np.full(15, marker)])
+        machine = rkhs.InvariantRegressor(scale=1.0, nu=0.5, unlabeled=marker).fit(both, partly)
+        np.testing.assert_allclose(machine.predict(both), by_hand(both), atol=1e-6)
+        assert machine.labelled_.sum() == 40
+    with pytest.raises(ValueError, match="NaN"):
+        rkhs.InvariantRegressor().fit(both, np.concatenate([y, np.full(15, np.nan)]))
+    with pytest.raises(ValueError, match="every y is unlabelled"):
+        rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, np.full(40, np.nan))
+
+
+class TestThinPlate:
+    def test_there_is_no_length_scale(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((60, 2))
+        y = (X[:, 0] * X[:, 1] > 0).astype(int)
+        one = rkhs.ThinPlateClassifier(C=3.0, tol=1e-10).fit(X, y)
+        other = rkhs.ThinPlateClassifier(C=3.0 / 10**2, tol=1e-10).fit(10 * X, y)  # r^2 log r grows by 10^2
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(10 * X), atol=1e-5)
+
+    @pytest.mark.parametrize("dimension", [1, 2, 3, 6])
+    def test_linear_functions_cost_nothing(self, dimension):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((30, dimension))
+        y = X @ np.arange(1, dimension + 1) + 2.0
+        machine = rkhs.ThinPlateRegressor(C=1.0).fit(X, y)
+        far = 100 * X
+        np.testing.assert_allclose(machine.predict(far), far @ np.arange(1, dimension + 1) + 2.0, rtol=1e-5)
+
+    def test_separable_classes_drop_the_null_space(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((40, 2))
+        straight, crossed = (X[:, 0] > 0).astype(int), (X[:, 0] * X[:, 1] > 0).astype(int)
+        assert rkhs.ThinPlateClassifier().fit(X, straight).problem_.null_space == "dropped"
+        assert rkhs.ThinPlateClassifier().fit(X, crossed).problem_.null_space == "kept"
+        assert rkhs.ThinPlateClassifier(null_space="kept").fit(X, straight).problem_.null_space == "kept"
+        with pytest.raises(ValueError, match="null_space must be"):
+            rkhs.ThinPlateClassifier(null_space="none").fit(X, straight)
+
+    def test_too_few_points_drop_it_in_regression(self):
+        X = np.eye(3)
+        assert rkhs.ThinPlateRegressor().fit(X, [1.0, 2.0, 3.0]).problem_.null_space == "dropped"

@@ -1,0 +1,55 @@
+"""LapSVM and VirSVM, as instances of the same problem."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs, make_moons
+
+import rkhs
+
+
+def test_labels_spread_along_the_moons():
+    X, y = make_moons(300, noise=0.05, random_state=0)
+    few = np.full(300, -1)
+    few[[np.argmax(y == 0), np.argmax(y == 1)]] = [0, 1]
+    assert rkhs.LaplacianSVC(scale=0.2, nu=100.0).fit(X, few).score(X, y) >= 0.98
+    assert rkhs.LaplacianSVC(scale=0.2, nu=0.0).fit(X, few).score(X, y) <= 0.9
+
+
+def test_the_edges_are_those_of_neighbours():
+    X = np.array([[0.0], [1.0], [3.0], [3.5]])
+    machine = rkhs.LaplacianSVC(n_neighbors=1, scale=1.0).fit(X, [0, -1, -1, 1])
+    edges = machine.problem_.terms[1].functional.edges
+    assert {tuple(sorted(edge)) for edge in edges.tolist()} == {(0, 1), (2, 3)}
+
+
+def test_three_classes():
+    X, y = make_blobs(60, centers=3, random_state=0)
+    few = np.where(np.arange(60) < 12, y, -1)
+    assert rkhs.LaplacianSVC().fit(X, few).score(X, y) > 0.8
+
+
+def test_copies_teach_the_invariance():
+    X, y = make_moons(40, noise=0.1, random_state=0)
+    machine = rkhs.VirtualSampleSVC([np.negative], scale=0.5, C=10.0).fit(X, y)
+    assert machine.score(-X, y) == machine.score(X, y)
+    np.testing.assert_allclose(machine.decision_function(-X), machine.decision_function(X), atol=0.05)
+
+
+def test_without_copies_it_is_the_plain_machine():
+    X, y = make_moons(40, noise=0.1, random_state=0)
+    virtual = rkhs.VirtualSampleSVC(C=3.0, tol=1e-8).fit(X, y)
+    plain = rkhs.InvariantClassifier(C=3.0, nu=0.0, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(virtual.decision_function(X), plain.decision_function(X), atol=1e-5)
+
+
+def test_copies_are_held_out_with_their_points():
+    """Each point is given with four copies and labels are pure noise: held-out values must not know them."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 2)), rng.integers(0, 2, 40)
+    machine = rkhs.VirtualSampleSVC([lambda X: X + 1e-3] * 4, scale=0.1, C=100.0, loss="squared").fit(X, y)
+    assert np.abs(machine.predict_proba(X) - 0.5).max() < 0.35
+
+
+def test_a_copy_has_the_shape_of_the_points():
+    with pytest.raises(ValueError, match="virtual sample is a point like the others"):
+        rkhs.VirtualSampleSVC([lambda X: X[:, :1]]).fit(np.eye(2), [0, 1])
