@@ -52,7 +52,8 @@ def column(frame: Frame, name: str, path: Path) -> Frame:
 
 def labels(values: Frame) -> np.ndarray[Any, Any]:
     """The target as text, UNLABELLED where it is empty; 1.0 and 1 are the same label."""
-    return np.array([_label(value) for value in values.astype(object)], dtype=str)
+    pairs = zip(values.astype(object), values.isna(), strict=True)
+    return np.array([UNLABELLED if empty else _label(value) for value, empty in pairs], dtype=str)
 
 
 def numbers(values: Frame, name: str) -> np.ndarray[Any, Any]:
@@ -72,8 +73,6 @@ def numbers(values: Frame, name: str) -> np.ndarray[Any, Any]:
 
 
 def _label(value: Any) -> str:
-    if value is None or value != value or str(value) == "<NA>":  # NaN and pandas' NA are not equal to themselves
-        return UNLABELLED
     if isinstance(value, float | np.floating) and float(value).is_integer():
         value = int(value)
     return str(value).strip()
