@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from scipy import ndimage
+from scipy.interpolate import CubicSpline
 
 Images = np.ndarray[Any, Any]  # (t, rows, columns)
 
@@ -30,7 +31,7 @@ FLOWS: dict[str, dict[str, tuple[list[list[float]], list[float]]]] = {
     "shear": {"shear along columns": ([[0, 1], [0, 0]], [0, 0]), "shear along rows": ([[0, 0], [1, 0]], [0, 0])},
     THICKNESS: {THICKNESS: ([[0, 0], [0, 0]], [0, 0])},
 }
-RADII, ANGLES = 4, 8  # the h that a dilation looks at
+RADII = 4  # the h that a dilation looks at, to each side
 MARGIN = 12  # pixels after which a spline has forgotten where it began
 
 
@@ -47,44 +48,44 @@ def slopes(images: Images, width: float) -> Images:
     return np.stack([ndimage.gaussian_filter(images, (0, width, width), order, mode="nearest") for order in orders])
 
 
-def tangent(images: Images, kind: str, name: str, width: float) -> Images:
-    """d/da T_a of the smoothed images at a = 0."""
-    steep = slopes(images, width)
+def tangent(steep: Images, kind: str, name: str) -> Images:
+    """d/da T_a at a = 0 of images with the given slopes."""
     if kind == THICKNESS:
         squared = np.sum(steep**2, axis=0)
         return squared / _positive(np.sqrt(squared.max(axis=(1, 2), keepdims=True)))
-    velocity = _velocity(kind, name, images.shape[1:])
-    return -np.einsum("dij,dtij->tij", velocity, steep)
+    down, right = _velocity(kind, name, steep.shape[2:])
+    return -(down * steep[0] + right * steep[1])
 
 
 def moved(images: Images, kind: str, name: str, amount: float) -> Images:
     """T_a of the images, a = `amount`, by cubic splines."""
-    coefficients = _splines(images)
-    pixels = _pixels(images.shape[1:])
     if kind == THICKNESS:
-        return _thickened(images, coefficients, pixels, amount)
+        return _thickened(images, amount)
     B, b = FLOWS[kind][name]
     generator = np.zeros((3, 3))
     generator[:2, :2] = np.asarray(B) / _radius(images.shape[1:])
     generator[:2, 2] = b
     back = scipy.linalg.expm(-amount * generator)
     centre = _centre(images.shape[1:])
-    places = np.einsum("de,eij->dij", back[:2, :2], pixels - centre) + back[:2, 2, None, None] + centre
-    return _sampled(coefficients, places)
+    away = _pixels(images.shape[1:]) - centre
+    places = np.einsum("de,eij->dij", back[:2, :2], away) + back[:2, 2, None, None] + centre
+    return _sampled(_splines(images), places)
 
 
-def _thickened(images: Images, coefficients: Images, pixels: Images, amount: float) -> Images:
-    """The dilation for a positive amount, the erosion for a negative one."""
-    sign = 1.0 if amount >= 0 else -1.0
-    size = abs(amount)
+def _thickened(images: Images, amount: float) -> Images:
+    """The dilation for a positive amount, the erosion for a negative one; |h|^2 is a sum, so one axis at a time."""
+    if amount == 0:
+        return images
+    sign = 1.0 if amount > 0 else -1.0
     steepest = np.sqrt(np.sum(slopes(images, 0.0) ** 2, axis=0).max(axis=(1, 2), keepdims=True))
-    best = images
-    for radius in 2 * size * np.arange(1, RADII + 1) / RADII:
-        cost = steepest * radius**2 / (4 * size) if size else 0.0
-        for angle in 2 * np.pi * np.arange(ANGLES) / ANGLES:
-            step = radius * np.array([np.sin(angle), np.cos(angle)])[:, None, None]
-            best = sign * np.maximum(sign * best, sign * _sampled(coefficients, pixels + step) - cost)
-    return best
+    found = sign * images
+    for axis in (1, 2):
+        pixels = np.arange(images.shape[axis])
+        spline = CubicSpline(pixels, found, axis=axis)
+        for h in 2 * abs(amount) * np.arange(-RADII, RADII + 1) / RADII:
+            there = spline(np.clip(pixels + h, 0, pixels[-1]))
+            found = np.maximum(found, there - steepest * h**2 / (4 * abs(amount)))
+    return sign * found
 
 
 def _splines(images: Images) -> Images:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
-from rkhs.invariances.flows import FLOWS, moved, smooth, tangent
+from rkhs.invariances.flows import FLOWS, moved, slopes, smooth, tangent
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ class ImageTangents:
         points = as_points(X)
         images = self._images(points)
         if self.method == "analytic":
-            tangents = [tangent(images, kind, name, self.smoothing) for kind, name in self._flows]
+            steep = slopes(images, self.smoothing)
+            tangents = [tangent(steep, kind, name) for kind, name in self._flows]
         else:
             start = smooth(images, self.smoothing)
             tangents = [
