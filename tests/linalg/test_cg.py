@@ -85,6 +85,7 @@ def test_iterative_saddle(together):
 def test_iterative_saddle_keeps_its_promise():
     """1/2 |a - a*|^2 in the norm of K is at most tol times the energy."""
     G, d, Q, b = equations(2.0)
+    b[:, 1] = Q @ [1.0, 2.0]  # solved by a = 0
     K = G + np.diag(d[:, 0])
     expected, _ = dense(K, Q, b)
     energy = np.diag(expected.T @ K @ expected) / 2
@@ -97,8 +98,8 @@ def test_iterative_saddle_keeps_its_promise():
 
         a, _, _ = IterativeSaddle(product, Preconditioner.of(d, d[:, :0], Q), d, tol).solve(b, np.zeros((R, 3)))
         error = np.diag((a - expected).T @ K @ (a - expected)) / 2
-        assert np.all(error <= tol * energy)
-        assert products[-1] < 3  # the columns that are done take no part
+        assert np.all(error <= tol * energy + 1e-28)
+        assert max(products) <= 2  # a column that is done takes no part
 
 
 def test_in_torch():

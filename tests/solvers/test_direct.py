@@ -29,8 +29,8 @@ def slopes(weight=0.3, target=0.0):
     return rkhs.Term(rkhs.Gradient(X[:10]), rkhs.Squared(), target, weight)
 
 
-def solve(kernel, terms, basis=None, **options):
-    solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.Direct(), tol=1e-12, **options)
+def solve(kernel, terms, basis=None, tol=1e-12):
+    solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.Direct(), tol=tol)
     assert solution.status == "converged"
     assert solution.iterations == 1
     assert solution.products == 0
@@ -74,7 +74,7 @@ def test_kernel_ridge_regression(weight):
 )
 @pytest.mark.parametrize("weight", [0.5, 100.0, 1e12])
 def test_polyharmonic_splines(ours, theirs, weight):
-    f = solve(ours, [values(weight)]).function
+    f = solve(ours, [values(weight)], tol=1e-12 if weight < 1e6 else 1e-7).function  # u rounds, times the weight
     spline = scipy.interpolate.RBFInterpolator(X, Y, kernel=theirs, smoothing=1 / (2 * weight))
     np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
 
@@ -125,8 +125,10 @@ def test_gaussian_process_with_gradients():
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         expected = model(torch.from_numpy(at)).mean.numpy()
+    stored = model.covar_module.lengthscale.item()  # GPyTorch rounds it to float32
+    assert stored == pytest.approx(scale, rel=1e-7)
     f = solve(
-        rkhs.Gaussian(scale),
+        rkhs.Gaussian(stored),
         [
             rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), data[:, 0], lam),
             rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), data[:, 1:], nu),
@@ -165,11 +167,12 @@ def test_interpolation():
 
 
 def test_contradictory_interpolation_averages():
+    """The coefficients of a contradictory pair are -a and a with a = 2e12, and f is no better than a rounds."""
     twice = np.concatenate([X[:5], X[:5]])
     term = rkhs.Term(rkhs.Evaluation(twice), rkhs.Squared(), np.concatenate([Y[:5], Y[:5] + 2]), 1e12)
     for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
-        f = solve(kernel, [term]).function
-        np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=1e-6)
+        f = solve(kernel, [term], tol=1e-3).function
+        np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=32 * np.finfo(np.float64).eps * 2e12)
 
 
 @pytest.mark.parametrize("name", difficult.NAMES)

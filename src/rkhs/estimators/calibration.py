@@ -55,7 +55,8 @@ class Calibration:
         if folds < 2:
             return to_numpy(points(self.function))
         starts = len(own) * np.arange(self.copies)
-        parts = [(starts[:, None] + test).ravel() for _, test in StratifiedKFold(folds).split(own, own)]
+        splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
+        parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(own, own)]
         solutions = replace(self.problem).grid({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
         values = [to_numpy(points.take(part)(s.function)) for part, s in zip(parts, solutions, strict=True)]
         return np.concatenate(values)[np.argsort(np.concatenate(parts))]

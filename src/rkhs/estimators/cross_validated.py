@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from rkhs.estimators.folds import folds_of
@@ -18,7 +19,7 @@ class CrossValidated:
 
     plain: type[Any]  # the machine with single values
 
-    def _choose(self, sample: Sample, splitter: Callable[[int], Any], score: Callable[[Vector, Sample], float]) -> Any:
+    def _choose(self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]) -> Any:
         """The machine with the best values, not trained yet; leaves `cv_results_` and all that belongs to it."""
         own: Any = self
         grids = {
@@ -31,7 +32,9 @@ class CrossValidated:
         def problem_of(scale: Any, epsilon: float) -> Problem:
             return invariant_problem(self._plain(C=1.0, nu=1.0, scale=scale, epsilon=epsilon), sample)
 
-        found = search(problem_of, grids, sample, folds_of(own.cv, sample, splitter), score, own.cv_tol, own.verbose)
+        seed = 0 if own.random_state is None else own.random_state
+        folds = folds_of(own.cv, sample, partial(splitter, shuffle=True, random_state=seed))
+        found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         best = found.candidates[found.best]
         own.C_, own.nu_, own.scale_, own.epsilon_ = (best[name] for name in grids)

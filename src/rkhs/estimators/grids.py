@@ -10,8 +10,8 @@ import numpy as np
 
 from rkhs.estimators.options import check_number
 
-C_RANGE = (-1, 3)  # powers of ten
-NU_RANGE = (-2, 1)
+C_RANGE = (0, 3)  # powers of ten
+NU_RANGE = (-1, 1)
 
 
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:

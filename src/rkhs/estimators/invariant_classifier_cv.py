@@ -25,16 +25,17 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     Parameters
     ----------
     kernel : as in `InvariantClassifier`
-    Cs : the values of C, or how many between 0.1 and 1000
-    nus : the values of nu, or how many: 0 and numbers between 0.01 and 10
+    Cs : the values of C, or how many between 1 and 1000
+    nus : the values of nu, or how many: 0 and numbers between 0.1 and 10
     scales : the length scales to try for a kernel given by name; numbers or "median"
     epsilons : the widths to try for losses that are given by name and have one
     loss : as in `InvariantClassifier`; "squared_hinge" by default, whose grid takes a seventh of the time of "hinge"
         for the same error
-    invariance, invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, random_state, verbose :
+    invariance, invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
         as in `InvariantClassifier`
     cv : the number of folds (no more than the smallest class has points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
+    random_state : the seed of the folds, 0 if None
     cv_tol : the relative duality gap to which the machines of the grid are solved
 
     Attributes
@@ -59,8 +60,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self,
         kernel: Any = "gaussian",
         *,
-        Cs: Any = 5,
-        nus: Any = 5,
+        Cs: Any = 4,
+        nus: Any = 4,
         scales: Any = "median",
         epsilons: Any = 0.1,
         loss: Any = "squared_hinge",

@@ -27,14 +27,15 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     Parameters
     ----------
     kernel : as in `InvariantRegressor`
-    Cs : the values of C, or how many between 0.1 and 1000
-    nus : the values of nu, or how many: 0 and numbers between 0.01 and 10
+    Cs : the values of C, or how many between 1 and 1000
+    nus : the values of nu, or how many: 0 and numbers between 0.1 and 10
     scales : the length scales to try for a kernel given by name; numbers or "median"
     epsilons : the widths to try for losses that are given by name and have one
-    loss, quantile, invariance, invariance_loss, fit_intercept, unlabeled, solver, tol, random_state, verbose :
+    loss, quantile, invariance, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
         as in `InvariantRegressor`
     cv : the number of folds (no more than there are points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
+    random_state : the seed of the folds, 0 if None
     cv_tol : the relative duality gap to which the machines of the grid are solved
 
     Attributes
@@ -58,8 +59,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self,
         kernel: Any = "gaussian",
         *,
-        Cs: Any = 5,
-        nus: Any = 5,
+        Cs: Any = 4,
+        nus: Any = 4,
         scales: Any = "median",
         epsilons: Any = 0.1,
         loss: Any = "squared",

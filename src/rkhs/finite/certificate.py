@@ -11,11 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from rkhs.backend.arrays import Array, namespace
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.projection import project
 
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
+RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
 
 
@@ -37,6 +40,11 @@ class Certificate:
         """The largest gap of any output, relative to its value."""
         triples = zip(self.primal, self.dual, self.rounding, strict=True)
         return max(relative_gap(float(p), float(d), rounding) for p, d, rounding in triples)
+
+    @property
+    def resolution(self) -> float:
+        """The share of a value to which it rounds: relative gaps are known no better."""
+        return RESOLVED * float(namespace(self.primal).finfo(self.primal.dtype).eps)
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
@@ -81,13 +89,18 @@ def dual_value(system: System, alpha: Array, image: Array) -> Array:
 
 
 def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
-    """J (c,), infinity where f is not in the space of a conditionally positive definite kernel: Q'a = 0 fails."""
+    """J (c,), infinity where f is not in the space of a conditionally positive definite kernel: Q'a = 0 fails.
+
+    An a so small that its norm is lost in the rounding of J counts as 0, which is in the space.
+    """
     xp = namespace(a)
     value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.risk(u)
     if not system.kernel.order:
         return value
-    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > OUTSIDE * xp.linalg.vector_norm(a, axis=0)
-    return xp.where(outside, xp.full_like(value, inf), value)
+    size = xp.linalg.vector_norm(a, axis=0)
+    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > OUTSIDE * size
+    matters = size * xp.linalg.vector_norm(image, axis=0) > like(np.asarray(system.rounding), value)
+    return xp.where(outside & matters, xp.full_like(value, inf), value)
 
 
 def lower_bound(system: System, alpha: Array, image: Array) -> Array:

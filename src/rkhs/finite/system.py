@@ -31,7 +31,7 @@ from rkhs.gram import Gram, gram
 from rkhs.kernels.base import Kernel
 from rkhs.losses.base import Loss
 
-LOST = 32  # units of rounding
+LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u may be off, order in which J sees that
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +195,14 @@ class System:
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
-        """For each output the J that is zero but for rounding: some units of it, relative to J(0)."""
-        xp = namespace(self.terms[0].target)
-        values = self.risk(xp.zeros_like(xp.concat([t.target for t in self.terms])))
-        return tuple(LOST * float(xp.finfo(values.dtype).eps) * float(value) for value in values)
+        """For each output the J that is zero but for the rounding of u, by which smooth losses change less."""
+        total = np.zeros(self.columns)
+        for t in self.terms:
+            xp = namespace(t.target)
+            units, order = LOST[t.loss.smooth]
+            at_zero = xp.sum(t.weight * t.loss.value(xp.zeros_like(t.target), t.target), axis=0)
+            total += (units * float(xp.finfo(t.target.dtype).eps)) ** order * to_numpy(at_zero)
+        return tuple(total.tolist())
 
     @property
     def smooth(self) -> bool:

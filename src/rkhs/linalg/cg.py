@@ -17,6 +17,8 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 
+ROUNDING = 4  # units, by which a residual that should be zero may differ from it
+
 
 class BlockCG:
     """The state of conjugate gradients on several columns, and its steps.
@@ -123,7 +125,8 @@ def _ratio(top: Array, bottom: Array) -> Array:
 class IterativeSaddle:
     """K a + Q c = b, Q'a = e by conjugate gradients, for any number of right-hand sides, some at a time.
 
-    A column is done when the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka that was found.
+    A column is done when the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka that was found, or is nothing but
+    the rounding of b.
     """
 
     def __init__(
@@ -154,10 +157,11 @@ class IterativeSaddle:
             b = b - self.product(particular)
         cg = BlockCG(self.product, self.precondition)
         cg.begin(xp.zeros_like(b), b)
+        lost = self.fit.gap(b) * (ROUNDING * float(xp.finfo(b.dtype).eps)) ** 2
         for _ in range(self.max_iterations):
             c, rest = self.fit(cg.residual)
             energy = xp.vecdot(cg.a, b + rest, axis=0) / 2
-            columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy))
+            columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy + lost))
             if len(columns) == 0:
                 break
             cg.step(columns)

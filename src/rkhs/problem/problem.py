@@ -192,7 +192,7 @@ class Problem:
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, its certificate computed from scratch."""
         certificate = certify(system, iterate)
-        if certificate.relative <= monitor.tol:
+        if certificate.relative <= monitor.tol + certificate.resolution:
             status = CONVERGED
         elif status == CONVERGED:
             status = "no further progress"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import bounds, dual_value, relative_gap
+from rkhs.finite.certificate import FEASIBLE, bounds, dual_value, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
@@ -25,6 +25,7 @@ from rkhs.solvers.dense import Matrix, fits, from_memory, in_memory, in_the_spac
 from rkhs.solvers.subspace import Restricted
 
 CURVED = 1e-200  # under which a second derivative counts as zero
+WHOLE = 1e-7  # difference in length under which a step of Newton's counts as one to the minimum of the model
 FORCING = 0.01  # of the gap, the most that conjugate gradients leave of that of the quadratic model
 
 
@@ -89,6 +90,8 @@ class Newton(Solver):
             for k, column in enumerate(open_ones):
                 if column.gap > monitor.tol:
                     column.step(gradients[:, k], products[:, k], self.direct, monitor)
+                elif column.drifted:
+                    column.renew(monitor)
         raise Stopped("iteration limit")
 
 
@@ -101,11 +104,20 @@ class _Column:
         self.primal = self.gap = float("inf")
         self.dual = -float("inf")
         self.stuck = False
+        self.drifted = False  # the image is a sum of images of steps
         self._minimise(a[:, None][:, :0], image[:, None][:, :0])  # over the basis alone
 
     @property
     def u(self) -> Array:
         return self.image + self.system.Q @ self.basis
+
+    @property
+    def feasible(self) -> bool:
+        """Whether Q'w loss'(u) = 0, but for rounding."""
+        xp = namespace(self.a)
+        slope = self.system.slope(self.u[:, None])
+        allowed = FEASIBLE * float(xp.finfo(slope.dtype).eps) * float(xp.linalg.vector_norm(slope))
+        return float(xp.linalg.vector_norm(self.system.Q.T @ slope)) <= allowed
 
     def gradient(self) -> Array:
         """The coefficients of the gradient of J in H."""
@@ -121,6 +133,14 @@ class _Column:
         self.dual = max(self.dual, dual)
         self.gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
 
+    def renew(self, monitor: Monitor) -> None:
+        """Compute the image again, which sums of steps lose by and by, and forget the bounds that stood on it."""
+        self.a = in_the_space(self.system, self.a[:, None])[:, 0]
+        self.image = self.system.gram @ self.a
+        monitor.product()
+        self._minimise(self.a[:, None][:, :0], self.image[:, None][:, :0])
+        self.gap, self.dual, self.drifted = float("inf"), -float("inf"), False
+
     def step(self, g: Array, product: Array, direct: int, monitor: Monitor) -> None:
         """One step of Newton's, and the exact minimum along it."""
         xp = namespace(g)
@@ -128,16 +148,22 @@ class _Column:
         slope, h = (column[:, 0] for column in (self.system.slope(u), self.system.bend(u)))
         curved = np.flatnonzero(to_numpy(h) > CURVED)
         if len(curved) <= direct and fits(self.system, len(curved)):
-            d, image = self._solve(slope, h, curved, monitor)
+            goal = self._solve(slope, h, curved, monitor)
+            d, image = goal[0] - self.a, goal[1] - self.image
         else:
+            goal = None
             d, image = self._iterate(g, product, h, monitor)
-        before = self.a
+        before, self.drifted = self.a, goal is None
         size = max(float(xp.vecdot(d, image)), 0.0) ** 0.5 or 1.0
-        self._minimise((d / size)[:, None], (image / size)[:, None])
+        length = self._minimise((d / size)[:, None], (image / size)[:, None])[0] / size
+        if goal is not None and abs(length - 1) <= WHOLE:
+            self.a, self.image, self.basis = goal
+            if not self.feasible:
+                self._minimise(d[:, None][:, :0], image[:, None][:, :0])
         self.stuck = not bool(xp.any(self.a != before))
 
-    def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array]:
-        """d and its image by Cholesky's factorisation on the curved rows."""
+    def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array, Array]:
+        """The minimum of the model, its image and basis, by Cholesky's factorisation on the curved rows."""
         xp, gram = namespace(slope), self.system.gram
         index = xp.asarray(rows)
         goal = -slope
@@ -150,13 +176,13 @@ class _Column:
         right = to_numpy((self.u - fixed)[index]) - to_numpy(slope[index]) / bend
         block, Q = (to_numpy(part).astype(np.float64) for part in (gram.block(rows, rows), self.system.Q))
         total = -Q.T @ to_numpy(goal)
-        a, _ = Saddle(block, 1 / bend, Q[rows]).solve(right[:, None], total[:, None])
+        a, c = Saddle(block, 1 / bend, Q[rows]).solve(right[:, None], total[:, None])
         goal[index] = like(a[:, 0], goal)
         monitor.product()
-        return goal - self.a, gram @ goal - self.image
+        return goal, gram @ goal, like(c[:, 0], goal)
 
     def _iterate(self, g: Array, product: Array, h: Array, monitor: Monitor) -> tuple[Array, Array]:
-        """d and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
+        """The step d to there and its image by conjugate gradients in H, on (I + WG) d = -g with W = h - hQ (Q'hQ)^-1 Q'h."""
         xp = namespace(g)
         Q = self.system.Q
         weighted = h[:, None] * Q
@@ -179,10 +205,11 @@ class _Column:
             p, Gp = r + (size / last) * p, Gr + (size / last) * Gp
         return d, image
 
-    def _minimise(self, D: Array, U: Array) -> None:
-        """Minimise over directions D with images U, and over the basis."""
+    def _minimise(self, D: Array, U: Array) -> Array:
+        """Minimise over directions D with images U, and over the basis; how far along the directions."""
         k = D.shape[1]
         psi = Restricted.of(self.system, self.system.terms, self.a, self.image, self.u, D, U)
         theta = like(psi.minimise(), self.a)
         self.a, self.image = self.a + D @ theta[:k], self.image + U @ theta[:k]
         self.basis = self.basis + theta[k:]
+        return theta[:k]
