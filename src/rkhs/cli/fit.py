@@ -61,7 +61,7 @@ def run(request: Request) -> dict[str, Any]:
     encoded = columns.transform(few.features)
     with step("a plain SVM beside it"):
         scale = learnt.search.function_.kernel.scale
-        plain = plain_error(encoded[few.labelled], few.y[few.labelled], scale, request, FOLDS)
+        plain = plain_error(encoded[few.labelled], few.y[few.labelled], scale, request, few.folds(FOLDS))
     facts = _facts(request, points, learnt, plain) | {
         "numeric columns": numeric,
         "categorical columns": categorical,

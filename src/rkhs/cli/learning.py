@@ -28,9 +28,9 @@ class Settings:
     Cs: Any
     nus: Any
 
-    def search(self) -> Any:
+    def search(self, folds: Any) -> Any:
         """The cross-validated estimator."""
-        own: dict[str, Any] = {"Cs": self.Cs, "nus": self.nus, "invariance": self._knowledge(), "cv": FOLDS}
+        own: dict[str, Any] = {"Cs": self.Cs, "nus": self.nus, "invariance": self._knowledge(), "cv": folds}
         if self.regression:
             return rkhs.InvariantRegressorCV(unlabeled=float("nan"), **own)
         return rkhs.InvariantClassifierCV(unlabeled="", loss="squared_hinge", **own)
@@ -66,7 +66,7 @@ def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
     few = drawn(points, LABELLED, OTHERS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is among the facts
-        search = settings.search().fit(encode(few.features), few.y)
+        search = settings.search(few.folds(FOLDS)).fit(encode(few.features), few.y)
         if few.size == points.size:
             return Learnt(search, search, few, few)
         many = drawn(points, MOST_LABELLED, OTHERS)

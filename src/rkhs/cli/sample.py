@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs.cli.errors import CommandError
 from rkhs.cli.tables import UNLABELLED
@@ -53,6 +54,12 @@ class Points:
             raise CommandError(
                 f"Class {rare!r} of column {target!r} has a single row: cross-validation needs two of each class."
             )
+
+    def folds(self, most: int) -> Any:
+        """How the rows with a target are split, for our machine and the plain SVM alike; tables are often sorted."""
+        if self.regression:
+            return KFold(most, shuffle=True, random_state=0)
+        return StratifiedKFold(min(most, *self.counts().values()), shuffle=True, random_state=0)
 
     def take(self, rows: Vector) -> Points:
         """Some of the rows."""
