@@ -1,10 +1,10 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Each target does everything on a fresh machine: `make demo`, `make test`, `make docs`.
 PYTHON ?= python3.11
 BIN := .venv/bin
 # The oracles need PyTorch; this build is pinned so that tests mean the same thing everywhere.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check bench few-labels format clean
+.PHONY: demo test check docs bench few-labels format clean
 
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo
@@ -18,6 +18,10 @@ check: .venv/.checked
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/.documented
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going docs build/docs
+	@echo "Open build/docs/index.html"
 
 bench: .venv/.tested
 	$(BIN)/python -m benchmarks.products --out build/bench
@@ -39,12 +43,16 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.installed: pyproject.toml | .venv/bin/pip
-	$(BIN)/pip install --quiet --editable '.[plot,cli]'
+	$(BIN)/pip install --quiet --editable '.[cli]'
 	touch $@
 
 .venv/.tested: pyproject.toml | .venv/bin/pip
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+.venv/.documented: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@
 
 .venv/.checked: .venv/.tested

@@ -2,9 +2,10 @@
 
 from importlib.metadata import version
 
+from rkhs import invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
-from rkhs.errors import NotBoundedError, UnattainedError
+from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
 from rkhs.estimators import (
     InvariantClassifier,
     InvariantClassifierCV,
@@ -67,6 +68,7 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
+from rkhs.saving import load, save
 from rkhs.solvers import (
     LBFGS,
     Absorption,
@@ -129,6 +131,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Matern",
+    "ModelFileError",
     "Multiple",
     "Newton",
     "NotApplicableError",
@@ -160,6 +163,10 @@ __all__ = [
     "WarpedGram",
     "gram",
     "inner",
+    "invariances",
+    "load",
     "median_scale",
+    "plotting",
+    "save",
     "stack",
 ]

@@ -18,3 +18,7 @@ Use Matern(nu=1.5), or a Difference of values.
 
 class UnattainedError(ValueError):
     """A problem has no minimiser: its objective falls for ever along a function that is not penalised."""
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model of ours, or a model that cannot be written to one."""

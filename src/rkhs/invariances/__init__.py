@@ -1,5 +1,23 @@
 """Prior knowledge in the form of callables X -> functionals."""
 
 from rkhs.invariances.base import Invariance, as_invariances
+from rkhs.invariances.copies import Moved, copies
+from rkhs.invariances.images import ImageTangents
+from rkhs.invariances.jitter import Jitter
+from rkhs.invariances.monotone import Monotone
+from rkhs.invariances.sampled import Sampled
+from rkhs.invariances.signals import SignalTangents
+from rkhs.invariances.tangents import Tangents
 
-__all__ = ["Invariance", "as_invariances"]
+__all__ = [
+    "ImageTangents",
+    "Invariance",
+    "Jitter",
+    "Monotone",
+    "Moved",
+    "Sampled",
+    "SignalTangents",
+    "Tangents",
+    "as_invariances",
+    "copies",
+]

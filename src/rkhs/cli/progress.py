@@ -1,0 +1,22 @@
+"""What the command is doing, on the standard error of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+
+@contextmanager
+def step(text: str) -> Iterator[None]:
+    """Show a text while something is done, and how long it took; nothing where nobody looks."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    start = perf_counter()
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
+    console.print(f"[dim]{text} ({perf_counter() - start:.1f} s)[/dim]")

@@ -1,0 +1,149 @@
+"""The decision boundary in the plane, with what the machine knew and what it uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import as_points, to_numpy
+from rkhs.plotting.axes import axes_of
+from rkhs.plotting.representers import Active
+
+Vector = np.ndarray[Any, Any]
+COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
+
+
+@dataclass(eq=False)
+class BoundaryDisplay:
+    """f over a rectangle of the plane; labelled points, unlabelled points and active representers on it.
+
+    Build it with `from_estimator`.  Circles are representers of values and arrows those of slopes: the direction in
+    which f was held flat, as long as its coefficient.
+
+    Attributes
+    ----------
+    response : (rows, columns) values of f for two classes, the index of the predicted class for more
+    active : where the representers are, or None if the estimator does not tell (a pipeline)
+    ax_, figure_ : after `plot`
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 1.2]]), np.array([0, 1, -1])
+    >>> machine = rkhs.InvariantClassifier().fit(X, y)
+    >>> display = rkhs.plotting.BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=20)
+    >>> display.response.shape
+    (20, 20)
+    """
+
+    xx0: Vector
+    xx1: Vector
+    response: Vector
+    classes: Vector
+    X: Vector
+    codes: Vector  # the index of the class of each point, -1 where it has none
+    active: Active | None
+    names: tuple[str, str]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        grid_resolution: int = 150,
+        eps: float = 0.1,
+        ax: Any = None,
+        **options: Any,
+    ) -> BoundaryDisplay:
+        """Evaluate a fitted classifier of two features around X, and draw it.
+
+        Parameters
+        ----------
+        estimator : a fitted classifier with two features, or a pipeline that ends in one
+        X, y : the points; those whose y is none of the estimator's classes are drawn as unlabelled
+        grid_resolution : points along each axis
+        eps : the margin around X, as a share of its extent
+        ax, options : as in `plot`
+        """
+        points = to_numpy(as_points(X))
+        if points.shape[1] != 2:
+            raise ValueError(f"X has {points.shape[1]} features: a decision boundary is drawn in the plane of two.")
+        low, high = points.min(axis=0), points.max(axis=0)
+        margin = eps * np.where(high > low, high - low, 1.0)
+        axes = [np.linspace(low[a] - margin[a], high[a] + margin[a], grid_resolution) for a in (0, 1)]
+        xx0, xx1 = np.meshgrid(*axes)
+        grid: Any = np.column_stack([xx0.ravel(), xx1.ravel()])
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is not None and hasattr(X, "columns"):
+            grid = type(X)(dict(zip(names, grid.T, strict=True)))
+        values = to_numpy(estimator.decision_function(grid))
+        response = values if values.ndim == 1 else values.argmax(axis=1).astype(float)
+        classes = np.asarray(estimator.classes_)
+        given = np.full(len(points), None) if y is None else np.asarray(to_numpy(y), dtype=object)
+        codes = np.array([next((k for k, c in enumerate(classes) if c == label), -1) for label in given])
+        f = getattr(estimator, "function_", None)
+        display = cls(
+            xx0,
+            xx1,
+            response.reshape(xx0.shape),
+            classes,
+            points,
+            codes,
+            None if f is None else Active.of(f),
+            tuple(names) if names is not None else ("", ""),
+        )
+        return display.plot(ax=ax, **options)
+
+    def plot(self, ax: Any = None, *, representers: bool = True, legend: bool = True) -> BoundaryDisplay:
+        """Draw on the axes, or on new ones; with or without representers and legend."""
+        ax = axes_of(ax)
+        colours = [COLOURS[k % len(COLOURS)] for k in range(len(self.classes))]
+        if len(self.classes) == 2:
+            size = float(np.abs(self.response).max()) or 1.0
+            levels = np.linspace(-size, size, 15)
+            ax.contourf(self.xx0, self.xx1, self.response, levels=levels, cmap="RdBu_r", alpha=0.5)
+            if self.response.min() < 0 < self.response.max():
+                ax.contour(self.xx0, self.xx1, self.response, levels=[0.0], colors="k", linewidths=1.2)
+        else:
+            edges = np.arange(len(self.classes) + 1) - 0.5
+            ax.contourf(self.xx0, self.xx1, self.response, levels=edges, colors=colours, alpha=0.35)
+        none = self.codes < 0
+        if none.any():
+            ax.scatter(*self.X[none].T, s=8, color="0.35", label="no label", zorder=2)
+        if representers and self.active is not None:
+            self._draw_representers(ax)
+        for k, name in enumerate(self.classes):
+            own = self.codes == k
+            if own.any():
+                ax.scatter(*self.X[own].T, s=60, color=colours[k], edgecolor="k", label=f"{name}", zorder=4)
+        ax.set_xlabel(self.names[0])
+        ax.set_ylabel(self.names[1])
+        if legend and ax.get_legend_handles_labels()[0]:
+            ax.legend(loc="best", fontsize="small")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_representers(self, ax: Any) -> None:
+        active = self.active
+        assert active is not None
+        if len(active.values):
+            ax.scatter(*active.values.T, s=120, facecolor="none", edgecolor="k", label="active value", zorder=3)
+        if len(active.slopes):
+            extent = float(np.ptp(self.xx0) + np.ptp(self.xx1)) / 2
+            longest = float(np.linalg.norm(active.vectors, axis=1).max())
+            arrows = active.vectors * (0.08 * extent / longest)
+            ax.quiver(
+                *active.slopes.T,
+                *arrows.T,
+                angles="xy",
+                scale_units="xy",
+                scale=1.0,
+                width=0.003,
+                color="0.2",
+                label="active slope",
+                zorder=3,
+            )

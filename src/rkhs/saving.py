@@ -1,0 +1,184 @@
+"""Saving models to files that can be opened without running anybody's code.
+
+A model file is a zip archive in the format of skops: the names of types, their attributes, and arrays.  Loading builds
+only objects of types that we list here (our own values and estimators, and scikit-learn's); a file that asks for
+anything else is refused before any of it is built.  The entry `rkhs.json` says which version wrote it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import json
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+
+import numpy
+import sklearn
+
+from rkhs.errors import ModelFileError
+
+NOTE = "rkhs.json"
+OURS = (
+    "rkhs.backend",
+    "rkhs.calculus",
+    "rkhs.estimators",
+    "rkhs.finite",
+    "rkhs.functionals",
+    "rkhs.gram",
+    "rkhs.invariances",
+    "rkhs.kernels",
+    "rkhs.linalg",
+    "rkhs.losses",
+    "rkhs.problem",
+    "rkhs.solvers",
+)
+THEIRS = (
+    "numpy.dtype",
+    "scipy.sparse._coo.coo_array",
+    "scipy.sparse._csc.csc_array",
+    "scipy.sparse._csr.csr_array",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.compose._column_transformer._RemainderColsList",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.utils._bunch.Bunch",
+)
+
+
+def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted model to a file that `rkhs.load` opens on another machine, without running foreign code.
+
+    Parameters
+    ----------
+    model : an estimator of ours, or a scikit-learn pipeline around one
+    path : the file to write
+    notes : anything that JSON can hold, to be read again with `rkhs.saving.notes_of`
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs, tempfile, pathlib
+    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.skops"
+    >>> rkhs.save(f, path)
+    >>> rkhs.load(path)([[0.0]])
+    array([2.])
+    """
+    skops = _skops()
+    try:
+        data = skops.dumps(model, compression=ZIP_DEFLATED)
+        foreign = _foreign(skops, data)
+    except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
+        raise ModelFileError(f"{type(model).__name__} holds something that cannot be saved: {error}") from error
+    if foreign:
+        raise ModelFileError(
+            f"{type(model).__name__} holds {', '.join(foreign)}, which a file for others must not contain: use classes "
+            "of rkhs and scikit-learn only, or pickle it for yourself."
+        )
+    note = {
+        "rkhs": version("rkhs"),
+        "scikit-learn": sklearn.__version__,
+        "numpy": numpy.__version__,
+        "model": type(model).__name__,
+        "notes": dict(notes or {}),
+    }
+    buffer = io.BytesIO(data)
+    with ZipFile(buffer, "a", compression=ZIP_DEFLATED) as archive:
+        archive.writestr(NOTE, json.dumps(note, indent=2))
+    Path(path).write_bytes(buffer.getvalue())
+
+
+def load(path: str | Path) -> Any:
+    """The model in a file written by `rkhs.save`.
+
+    A file that was written by another version, or not by `rkhs.save`, or that holds types other than ours and
+    scikit-learn's is refused with a `ModelFileError`.
+    """
+    check_version(path)
+    skops = _skops()
+    data = Path(path).read_bytes()
+    try:
+        foreign = _foreign(skops, data)
+        if foreign:
+            raise ModelFileError(
+                f"{path} holds {', '.join(foreign)}, which is none of ours: it was not opened, because that could run "
+                "foreign code."
+            )
+        return skops.loads(data, trusted=trusted_types())
+    except (BadZipFile, KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+
+
+def notes_of(path: str | Path) -> dict[str, Any]:
+    """Who wrote a model file, and the notes in it; nothing of the model is built."""
+    if not Path(path).is_file():
+        raise ModelFileError(f"There is no file {path}.")
+    try:
+        with ZipFile(path) as archive:
+            found = json.loads(archive.read(NOTE))
+    except (BadZipFile, KeyError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is not a model file of rkhs: save models with rkhs.save or `rkhs fit`."
+        ) from error
+    if not isinstance(found, dict) or not isinstance(found.get("rkhs"), str):
+        raise ModelFileError(f"{path} is not a model file of rkhs: its {NOTE} names no version.")
+    return found
+
+
+def check_version(path: str | Path) -> None:
+    """Refuse the file of another version: before 1.0 each second number may change what models hold."""
+    theirs, ours = notes_of(path)["rkhs"], version("rkhs")
+    if theirs.split(".")[:2] != ours.split(".")[:2]:
+        raise ModelFileError(
+            f"{path} was saved by rkhs {theirs} and this is rkhs {ours}: install rkhs=={theirs} to open it, or fit the "
+            "model again."
+        )
+
+
+@cache
+def trusted_types() -> list[str]:
+    """The full names of all types that a model file may hold beside those that skops itself trusts."""
+    ours = {
+        f"{module.__name__}.{name}"
+        for package in OURS
+        for module in _modules(importlib.import_module(package))
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__
+    }
+    named = {f"{make.__module__}.{make.__qualname__}" for make in _named()}
+    return sorted(ours | named) + list(THEIRS)
+
+
+def _named() -> list[Any]:
+    """Our functions X -> functionals, which models refer to by name."""
+    from rkhs.functionals import LocalDeviation
+    from rkhs.invariances.named import NAMED
+
+    return [*NAMED.values(), LocalDeviation]
+
+
+def _modules(package: ModuleType) -> list[ModuleType]:
+    names = [info.name for info in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+    return [package, *(importlib.import_module(name) for name in names)]
+
+
+def _foreign(skops: Any, data: bytes) -> list[str]:
+    return sorted(set(skops.get_untrusted_types(data=data)) - set(trusted_types()))
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError:
+        raise ImportError("Model files need skops: pip install 'rkhs[save]'.") from None
+    return skops.io

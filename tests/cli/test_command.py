@@ -1,0 +1,331 @@
+"""The command: each subcommand as a process of its own, with good and bad input; more bad input within this process."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import rkhs
+from rkhs.cli.commands import app
+
+
+def rkhs_command(*arguments, cwd=None, memory=None):
+    command = [sys.executable, "-m", "rkhs.cli", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    limit = None if memory is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False, preexec_fn=limit
+    )
+
+
+def facts_of(*arguments, cwd=None, memory=None):
+    done = rkhs_command(*arguments, "--json", cwd=cwd, memory=memory)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def sentence(code, out, err):
+    """The one sentence of a command that cannot be done."""
+    assert code == 1
+    assert out == ""
+    lines = err.strip().splitlines()
+    assert len(lines) == 1, err
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith(".")
+    return lines[0]
+
+
+def refused(*arguments):
+    """The same, without the price of a new process."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    return sentence(done.exit_code, done.stdout, done.stderr)
+
+
+def table(rows=80, labelled=1.0, seed=0):
+    """A frame with numbers, categories, an empty cell, and a target that depends on both kinds."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "width": rng.standard_normal(rows),
+            "height": 100 + 10 * rng.standard_normal(rows),
+            "colour": rng.choice(["red", "green"], rows),
+            "size": 2.5 * rng.standard_normal(rows),
+        }
+    )
+    value = frame["width"] + (frame["colour"] == "red") * 2 - 1
+    frame.loc[3, "height"] = np.nan
+    frame["label"] = np.where(value > 0, "yes", "no")
+    frame["amount"] = value
+    frame.loc[rng.random(rows) > labelled, ["label", "amount"]] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with tables and a model."""
+    home = tmp_path_factory.mktemp("tables")
+    table(labelled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
+    table(seed=1).drop(columns="amount").to_csv(home / "new.csv", index=False)
+    facts = facts_of("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
+    (home / "facts.json").write_text(json.dumps(facts))
+    return home
+
+
+def test_fit_says_what_it_learnt(folder):
+    facts = json.loads((folder / "facts.json").read_text())
+    data = pd.read_csv(folder / "data.csv")
+    assert facts["rows"] == 80
+    assert facts["rows with a target"] == data["label"].notna().sum()
+    assert facts["classes"] == data["label"].value_counts().sort_index().to_dict()
+    assert facts["numeric columns"] == ["width", "height", "size"]
+    assert facts["categorical columns"] == ["colour"]
+    assert facts["solution"].startswith("converged")
+    machines = {row["machine"]: row["error"] for row in facts["cross-validated"]}
+    assert set(machines) == {"with gradient", "plain SVM"}
+    assert all(0 <= error <= 0.5 for error in machines.values())
+    picture = (folder / "model.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5000
+
+
+def test_predict_writes_the_target_of_each_row(folder):
+    facts = facts_of("predict", "model.skops", "new.csv", "--out", "out/predictions.csv", cwd=folder)
+    predictions = pd.read_csv(folder / "out" / "predictions.csv")
+    truth = pd.read_csv(folder / "new.csv")["label"]
+    assert list(predictions.columns) == ["label", "decision"]
+    assert len(predictions) == facts["rows"] == 80
+    assert facts["error"] == pytest.approx(np.mean(predictions["label"] != truth))
+    assert facts["error"] < 0.2
+
+
+def test_the_model_is_a_pipeline_that_python_opens(folder):
+    model = rkhs.load(folder / "model.skops")
+    features = pd.read_csv(folder / "new.csv")
+    predictions = pd.read_csv(folder / "out" / "predictions.csv") if (folder / "out").exists() else None
+    found = model.predict(features[["width", "height", "size", "colour"]])
+    assert set(found) <= {"yes", "no"}
+    if predictions is not None:
+        assert list(found) == list(predictions["label"])
+
+
+def test_inspect_tells_what_fit_told(folder):
+    facts, told = facts_of("inspect", "model.skops", cwd=folder), json.loads((folder / "facts.json").read_text())
+    assert facts["rkhs"] == rkhs.__version__
+    assert facts["size in bytes"] == (folder / "model.skops").stat().st_size
+    for name in ("target", "C", "nu", "kernel", "cross-validated"):
+        assert facts[name] == told[name]
+
+
+def test_text_output_has_the_same_facts(folder):
+    done = rkhs_command("inspect", "model.skops", cwd=folder)
+    assert done.returncode == 0
+    for word in ("target: label", "plain SVM", "converged", "width, height, size"):
+        assert word in done.stdout
+
+
+def test_fit_with_a_grid_over_parquet(folder):
+    table(rows=60).drop(columns="amount").to_parquet(folder / "data.parquet")
+    arguments = ("--target", "label", "--invariance", "laplacian", "--cv", "--out", "grid/model.skops")
+    facts = facts_of("fit", "data.parquet", *arguments, "--picture", "grid/picture.png", cwd=folder)
+    assert facts["picture"] == "grid/picture.png"
+    assert (folder / "grid" / "picture.png").exists()
+    machine = rkhs.load(folder / "grid" / "model.skops")[-1]
+    assert len(machine.cv_results_["params"]) == 25
+    assert facts["C"] == machine.C_
+    facts_of("predict", "grid/model.skops", "data.parquet", "--out", "grid/out.parquet", cwd=folder)
+    assert len(pd.read_parquet(folder / "grid" / "out.parquet")) == 60
+
+
+def test_fit_a_number(folder):
+    frame = table(rows=60, labelled=0.8).drop(columns="label")
+    frame.to_csv(folder / "numbers.csv", index=False)
+    arguments = ("--target", "amount", "--regression", "--C", "100", "--nu", "0.001", "--out", "numbers.skops")
+    facts = facts_of("fit", "numbers.csv", *arguments, cwd=folder)
+    assert facts["rows with a target"] == frame["amount"].notna().sum()
+    assert facts["cross-validated"][0]["root mean squared error"] < frame["amount"].std()
+    predicted = facts_of("predict", "numbers.skops", "numbers.csv", "--out", "numbers_out.csv", cwd=folder)
+    assert predicted["root mean squared error"] < 0.5
+    assert list(pd.read_csv(folder / "numbers_out.csv").columns) == ["amount"]
+
+
+def test_labels_that_look_like_numbers_stay_as_written(folder):
+    frame = table(rows=40)
+    frame["label"] = np.where(frame["label"] == "yes", "1", "0")
+    frame.loc[::4, "label"] = ""
+    frame.drop(columns="amount").to_csv(folder / "digits.csv", index=False)
+    facts = facts_of("fit", "digits.csv", "--target", "label", "--out", "digits.skops", cwd=folder)
+    assert set(facts["classes"]) == {"0", "1"}
+    assert facts["rows with a target"] == 30
+
+
+def test_several_classes_without_invariance(folder):
+    frame = table(rows=60)
+    frame["label"] = np.digitize(frame["amount"], [-0.7, 0.7])
+    frame.drop(columns="amount").to_csv(folder / "three.csv", index=False)
+    facts = facts_of("fit", "three.csv", "--target", "label", "--invariance", "none", "--out", "t.skops", cwd=folder)
+    assert set(facts["classes"]) == {"0", "1", "2"}
+    assert facts["nu"] == 0
+    predicted = facts_of("predict", "t.skops", "three.csv", "--out", "t.csv", cwd=folder)
+    assert predicted["error"] < 0.3
+
+
+def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
+    frame = pd.read_csv(folder / "new.csv").head(3)
+    frame["colour"] = ["red", "violet", None]
+    frame["width"] = [1.0, None, 2.0]
+    frame.to_csv(folder / "odd.csv", index=False)
+    assert facts_of("predict", "model.skops", "odd.csv", "--out", "odd_out.csv", cwd=folder)["rows"] == 3
+
+
+BAD_TABLES = {
+    "empty.csv": "",
+    "header.csv": "a,label\n",
+    "ragged.csv": "a,label\n1,x\n2,y,3,4\n",
+    "one_class.csv": "a,label\n1,x\n2,x\n3,\n",
+    "no_label.csv": "a,label\n1,\n2,\n",
+    "single.csv": "a,label\n1,x\n2,x\n3,y\n",
+    "alone.csv": "label\nx\ny\nx\ny\n",
+    "names.csv": "who,label\n" + "".join(f"person {k},{'xy'[k % 2]}\n" for k in range(60)),
+    "many.csv": "a,label\n" + "".join(f"{k},{k / 7}\n" for k in range(60)),
+    "text.csv": "a,label\n" + "".join(f"{k},word\n" for k in range(30)),
+    "infinite.csv": "a,label\n1,x\ninf,x\n2,y\n3,y\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "complaint"),
+    [
+        ("nothing.csv", [], "There is no file nothing.csv"),
+        ("empty.csv", [], "cannot be read as a table"),
+        ("header.csv", [], "has no rows"),
+        ("ragged.csv", [], "cannot be read as a table"),
+        ("data.csv", ["--target", "lable"], "has no column 'lable'; its columns are width, height"),
+        ("data.csv", ["--ignore", "nobody"], "has no column 'nobody'"),
+        ("data.csv", ["--invariance", "magic"], "--invariance must be one of gradient"),
+        ("data.csv", ["--C", "-1"], "Cs must be a finite number > 0"),
+        ("data.csv", ["--regression"], "is not numeric"),
+        ("one_class.csv", [], "has one class only, 'x'"),
+        ("no_label.csv", [], "Every row of column 'label' is empty"),
+        ("single.csv", [], "Class 'y' of column 'label' has a single row"),
+        ("alone.csv", [], "There is no column to learn from"),
+        ("names.csv", [], "Column 'who' has 60 different texts in 60 rows: leave it out with --ignore 'who'"),
+        ("many.csv", [], "has 60 different numbers: predict it with --regression"),
+        ("text.csv", ["--regression"], "row 1 has 'word'"),
+        ("infinite.csv", [], "infinite value in column 'a'"),
+    ],
+)
+def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monkeypatch):
+    monkeypatch.chdir(folder)
+    for table_name, text in BAD_TABLES.items():
+        (folder / table_name).write_text(text)
+    target = [] if "--target" in arguments else ["--target", "label"]
+    assert complaint in refused("fit", name, *target, *arguments, "--out", "never.skops")
+    assert not (folder / "never.skops").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "complaint"),
+    [
+        ("nothing.skops", "new.csv", "There is no file nothing.skops"),
+        ("data.csv", "new.csv", "data.csv is not a model file of rkhs"),
+        ("model.skops", "nothing.csv", "There is no file nothing.csv"),
+        ("model.skops", "narrow.csv", "narrow.csv has no column 'size', which the model needs"),
+        ("model.skops", "wordy.csv", "has 'wide' in row 2 of the numeric column 'width'"),
+        ("old.skops", "new.csv", "was saved by rkhs 0.0.7 and this is rkhs"),
+        ("bare.skops", "new.csv", "was not written by `rkhs fit`"),
+    ],
+)
+def test_predict_refuses_with_one_sentence(folder, model, data, complaint, monkeypatch):
+    monkeypatch.chdir(folder)
+    new = pd.read_csv(folder / "new.csv")
+    new.drop(columns="size").to_csv(folder / "narrow.csv", index=False)
+    new.astype({"width": object}).head(3).replace({"width": {new["width"][1]: "wide"}}).to_csv(
+        folder / "wordy.csv", index=False
+    )
+    rkhs.save(rkhs.Gaussian(), folder / "bare.skops")
+    older(folder / "model.skops", folder / "old.skops")
+    assert complaint in refused("predict", model, data, "--out", "never.csv")
+    assert not (folder / "never.csv").exists()
+
+
+def older(path: Path, copy: Path):
+    """The same model file, as if written by an older version."""
+    from zipfile import ZipFile
+
+    with ZipFile(path) as source, ZipFile(copy, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "rkhs.json":
+                content = json.dumps({**json.loads(content), "rkhs": "0.0.7"}).encode()
+            target.writestr(name, content)
+
+
+def test_inspect_reads_files_of_other_versions_and_refuses_others(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    older(folder / "model.skops", folder / "old.skops")
+    assert facts_of("inspect", "old.skops", cwd=folder)["rkhs"] == "0.0.7"
+    assert "is not a model file of rkhs" in refused("inspect", "data.csv")
+    assert "There is no file" in refused("inspect", "nothing.skops")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "data.csv", "--target", "lable"],
+        ["predict", "model.skops", "nothing.csv"],
+        ["inspect", "data.csv"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_each_subcommand_refuses_as_a_process(folder, arguments):
+    done = rkhs_command(*arguments, cwd=folder)
+    assert sentence(done.returncode, done.stdout, done.stderr)
+
+
+def test_errors_in_json(folder):
+    done = rkhs_command("inspect", "nothing.skops", "--json", cwd=folder)
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
+
+
+@pytest.mark.parametrize("arguments", [["fit"], ["fit", "a.csv"], ["conjure"], ["predict", "a.skops", "b.csv", "-x"]])
+def test_wrong_usage_exits_with_two(arguments):
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2
+    assert "Usage" in done.stderr
+
+
+def test_help_and_version():
+    assert rkhs_command("--version").stdout.strip() == f"rkhs {rkhs.__version__}"
+    helped = rkhs_command("--help")
+    assert helped.returncode == 0
+    for name in ("fit", "predict", "inspect", "demo"):
+        assert name in helped.stdout
+
+
+def test_twenty_thousand_rows_fit_and_predict_within_four_gibibytes(tmp_path):
+    X = np.random.default_rng(0).standard_normal((20_000, 3))
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["label"] = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "large.csv", index=False)
+    memory = 4 * 2**30
+    settings = ("--target", "label", "--C", "0.1", "--nu", "0.01", "--out", "large.skops")
+    facts = facts_of("fit", "large.csv", *settings, cwd=tmp_path, memory=memory)
+    assert facts["rows learnt from"] == 20_000
+    predicted = facts_of("predict", "large.skops", "large.csv", "--out", "out.csv", cwd=tmp_path, memory=memory)
+    assert predicted["rows"] == 20_000
+    assert predicted["error"] < 0.1
+
+
+def test_demo_shows_that_knowledge_helps(tmp_path):
+    facts = facts_of("demo", "--out", tmp_path)
+    errors = [row["error"] for row in facts["few labels"]]
+    assert all(error < errors[0] for error in errors[1:])
+    assert Path(facts["picture"]).read_bytes().startswith(b"\x89PNG")

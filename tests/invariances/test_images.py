@@ -1,0 +1,195 @@
+"""Tangents of images against images really moved by scipy.ndimage, and on digits."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import ndimage
+from sklearn.datasets import load_digits
+
+import rkhs
+from rkhs.invariances import ImageTangents, copies
+
+SHAPE = (24, 20)
+WIDTH = 1.5
+
+
+def blobs(seed, count=4):
+    """Smooth images with no content near the border."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.indices(SHAPE)
+    images = []
+    for _ in range(count):
+        image = np.zeros(SHAPE)
+        for _ in range(5):
+            centre = rng.uniform([8, 7], [16, 13])
+            image += rng.uniform(0.5, 1) * np.exp(-((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2) / 5)
+        images.append(image)
+    return np.stack(images)
+
+
+def really_moved(image, name, a):
+    """The smoothed image moved by SciPy's own functions; `a` in pixels at the border, as in ImageTangents."""
+    r = max(SHAPE) / 2
+    centre = (np.array(SHAPE) - 1) / 2
+    if name == "down":
+        return ndimage.shift(image, (a, 0), mode="nearest")
+    if name == "right":
+        return ndimage.shift(image, (0, a), mode="nearest")
+    if name == "rotation":
+        return ndimage.rotate(image, np.degrees(a / r), reshape=False, mode="nearest")
+    forward = {
+        "scaling": np.diag([1 + a / r, 1 + a / r]),
+        "shear along columns": np.array([[1, a / r], [0, 1]]),
+        "shear along rows": np.array([[1, 0], [a / r, 1]]),
+    }[name]
+    back = np.linalg.inv(forward)
+    return ndimage.affine_transform(image, back, offset=centre - back @ centre, mode="nearest")
+
+
+def far(found, truth):
+    """The relative error."""
+    return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+
+
+MOTIONS = ["down", "right", "rotation", "scaling", "shear along columns", "shear along rows"]
+
+
+@pytest.mark.parametrize("method", ["analytic", "difference"])
+@pytest.mark.parametrize("name", MOTIONS)
+def test_tangents_are_derivatives_of_images_really_moved(name, method):
+    images = blobs(0)
+    tangents = ImageTangents(SHAPE, method=method, smoothing=WIDTH, step=0.02)
+    V = tangents.vectors(images.reshape(len(images), -1))[:, tangents.names.index(name)]
+    h = 0.02
+    for image, v in zip(images, V, strict=True):
+        smoothed = ndimage.gaussian_filter(image, WIDTH, mode="nearest")
+        truth = (really_moved(smoothed, name, h) - really_moved(smoothed, name, -h)) / (2 * h)
+        assert far(v.reshape(SHAPE), truth) < 0.02
+
+
+def test_thickness_is_simards_formula():
+    images = blobs(1)
+    V = ImageTangents(SHAPE, kinds="thickness", smoothing=WIDTH).vectors(images.reshape(len(images), -1))
+    for image, v in zip(images, V[:, 0], strict=True):
+        gy, gx = (ndimage.gaussian_filter(image, WIDTH, order=o, mode="nearest") for o in [(1, 0), (0, 1)])
+        squared = gx**2 + gy**2
+        assert_allclose(v.reshape(SHAPE), squared / np.sqrt(squared.max()), atol=1e-6)
+
+
+def test_thickness_is_the_derivative_of_a_dilation():
+    images = blobs(2)
+    X = images.reshape(len(images), -1)
+    analytic = ImageTangents(SHAPE, kinds="thickness", smoothing=WIDTH).vectors(X)
+    difference = ImageTangents(SHAPE, kinds="thickness", smoothing=WIDTH, method="difference", step=0.1).vectors(X)
+    assert far(difference, analytic) < 0.1
+
+
+def test_a_dilation_thickens_and_an_erosion_thins():
+    X = blobs(3).reshape(4, -1)
+    tangents = ImageTangents(SHAPE, kinds="thickness")
+    thicker, thinner = tangents.moved(X, 1.0)[:, 0], tangents.moved(X, -1.0)[:, 0]
+    assert np.all(thicker >= X)
+    assert np.all(thinner <= X)
+    assert np.all((thicker > 0.5).sum(axis=1) > (thinner > 0.5).sum(axis=1))
+
+
+def test_one_unit_moves_at_most_about_a_pixel():
+    """Tangents of different kinds are comparable: none is longer than the slope of the image, or twice that."""
+    X = blobs(4).reshape(4, -1)
+    norms = np.linalg.norm(ImageTangents(SHAPE).vectors(X), axis=2)
+    assert norms.max() < 2 * norms[:, :2].max()
+    assert norms.min() > 0.05 * norms[:, :2].min()
+
+
+def test_translation_by_whole_pixels_is_exact():
+    X = blobs(5).reshape(4, -1)
+    moved = ImageTangents(SHAPE, kinds="translation").moved(X, 2.0).reshape(4, 2, *SHAPE)
+    assert_allclose(moved[:, 0, 2:], X.reshape(4, *SHAPE)[:, :-2], atol=1e-5)
+    assert_allclose(moved[:, 1, :, 2:], X.reshape(4, *SHAPE)[:, :, :-2], atol=1e-5)
+
+
+def test_no_motion_is_the_image_itself():
+    X = load_digits().data[:20]
+    moved = ImageTangents((8, 8)).moved(X, 0.0)
+    assert_allclose(moved, np.repeat(X[:, None], 7, axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["analytic", "difference"])
+def test_functionals_are_derivatives_of_f_along_real_motions_of_digits(method):
+    """L(f) of a learnt f is the difference quotient of f along really moved digits."""
+    images = load_digits().images[:30] / 16
+    X = np.stack([ndimage.gaussian_filter(image, 1.0) for image in images]).reshape(30, -1)
+    f = rkhs.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, 10))
+    tangents = ImageTangents((8, 8), kinds=["translation", "rotation", "scaling", "shear"], method=method, smoothing=0)
+    L = ImageTangents((8, 8), kinds=tangents.kinds, method="difference", smoothing=0, step=1e-3)(X)
+    h = 1e-3
+    ahead, behind = tangents.moved(X, h), tangents.moved(X, -h)
+    quotient = np.stack([(f(ahead[:, k]) - f(behind[:, k])) / (2 * h) for k in range(6)], axis=1)
+    assert_allclose(L(f), quotient, atol=1e-6)
+    close = tangents(X)(f)
+    assert np.corrcoef(close.ravel(), quotient.ravel())[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("method", ["analytic", "difference"])
+def test_the_tangent_distance_beats_the_distance_on_digits(method):
+    """Simard's experiment: the nearest of 150 digits, when each may move along its tangents."""
+    digits = load_digits()
+    X, y = digits.data / 16, digits.target
+    known, labels, asked, truth = X[:150], y[:150], X[150:], y[150:]
+    basis = np.linalg.qr(np.swapaxes(ImageTangents((8, 8), method=method).vectors(known), 1, 2))[0]  # (150, 64, 7)
+    between = asked[:, None] - known[None]
+    plain = np.sum(between**2, axis=2)
+    along = np.einsum("tin,ink->tik", between, basis)
+    errors = [np.mean(labels[np.argmin(d, axis=1)] != truth) for d in (plain, plain - np.sum(along**2, axis=2))]
+    assert errors[1] < 0.95 * errors[0]
+
+
+def test_copies_are_all_motions_by_all_amounts():
+    X = load_digits().data[:5]
+    tangents = ImageTangents((8, 8), kinds=["translation", "thickness"])
+    transforms = copies(tangents, amounts=(-1, 1))
+    assert len(transforms) == 6
+    for k, name in enumerate(tangents.names):
+        back, forth = transforms[2 * k : 2 * k + 2]
+        assert_allclose(back(X), tangents.moved(X, -1.0)[:, k], err_msg=name)
+        assert_allclose(forth(X), tangents.moved(X, 1.0)[:, k], err_msg=name)
+
+
+def test_a_blank_image_has_no_tangents():
+    for method in ("analytic", "difference"):
+        assert not ImageTangents((4, 4), method=method).vectors(np.ones((1, 16))).round(12).any()
+
+
+def test_torch_tensors_and_float32_stay_what_they_are():
+    torch = pytest.importorskip("torch")
+    X = torch.rand(3, 16, dtype=torch.float32)
+    V = ImageTangents((4, 4)).vectors(X)
+    assert V.dtype == torch.float32
+    assert tuple(V.shape) == (3, 7, 16)
+    assert ImageTangents((4, 4))(X).shape == (3, 7)
+
+
+def test_no_images_give_no_tangents():
+    for method in ("analytic", "difference"):
+        assert ImageTangents((4, 4), method=method)(np.zeros((0, 16))).shape == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"shape": (4,)}, "rows, columns"),
+        ({"shape": (4, 4), "kinds": ["mirror"]}, "kinds must be among translation"),
+        ({"shape": (4, 4), "kinds": []}, "kinds must be among"),
+        ({"shape": (4, 4), "method": "magic"}, "analytic"),
+        ({"shape": (4, 4), "smoothing": -1}, "smoothing"),
+        ({"shape": (4, 4), "step": 0}, "step"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        ImageTangents(**settings)
+
+
+def test_images_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match="64 features, and images of shape"):
+        ImageTangents((28, 28))(np.zeros((2, 64)))

@@ -1,0 +1,215 @@
+"""Model files: what goes in comes out, and nothing foreign is run."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+import skops.io
+from numpy.testing import assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import rkhs
+from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents, copies
+from rkhs.saving import notes_of, trusted_types
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((24, 4))
+Y = np.where(np.arange(24) < 12, np.arange(24) % 3, -1)
+
+KNOWLEDGE = {
+    "name": "gradient",
+    "graph": "laplacian",
+    "average": "local_average",
+    "class": rkhs.Gradient,
+    "images": ImageTangents((2, 2)),
+    "signals": SignalTangents(),
+    "noise": Jitter([0.1, 0.2, 0.0, 0.3]),
+    "monotone": Monotone({0: +1}),
+    "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabelled"), "laplacian"],
+    "none": None,
+}
+
+
+def machine(**settings):
+    return rkhs.InvariantClassifier(**{"loss": "squared_hinge", "tol": 1e-2, **settings})
+
+
+@pytest.mark.parametrize("knowledge", KNOWLEDGE.values(), ids=KNOWLEDGE)
+def test_round_trip_of_each_kind_of_knowledge(knowledge, tmp_path):
+    fitted = machine(invariance=knowledge).fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    again = rkhs.load(tmp_path / "model.skops")
+    assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+    assert_array_equal(again.predict(X), fitted.predict(X))
+    assert repr(again) == repr(fitted)
+
+
+@pytest.mark.parametrize("knowledge", KNOWLEDGE.values(), ids=KNOWLEDGE)
+def test_pickle_round_trip_of_each_kind_of_knowledge(knowledge):
+    fitted = machine(invariance=knowledge).fit(X, Y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        rkhs.Gaussian(scale=(1.0, 2.0, 1.0, 2.0)),
+        rkhs.Matern(nu=2.5, scale=1.0) + 0.5 * rkhs.Linear(),
+        rkhs.RationalQuadratic(alpha=1.0) * rkhs.Polynomial(degree=2),
+        rkhs.Gaussian() @ RNG.standard_normal((2, 4)),
+        rkhs.Polyharmonic(3),
+    ],
+    ids=repr,
+)
+def test_round_trip_of_kernels(kernel, tmp_path):
+    fitted = machine(kernel=kernel, nu=0.0, fit_intercept=False).fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    assert_array_equal(rkhs.load(tmp_path / "model.skops").predict(X), fitted.predict(X))
+
+
+def test_round_trip_of_a_pipeline_with_a_frame(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "yes", "no")})
+    columns = make_column_transformer((StandardScaler(), ["a"]), (OneHotEncoder(sparse_output=False), ["b"]))
+    fitted = make_pipeline(columns, machine()).fit(frame, Y)
+    rkhs.save(fitted, tmp_path / "model.skops", notes={"target": "y"})
+    again = rkhs.load(tmp_path / "model.skops")
+    assert_array_equal(again.decision_function(frame), fitted.decision_function(frame))
+    assert notes_of(tmp_path / "model.skops")["notes"] == {"target": "y"}
+
+
+def test_another_process_opens_it(tmp_path):
+    fitted = machine().fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    code = f"import rkhs, numpy as np; print(rkhs.load({str(tmp_path / 'model.skops')!r}).predict(np.zeros((1, 4)))[0])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert found.stdout.strip() == str(fitted.predict(np.zeros((1, 4)))[0])
+
+
+MACHINES = {
+    "classifier": machine(),
+    "classifier CV": rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1.0, 10.0], nus=[0.0, 0.1], cv=2),
+    "regressor": rkhs.InvariantRegressor(unlabeled=-1),
+    "regressor CV": rkhs.InvariantRegressorCV(unlabeled=-1, Cs=[1.0], nus=[0.0, 0.1], cv=2),
+    "thin plate classifier": rkhs.ThinPlateClassifier(),
+    "thin plate regressor": rkhs.ThinPlateRegressor(),
+    "Laplacian": rkhs.LaplacianSVC(),
+    "virtual samples": rkhs.VirtualSampleSVC(copies(ImageTangents((2, 2), kinds=["translation"]))),
+}
+
+
+@pytest.mark.parametrize("estimator", MACHINES.values(), ids=MACHINES)
+def test_round_trip_of_each_estimator(estimator, tmp_path):
+    y = Y if getattr(estimator, "unlabeled", None) == -1 else np.arange(24) % 3
+    fitted = estimator.fit(X, y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    for again in (rkhs.load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(fitted))):
+        assert_array_equal(again.predict(X), fitted.predict(X))
+        assert again.get_params().keys() == fitted.get_params().keys()
+        assert again.solution_.gap == fitted.solution_.gap
+
+
+def test_a_loaded_regressor_still_knows_its_deviation(tmp_path):
+    fitted = rkhs.InvariantRegressor(scale=1.0).fit(X, X[:, 0])
+    rkhs.save(fitted, tmp_path / "model.skops")
+    again = rkhs.load(tmp_path / "model.skops")
+    assert_array_equal(again.predict(X, return_std=True)[1], fitted.predict(X, return_std=True)[1])
+
+
+def test_a_loaded_classifier_still_has_probabilities(tmp_path):
+    fitted = machine().fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    assert_array_equal(rkhs.load(tmp_path / "model.skops").predict_proba(X), fitted.predict_proba(X))
+
+
+def own_function(X, a):
+    return X * (1 + a)
+
+
+def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
+    fitted = machine(invariance=Tangents(own_function)).fit(X, Y)
+    with pytest.raises(rkhs.ModelFileError, match="own_function, which a file for others must not contain"):
+        rkhs.save(fitted, tmp_path / "model.skops")
+    assert not (tmp_path / "model.skops").exists()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+class Evil:
+    built = False
+
+    def __setstate__(self, state):
+        Evil.built = True
+
+
+def with_note(path, version):
+    with ZipFile(path, "a") as archive:
+        archive.writestr("rkhs.json", json.dumps({"rkhs": version}))
+
+
+def test_a_file_with_foreign_types_is_refused_and_none_of_it_is_built(tmp_path):
+    path = tmp_path / "evil.skops"
+    evil = Evil()
+    evil.payload = 1
+    skops.io.dump({"model": evil}, path)
+    with_note(path, rkhs.__version__)
+    with pytest.raises(rkhs.ModelFileError, match=r"Evil, which is none of ours"):
+        rkhs.load(path)
+    assert not Evil.built
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(machine()))
+    with pytest.raises(rkhs.ModelFileError, match="is not a model file of rkhs"):
+        rkhs.load(path)
+
+
+def test_a_skops_file_of_somebody_else_is_refused(tmp_path):
+    skops.io.dump(StandardScaler(), tmp_path / "other.skops")
+    with pytest.raises(rkhs.ModelFileError, match="is not a model file of rkhs"):
+        rkhs.load(tmp_path / "other.skops")
+
+
+@pytest.mark.parametrize("version", ["9.9.0", "0.0.1"])
+def test_another_version_is_refused(tmp_path, version):
+    path = tmp_path / "model.skops"
+    skops.io.dump(machine(), path)
+    with_note(path, version)
+    with pytest.raises(rkhs.ModelFileError, match=f"saved by rkhs {version} and this is rkhs {rkhs.__version__}"):
+        rkhs.load(path)
+
+
+def test_a_damaged_file_and_no_file(tmp_path):
+    path = tmp_path / "model.skops"
+    rkhs.save(machine().fit(X, Y), path)
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(rkhs.ModelFileError, match="is not a model file"):
+        rkhs.load(path)
+    with pytest.raises(rkhs.ModelFileError, match="There is no file"):
+        rkhs.load(tmp_path / "nothing.skops")
+
+
+def test_a_file_without_its_arrays_is_damaged(tmp_path):
+    path, poorer = tmp_path / "model.skops", tmp_path / "poorer.skops"
+    rkhs.save(machine().fit(X, Y), path)
+    with ZipFile(path) as source, ZipFile(poorer, "w") as target:
+        for name in ("schema.json", "rkhs.json"):
+            target.writestr(name, source.read(name))
+    with pytest.raises(rkhs.ModelFileError, match="is damaged"):
+        rkhs.load(poorer)
+
+
+def test_only_our_own_and_named_types_are_trusted():
+    foreign = {name for name in trusted_types() if not name.startswith("rkhs.")}
+    assert all(name.startswith(("sklearn.", "numpy.", "scipy.sparse.")) for name in foreign)
+    assert len(foreign) < 15
+    assert not any(name.startswith(("rkhs.cli", "rkhs.saving")) for name in trusted_types())
