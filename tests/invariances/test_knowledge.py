@@ -130,7 +130,7 @@ def test_jitter_of_another_number_of_features_is_refused():
 @pytest.mark.parametrize(
     "knowledge",
     [SignalTangents(kinds=["shift"]), Tangents(double), Monotone({1: -1}), Jitter([1.0, 2.0]), Jitter(0.5)],
-    ids=repr,
+    ids=["signal", "transform", "monotone", "widths", "width"],
 )
 def test_knowledge_is_a_value(knowledge):
     """It compares by what it says, and survives pickling."""
