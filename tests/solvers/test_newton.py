@@ -3,6 +3,7 @@
 import difficult
 import numpy as np
 import pytest
+import sklearn.datasets
 import torch
 
 import problems
@@ -172,3 +173,14 @@ def test_tensors(dtype, solver):
 def test_losses_without_a_derivative_are_refused():
     with pytest.raises(rkhs.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
         two_terms(rkhs.Hinge()).solve(rkhs.Newton())
+
+
+def test_weights_far_apart_are_certified_for_every_output():
+    """-w loss'(u) of a row that weighs 1e7 times more than others is too coarse a dual; the iterate itself is not."""
+    X, y = sklearn.datasets.make_blobs(n_samples=50, centers=3, cluster_std=20, random_state=0)
+    targets = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    weight = np.where(y == 0, 1e3, 1e-4)
+    for C in (1.0, 10.0):
+        labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), targets, C * weight)
+        solution = rkhs.Problem(rkhs.Gaussian(20.0), [labels], rkhs.Constant()).solve(rkhs.Newton(), tol=1e-4)
+        assert solution.status == "converged"

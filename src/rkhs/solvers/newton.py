@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import FEASIBLE, bounds, dual_value, relative_gap
+from rkhs.finite.certificate import FEASIBLE, bounds, lower_bound, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
+from rkhs.linalg.projection import project
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.dense import Matrix, fits, from_memory, in_memory, in_the_space, to_memory
@@ -74,8 +75,9 @@ class Newton(Solver):
         ]
 
         def together() -> Iterate:
-            a, basis = (xp.stack([getattr(column, name) for column in columns], axis=1) for name in ("a", "basis"))
-            return from_memory(inside, system, Iterate(in_the_space(inside, a), basis))
+            names = ("a", "basis", "alpha")
+            a, basis, alpha = (xp.stack([getattr(column, name) for column in columns], axis=1) for name in names)
+            return from_memory(inside, system, Iterate(in_the_space(inside, a), basis, alpha))
 
         for _ in range(self.max_iterations):
             open_ones = [column for column in columns if column.gap > monitor.tol and not column.stuck]
@@ -85,7 +87,7 @@ class Newton(Solver):
             products = inside.gram @ gradients
             monitor.product()
             for k, column in enumerate(open_ones):
-                column.certify(gradients[:, k], products[:, k])
+                column.certify(gradients[:, k], products[:, k], monitor)
             monitor.report(together(), sum(c.primal for c in columns), max(c.gap for c in columns))
             for k, column in enumerate(open_ones):
                 if column.gap > monitor.tol:
@@ -102,7 +104,7 @@ class _Column:
         self.system = system
         self.a, self.image, self.basis = a, image, basis
         self.primal = self.gap = float("inf")
-        self.dual = -float("inf")
+        self.dual, self.alpha = -float("inf"), a  # the best so far
         self.stuck = False
         self.drifted = False  # the image is a sum of images of steps
         self._minimise(a[:, None][:, :0], image[:, None][:, :0])  # over the basis alone
@@ -123,15 +125,25 @@ class _Column:
         """The coefficients of the gradient of J in H."""
         return self.a + self.system.slope(self.u[:, None])[:, 0]
 
-    def certify(self, g: Array, product: Array) -> None:
+    def certify(self, g: Array, product: Array, monitor: Monitor) -> None:
         """The bounds by alpha = -w loss'(u), and by alpha = a: large weights make the first one inexact."""
-        point = [v[:, None] for v in (self.a, self.image, self.u, g, product)]
-        self.primal, dual = bounds(self.system, *point)
+        a, image, u, gradient, moved = (v[:, None] for v in (self.a, self.image, self.u, g, product))
+        self.primal, dual = bounds(self.system, a, image, u, gradient, moved)
         low, high = self.system.box
-        if bool(namespace(g).all((point[0] >= low) & (point[0] <= high))):
-            dual = max(dual, float(dual_value(self.system, point[0], point[1])[0]))
-        self.dual = max(self.dual, dual)
+        if bool(namespace(g).all((a >= low) & (a <= high))):
+            self._judge(float(lower_bound(self.system, a, image)[0]), self.a)
+        if self.feasible:
+            self._judge(dual, self.a - g)
+        else:  # the nearest that is, as in the certificate of the solution
+            alpha = project(a - gradient, low, high, self.system.Q)
+            self._judge(float(lower_bound(self.system, alpha, self.system.gram @ alpha)[0]), alpha[:, 0])
+            monitor.product()
         self.gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
+
+    def _judge(self, dual: float, alpha: Array) -> None:
+        """Keep the best alpha so far."""
+        if dual > self.dual:
+            self.dual, self.alpha = dual, alpha
 
     def renew(self, monitor: Monitor) -> None:
         """Compute the image again, which sums of steps lose by and by, and forget the bounds that stood on it."""
