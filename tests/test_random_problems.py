@@ -28,13 +28,10 @@ def _conditioned(bound, smooth=np.inf):
 
 
 def _partly_quadratic(seed):
-    """Those with a quadratic term, or all smooth: of the others an elimination leaves everything.
-
-    With kinks, only where losses bend J moderately: beyond, gaps of 1e-12 are out of reach in the span of gradients.
-    """
+    """Those with a quadratic term, or all smooth: of the others an elimination leaves everything."""
     case = problems.case(seed)
     quadratic = any(t.loss.quadratic for t in case.problem.system.terms)
-    return case.problem.system.smooth or (quadratic and case.bend <= 200)
+    return case.problem.system.smooth or quadratic
 
 
 SHARES = {

@@ -27,6 +27,7 @@ from rkhs.solvers.subspace import Restricted, upright
 BATCH = 16  # problems that share a product
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
 GAIN = 0.9  # of a gap, at most, is a smaller one
+LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
 MOST = 300  # directions, beyond which they cost more than the products that they save
 CHUNK = 2**16  # columns that are turned together
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
@@ -213,7 +214,7 @@ def few_others(system: System) -> bool:
 def capacity_of(system: System) -> int:
     """Directions to keep: within half the memory budget, and few enough that they cost less than the products."""
     entry = 4 if "32" in str(system.Q.dtype) else 8
-    return max(1, min(MOST, system.size, system.gram.budget // (4 * entry * max(system.size, 1))))
+    return min(MOST, max(LEAST, system.gram.budget // (4 * entry * max(system.size, 1))))
 
 
 def _rest(shared: System) -> System:
