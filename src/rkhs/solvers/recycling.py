@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, Rows, System
@@ -67,8 +67,8 @@ class Directions:
         self.system = system
         self.capacity = capacity
         self.count = 0
-        self.D = like(np.zeros((capacity, system.size)), system.Q)
-        self.U = like(np.zeros((capacity, system.size)), system.Q)
+        self.D = zeros((capacity, system.size), system.Q)
+        self.U = zeros((capacity, system.size), system.Q)
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic term, over the basis first and the directions after it
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
