@@ -172,7 +172,10 @@ class Problem:
         """
         system = self.system
         axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
-        folds = {self._index(term): list(parts) for term, parts in (held_out or {}).items()}
+        folds = {
+            k: [self._kept(k, part) for part in parts]
+            for k, parts in ((self._index(term), parts) for term, parts in (held_out or {}).items())
+        }
         cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
         tasks = GridTasks(system, cells)
@@ -190,6 +193,12 @@ class Problem:
         if not found:
             raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
         return found[0]
+
+    def _kept(self, term: int, held_out: Any) -> np.ndarray[Any, Any]:
+        """1 for the rows of a term that a fold keeps and 0 for others; rows of weight zero are not in the system."""
+        kept = np.ones(self.terms[term].size)
+        kept[np.asarray(held_out)] = 0.0
+        return kept[to_numpy(self.terms[term].weights())[:, 0] > 0]
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, its certificate computed from scratch."""
