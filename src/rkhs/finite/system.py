@@ -261,6 +261,7 @@ def joined(basis: Space | None, null_space: Space) -> Space | None:
     spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
     if len(spaces) < 2:
         return spaces[0] if spaces else None
-    if all(isinstance(s, Polynomials) and s.linear is None for s in spaces):
-        return max(spaces, key=lambda s: s.degree)  # type: ignore[attr-defined]
+    plain = [s for s in spaces if isinstance(s, Polynomials) and s.linear is None]
+    if len(plain) == len(spaces):
+        return max(plain, key=lambda s: s.degree)
     return SumOfSpaces(tuple(spaces))

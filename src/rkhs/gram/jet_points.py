@@ -30,7 +30,9 @@ class Jets:
     @property
     def count(self) -> int:
         """r."""
-        return int(self.values.shape[1] if self.values is not None else self.gradients.shape[0])  # type: ignore[union-attr]
+        if self.values is not None:
+            return int(self.values.shape[1])
+        return 0 if self.gradients is None else int(self.gradients.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
