@@ -27,7 +27,6 @@ from rkhs.errors import ModelFileError
 
 NOTE = "rkhs.json"
 OURS = (
-    "rkhs.backend",
     "rkhs.calculus",
     "rkhs.estimators",
     "rkhs.finite",
