@@ -34,7 +34,7 @@ from rkhs.functionals import (
     LocalDeviation,
     stack,
 )
-from rkhs.gram import Gram, gram
+from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
 from rkhs.invariances import Invariance
 from rkhs.kernels import (
     AutodiffKernel,
@@ -104,6 +104,7 @@ __all__ = [
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
+    "FourierFeatures",
     "Function",
     "Functional",
     "Functions",
@@ -122,6 +123,7 @@ __all__ = [
     "InvariantRegressor",
     "InvariantRegressorCV",
     "Kernel",
+    "Landmarks",
     "Laplacian",
     "LaplacianSVC",
     "LibSVM",

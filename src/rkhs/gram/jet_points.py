@@ -120,7 +120,7 @@ def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
     return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
 
 
-def _is_gradient(atoms: Atoms) -> bool:
+def is_gradient(atoms: Atoms) -> bool:
     """Whether the directions are all unit vectors in turn, so that nothing needs to be multiplied."""
     if not atoms.shared or atoms.per_point != atoms.dimension:
         return False
@@ -136,7 +136,7 @@ def _spread(atoms: Atoms, coefficients: Array) -> Array:
     if not atoms.shared:
         return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
     alpha = xp.permute_dims(alpha, (2, 0, 1))
-    return xp.asarray(alpha, copy=True) if _is_gradient(atoms) else alpha @ atoms.directions[:, 0, :]
+    return xp.asarray(alpha, copy=True) if is_gradient(atoms) else alpha @ atoms.directions[:, 0, :]
 
 
 def _contracted(atoms: Atoms, gradients: Any) -> Array:
@@ -146,6 +146,6 @@ def _contracted(atoms: Atoms, gradients: Any) -> Array:
     if not atoms.shared:
         found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
     else:
-        along = gradients if _is_gradient(atoms) else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
+        along = gradients if is_gradient(atoms) else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
         found = xp.permute_dims(along, (1, 2, 0))
     return xp.reshape(found, (t * k, r))
