@@ -5,7 +5,7 @@ from importlib.metadata import version
 from rkhs import invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
-from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
+from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
 from rkhs.estimators import (
     InvariantClassifier,
     InvariantClassifierCV,
@@ -85,6 +85,7 @@ from rkhs.solvers import (
     ProximalNewton,
 )
 from rkhs.solvers.warped import WarpedGram
+from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 __version__ = version("rkhs")
 
@@ -94,6 +95,9 @@ __all__ = [
     "Absorption",
     "AutodiffKernel",
     "Average",
+    "Block",
+    "BlockError",
+    "Blocks",
     "BoxDual",
     "ConjugateGradients",
     "Constant",
@@ -155,6 +159,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredOneSided",
+    "StreamedProblem",
     "Sum",
     "Term",
     "ThinPlate",
@@ -163,11 +168,13 @@ __all__ = [
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",
+    "blocks",
     "gram",
     "inner",
     "invariances",
     "load",
     "median_scale",
+    "parquet",
     "plotting",
     "save",
     "stack",

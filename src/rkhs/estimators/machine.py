@@ -28,7 +28,7 @@ class Machine(BaseEstimator):  # type: ignore[misc]
     tensors: the problem is solved on their device, and predictions are tensors there.
     """
 
-    problem_: Problem
+    problem_: Any  # the Problem; None with an approximation
     solution_: Solution
     function_: Function
 
@@ -49,9 +49,9 @@ class Machine(BaseEstimator):  # type: ignore[misc]
         options = {name: getattr(self, name) for name in ("tol", "verbose")}
         self._keep(problem, problem.solve(getattr(self, "solver", "auto"), **options))
 
-    def _keep(self, problem: Problem, solution: Solution) -> None:
+    def _keep(self, problem: Problem | None, solution: Solution) -> None:
         self.problem_, self.solution_, self.function_ = (
-            replace(problem),
+            None if problem is None else replace(problem),
             solution,
             solution.function,
         )  # without its caches

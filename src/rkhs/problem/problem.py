@@ -250,7 +250,7 @@ class Problem:
         basis = system.start().basis
         if f.basis_coefficients is not None:
             theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
-            basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)  # type: ignore[union-attr]
+            basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)
         return Iterate(a, basis)
 
 

@@ -125,7 +125,8 @@ class Small:
         if all(part.loss.smooth for part in self.parts):
             found = self._newton(c, square, linear, None, [part.loss for part in self.parts])
             return found, *self._values(c, found, self._slopes(c, found))
-        if sum(len(part.target) for part in self.parts) <= FEW:
+        kept = all(isinstance(part.E, np.ndarray) for part in self.parts)
+        if kept and sum(len(part.target) for part in self.parts) <= FEW:
             return self._eliminated(c, square, linear, tol)
         theta: Matrix | None = None
         best = (np.zeros(0), inf, -inf)
@@ -183,7 +184,8 @@ class Small:
             w, b = part.weight[:, 0], part.target[:, c]
             primal += float(np.sum(w * part.loss.value(part.E @ theta, b)))
             low, high = part.loss.domain(b)
-            conjugates += float(np.sum(w * part.loss.conjugate(np.clip(-alpha / w, low, high), b)))
+            s = np.clip(-alpha / np.where(w > 0, w, 1.0), low, high)
+            conjugates += float(np.sum(w * part.loss.conjugate(s, b)))
             g = g + part.E.T @ alpha
             size = size + np.abs(alpha).sum() * np.sqrt(np.diag(self.S)[:r] + 1)
         seen = _split(self.S[:r, :r])[0]
