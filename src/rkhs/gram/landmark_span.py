@@ -114,6 +114,25 @@ class Anchors:
         return cls(form, given, origin, C, V, np.flatnonzero(slopes), like(factors, given))
 
     @cached_property
+    def columns(self) -> Any:
+        """Where the derivatives are, as a slice if they are neighbours."""
+        first, count = (int(self.slopes[0]), len(self.slopes)) if len(self.slopes) else (0, 0)
+        if count == 0 or int(self.slopes[-1]) == first + count - 1:
+            return slice(first, first + count)
+        return namespace(self.C).asarray(self.slopes)
+
+    def scaled(self, columns: Array, which: Any = slice(None)) -> Array:
+        """The columns of some landmarks times their factors, in place."""
+        if not self.plain:
+            columns *= self.factors[which]
+        return columns
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all factors are one."""
+        return bool(np.all(to_numpy(self.factors) == 1))
+
+    @cached_property
     def scale(self) -> float | None:
         """The c^2 of a metric N = c^2 I, None of any other."""
         linear = self.form.linear
@@ -154,13 +173,13 @@ class LandmarkTile(Tile):
         points = like(points, anchors.given)
         self.Y = Y = Atoms.values(points - anchors.origin).pushed(form.linear).points
         xp = namespace(Y)
-        index = self.index = xp.asarray(anchors.slopes)
+        index = self.index = anchors.columns
         q, s = Y @ C.T, Y @ V.T
         if form.rho:
             x_halves, c_halves = (xp.vecdot(side, side, axis=-1) / 2 for side in (Y, C))
             q -= x_halves[:, None]
             q -= c_halves
-            s -= xp.vecdot(xp.take(C, index, axis=0), V, axis=-1)
+            s -= xp.vecdot(C[index], V, axis=-1)
             if 0 not in q.shape:
                 self._mend(form, points, q, s, x_halves, c_halves)
         self.q, self.s = q, s
@@ -182,11 +201,10 @@ class LandmarkTile(Tile):
 
     @property
     def values(self) -> Array:
-        E = self.phi[0] * self.anchors.factors
+        E = namespace(self.q).asarray(self.phi[0], copy=True)
         if len(self.anchors.slopes):
-            xp = namespace(E)
-            E[:, self.index] = xp.take(self.phi[1], self.index, axis=1) * self.s * self.anchors.factors[self.index]
-        return E
+            E[:, self.index] = self.phi[1][:, self.index] * self.s
+        return self.anchors.scaled(E)
 
 
 class LandmarkSums(Sums):
@@ -201,14 +219,13 @@ class LandmarkSums(Sums):
     def add(self, tile: LandmarkTile, root: Array) -> None:
         anchors, index = self.anchors, tile.index
         xp = namespace(tile.q)
-        A = tile.phi[1] * anchors.factors
+        A = tile.phi[1] * root
         B = None
         if len(anchors.slopes):
-            factors = anchors.factors[index]
-            B = xp.take(tile.phi[1], index, axis=1) * factors
-            A[:, index] = xp.take(tile.phi[2], index, axis=1) * tile.s * factors
-            B *= root
-        A *= root
+            B = xp.asarray(A[:, index], copy=True)
+            A[:, index] = tile.phi[2][:, index] * (tile.s * root)
+            B = anchors.scaled(B, index)
+        A = anchors.scaled(A)
         if anchors.form.rho:
             self._add_moved(tile, A, B)
         self.AA += to_numpy(A.T @ A)
@@ -225,7 +242,7 @@ class LandmarkSums(Sums):
         else:
             (C, V), Y = anchors.pulled_both, anchors.pulled(tile.Y)
             q = Y @ C.T - xp.vecdot(Y, Y, axis=-1)[:, None] / 2 - xp.vecdot(C, C, axis=-1) / 2
-            s = Y @ V.T - xp.vecdot(xp.take(C, tile.index, axis=0), V, axis=-1)
+            s = Y @ V.T - xp.vecdot(C[tile.index], V, axis=-1)
             factor = -1.0
         W = A * q
         if B is not None:
