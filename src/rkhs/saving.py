@@ -39,6 +39,7 @@ OURS = (
     "rkhs.losses",
     "rkhs.problem",
     "rkhs.solvers",
+    "rkhs.streams",
 )
 THEIRS = (
     "numpy.dtype",

@@ -174,7 +174,6 @@ def test_missing_targets_of_a_file_are_no_labels(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: regressor(approximation=None).partial_fit(X, TARGET), "needs an approximation"),
         (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
         (lambda: regressor().fit(rkhs.blocks(X, TARGET), TARGET), "bring y"),
         (lambda: rkhs.blocks(iter([X]), TARGET), "yield"),
@@ -187,6 +186,11 @@ def test_missing_targets_of_a_file_are_no_labels(tmp_path):
 def test_errors_name_the_remedy(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_without_an_approximation_there_is_no_partial_fit():
+    with pytest.raises(AttributeError, match="partial_fit"):
+        regressor(approximation=None).partial_fit(X, TARGET)
 
 
 def test_no_more_than_a_block_is_alive():
@@ -208,3 +212,17 @@ def test_no_more_than_a_block_is_alive():
     assert isinstance(rkhs.blocks(stream), LocalBlocks)
     regressor(invariance="gradient").fit(rkhs.blocks(stream))
     assert len(alive) == 8  # looked at, and summed up
+
+
+@pytest.mark.parametrize("approximation", [rkhs.Landmarks(40), rkhs.FourierFeatures(40)], ids=repr)
+def test_model_files(approximation, tmp_path):
+    """Also of a machine that goes on learning where it was."""
+    machine = classifier(approximation=approximation, loss="squared").partial_fit(
+        X[:500], LABELS[:500], classes=[0, 1, 2]
+    )
+    rkhs.save(machine, tmp_path / "machine.skops")
+    opened = rkhs.load(tmp_path / "machine.skops")
+    np.testing.assert_array_equal(opened.predict_proba(X), machine.predict_proba(X))
+    for one in (opened, machine):
+        one.partial_fit(X[500:], LABELS[500:])
+    np.testing.assert_array_equal(opened.decision_function(X), machine.decision_function(X))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.metaestimators import available_if
+
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.invariant_problem import invariant_problem
-from rkhs.estimators.streamed import fit_blocks, fit_more
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantClassifier(Classifier):
@@ -109,6 +111,7 @@ class InvariantClassifier(Classifier):
         self._learn(invariant_problem(self, sample), sample)
         return self
 
+    @available_if(approximated)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn from one more block of rows; needs an `approximation`.
 

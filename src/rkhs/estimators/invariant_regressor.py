@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.metaestimators import available_if
+
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.regressor import Regressor
-from rkhs.estimators.streamed import fit_blocks, fit_more
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantRegressor(Regressor):
@@ -103,6 +105,7 @@ class InvariantRegressor(Regressor):
         self._learn(invariant_problem(self, sample))
         return self
 
+    @available_if(approximated)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn from one more block of rows; needs an `approximation`.
 

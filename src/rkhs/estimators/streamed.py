@@ -159,13 +159,18 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     machine._sums = None
 
 
-def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
-    """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
+def approximated(machine: Any) -> bool:
+    """Whether a machine has `partial_fit`."""
     if machine.approximation is None:
-        raise ValueError(
+        raise AttributeError(
             f"{type(machine).__name__}.partial_fit needs an approximation, such as rkhs.Landmarks(500), whose sums "
             "grow with each block: without one all points are needed at once."
         )
+    return True
+
+
+def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+    """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
     before = getattr(machine, "_sums", None)
     index = 0 if before is None else before[2]
     block = Block.of(index, np.asarray(X), None if y is None else np.asarray(y), sample_weight)

@@ -11,7 +11,7 @@ rows E as they are; those are kept while they are few (`LIMIT`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,6 @@ class Summary:
     space: Space | None  # the unpenalised basis
     outputs: int | None
     terms: tuple[Moments | Kept, ...]
-    resolution: float = field(default=2.0**-52)  # the unit of rounding of the coarsest rows
 
     @property
     def rank(self) -> int:
@@ -91,12 +90,11 @@ class Summary:
             groups.setdefault(_place(term.functional, k), []).append(k)
         for members in groups.values():
             work.add_group(members)
-        eps = max(float(np.finfo(to_numpy(term.functional.prototype[:0]).dtype).eps) for term in terms)
-        return replace(empty, terms=work.result(), resolution=eps)
+        return replace(empty, terms=work.result())
 
     def __add__(self, other: Summary) -> Summary:
         terms = tuple(_added(mine, theirs) for mine, theirs in zip(self.terms, other.terms, strict=True))
-        return replace(self, terms=terms, resolution=max(self.resolution, other.resolution))
+        return replace(self, terms=terms)
 
 
 def _added(mine: Any, theirs: Any) -> Any:
@@ -164,11 +162,16 @@ class _Work:
         atoms = _pointwise(self.terms[members[0]].functional)
         sums = {k: self.span.sums() for k in flat}
         for rows, tile in self.span.tiles(atoms.points):
+            unit = None  # the moments of the values, of weight one
             for k in values:
-                E = self.span.rows(self.terms[k].functional.take(rows)) if tile is None else tile.values
-                self._add(k, rows, self.terms[k].functional.take(rows), E)
+                some = self.terms[k].functional.take(rows)
+                square = self._add(k, rows, some, self.span.rows(some) if tile is None else tile.values)
+                weight = _uniform(self.terms[k].weight, rows)
+                if square is not None and weight and tile is not None and tile.alike:
+                    unit = square / weight
             for k, root in flat.items():
-                sums[k].add(tile, root[rows])
+                weight = _uniform(self.terms[k].weight, slice(None))
+                sums[k].add(tile, root[rows], None if unit is None or not weight else weight * unit)
         for k in flat:
             self.squares[k][self.rank :, self.rank :] += sums[k].total()
 
@@ -181,15 +184,15 @@ class _Work:
             some = functional if size <= tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
 
-    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> None:
-        """Rows E (t, p) of a term."""
+    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Matrix | None:
+        """Rows E (t, p) of a term; their moments E'WE, if that is what is wanted of them."""
         xp = namespace(E)
         target, weight = like(self.targets[k][rows], E), self._weight(k, rows, E)
         P = E[:, :0] if self.space is None else like(functional.assemble(self.space.on), E)
         if k in self.kept:
             whole = xp.concat([P, E], axis=1)
             self.kept[k].append((to_numpy(whole), to_numpy(target), to_numpy(weight)))
-            return
+            return None
         r, M = self.rank, self.squares[k]
         weighted = weight * target
         self.linears[k][:r] += to_numpy(P.T @ weighted)
@@ -200,7 +203,9 @@ class _Work:
             cross = to_numpy(P.T @ (weight * E))
             M[:r, r:] += cross
             M[r:, :r] += cross.T
-        M[r:, r:] += square(E, xp.sqrt(weight))
+        own = square(E, xp.sqrt(weight))
+        M[r:, r:] += own
+        return own
 
     def _gradient_roots(self, k: int) -> Array | None:
         """The square roots (t, 1) of the weights of whole gradients that should vanish; None if it is anything else.
@@ -220,6 +225,14 @@ class _Work:
         if np.any(weight != weight[:, :1]):
             return None
         return xp.sqrt(like(weight[:, :1], atoms.points))
+
+
+def _uniform(weight: Any, rows: slice) -> float | None:
+    """The weight that all rows have; None if they differ."""
+    if isinstance(weight, float):
+        return weight
+    own = weight[rows]
+    return float(own[0]) if len(own) and np.all(own == own[0]) else None
 
 
 def _order(term: Term) -> int:

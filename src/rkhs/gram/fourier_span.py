@@ -55,6 +55,7 @@ class FourierSpan(Span):
 
     def on(self, atoms: Atoms) -> Array:
         """The value of each atom on each feature: (atoms, p)."""
+        atoms = atoms.astype(namespace(atoms.points).float64)
         points = atoms.points
         xp = namespace(points)
         W = like(self.W, points)
@@ -84,6 +85,7 @@ class FourierTile(Tile):
     """Cosines and sines at some points."""
 
     def __init__(self, span: FourierSpan, points: Array) -> None:
+        points = namespace(points).astype(points, namespace(points).float64)
         self.phase = points @ like(span.W, points).T
         self.phase += like(span.b, points)
         self.amplitudes = like(span.amplitudes, points)
@@ -104,7 +106,7 @@ class FourierSums(Sums):
         self.span = span
         self.SS = np.zeros((span.size, span.size))
 
-    def add(self, tile: FourierTile, root: Array) -> None:
+    def add(self, tile: FourierTile, root: Array, known: Matrix | None = None) -> None:
         S = tile.sines * root
         self.SS += to_numpy(S.T @ S)
 

@@ -38,6 +38,16 @@ class LandmarkSpan(Span):
     kernel: Kernel
     functionals: Functional
 
+    def __post_init__(self) -> None:
+        given = self.functionals
+        double = namespace(given.prototype).float64
+        if any(part.atoms.points.dtype != double for part in given.parts):
+            parts = tuple(part.astype(double) for part in given.parts)
+            object.__setattr__(self, "functionals", Combination(given.shape, parts, repr(given)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"kernel": self.kernel, "functionals": self.functionals}  # what is cached is computed again
+
     @property
     def size(self) -> int:
         return self.functionals.size
@@ -48,9 +58,7 @@ class LandmarkSpan(Span):
 
     @cached_property
     def norm(self) -> Matrix:
-        parts = tuple(part.astype(namespace(part.atoms.points).float64) for part in self.functionals.parts)
-        precise = Combination(self.functionals.shape, parts, repr(self.functionals))
-        return to_numpy(gram(self.kernel, precise).dense())
+        return to_numpy(gram(self.kernel, self.functionals).dense())
 
     @cached_property
     def constraints(self) -> Matrix:
@@ -184,7 +192,8 @@ class LandmarkTile(Tile):
                 self._mend(form, points, q, s, x_halves, c_halves)
         self.q, self.s = q, s
         last = 2 if len(anchors.slopes) else 1
-        self.phi = form.ladder(xp.asarray(q, copy=True), range(last + 1))
+        self.phi = phi = form.ladder(xp.asarray(q, copy=True), range(last + 1))
+        self.alike = anchors.plain and all(rung is phi[0] for rung in phi.values())
 
     def _mend(self, form: Form, points: Array, q: Array, s: Array, x_halves: Array, c_halves: Array) -> None:
         """q and s of near points from their differences."""
@@ -216,7 +225,7 @@ class LandmarkSums(Sums):
         self.AA, self.AW = np.zeros((p, p)), np.zeros((p, p))
         self.AB, self.BB = np.zeros((p, d)), np.zeros((d, d))
 
-    def add(self, tile: LandmarkTile, root: Array) -> None:
+    def add(self, tile: LandmarkTile, root: Array, known: Matrix | None = None) -> None:
         anchors, index = self.anchors, tile.index
         xp = namespace(tile.q)
         A = tile.phi[1] * root
@@ -228,7 +237,7 @@ class LandmarkSums(Sums):
         A = anchors.scaled(A)
         if anchors.form.rho:
             self._add_moved(tile, A, B)
-        self.AA += to_numpy(A.T @ A)
+        self.AA += to_numpy(A.T @ A) if known is None else known
         if B is not None:
             self.AB += to_numpy(A.T @ B)
             self.BB += to_numpy(B.T @ B)

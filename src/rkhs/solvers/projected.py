@@ -74,7 +74,7 @@ class Small:
             if isinstance(term, Moments):
                 S, linear, self.constant = S + 2 * term.square, linear - 2 * term.linear, self.constant + term.constant
         kept = [term for term in summary.terms if isinstance(term, Kept)]
-        R = whitened(summary.span.norm, summary.span.constraints, S[r:, r:], summary.resolution)
+        R = whitened(summary.span.norm, summary.span.constraints, S[r:, r:])
         self.map = np.zeros((size, r + R.shape[1]))  # from theta to (c, tau) of the summary
         self.map[:r, :r] = np.diag(self._basis_scales(np.diag(S)[:r], kept))
         self.map[r:, r:] = R

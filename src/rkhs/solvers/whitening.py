@@ -16,13 +16,13 @@ Matrix = np.ndarray[Any, Any]
 UNITS = 8.0  # of rounding
 
 
-def whitened(K: Matrix, constraints: Matrix, moments: Matrix, resolution: float) -> Matrix:
-    """R (p, m) with R'KR = I and constraints R = 0, for moments (p, p), weights included, known to `resolution`."""
+def whitened(K: Matrix, constraints: Matrix, moments: Matrix) -> Matrix:
+    """R (p, m) with R'KR = I and constraints R = 0, for moments (p, p), weights included."""
     Z = scipy.linalg.null_space(constraints) if len(constraints) else None
     inner = K if Z is None else Z.T @ K @ Z
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
     eps = float(np.finfo(np.float64).eps)
-    floor = UNITS * (eps * len(K) ** 0.5 * float(values[-1]) + resolution * float(np.linalg.norm(moments)))
+    floor = UNITS * eps * (len(K) ** 0.5 * float(values[-1]) + float(np.linalg.norm(moments)))
     kept = values > min(floor, float(values[-1]) / 2)
     R = vectors[:, kept] / np.sqrt(values[kept])
     return R if Z is None else Z @ R
