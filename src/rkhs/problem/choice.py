@@ -22,7 +22,6 @@ from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
-from rkhs.losses import Squared
 from rkhs.solvers.projected import Small
 
 SAMPLE = 10  # points that are looked at for each landmark
@@ -133,13 +132,14 @@ def _length(kernel: Kernel, dimension: int) -> float:
 
 
 def _some(term: Term, most: int, random: np.random.Generator) -> Term:
-    """Some functionals in place of all, with weights to match, and a squared loss."""
+    """Some functionals in place of all, with weights to match, and kinks smoothed."""
+    loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
     if term.size <= most:
-        return replace(term, loss=Squared(), target=_shaped(term, slice(None), term.functional))
+        return replace(term, loss=loss, target=_shaped(term, slice(None), term.functional))
     rows = np.sort(random.choice(term.size, most, replace=False))
     weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
     family = term.functional.take(rows)
-    return Term(family, Squared(), _shaped(term, rows, family), weight * (term.size / most))
+    return Term(family, loss, _shaped(term, rows, family), weight * (term.size / most))
 
 
 def _shaped(term: Term, rows: Any, family: Functional) -> Array:
