@@ -60,6 +60,12 @@ def test_closed_forms_equal_rows(kernel, family, monkeypatch):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * np.abs(right).max() * 10)
 
 
+def test_one_feature():
+    span = LandmarkSpan(rkhs.Gaussian(1.0), rkhs.stack([rkhs.Evaluation(C[:, :1]), rkhs.Gradient(C[:, :1])]))
+    for found, right in zip(summed(span, X[:, :1], WEIGHTS), expected(span, X[:, :1], WEIGHTS), strict=True):
+        np.testing.assert_allclose(found, right, atol=1e-13 * np.abs(right).max())
+
+
 def test_far_from_the_origin():
     """Radial kernels look at points from the middle of the landmarks."""
     far = 1e4

@@ -102,7 +102,7 @@ def test_partial_fit_of_classes():
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (lambda: X[:10, :3], "has 3 features, and 4 are needed"),
+        (lambda: X[:10, :3], "X has 3 features, but .* is expecting 4 features"),
         (lambda: np.where(np.arange(40).reshape(10, 4) == 6, np.nan, 1.0), "NaN or infinity in row 1, feature 2"),
         (lambda: np.full((10, 4), "a"), "not numbers"),
         (lambda: X[:10, 0], "shape"),

@@ -180,6 +180,7 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
         summary = plan.summary(block)
     else:
         plan, summary, _, seen, learnt = before
+        block.like(learnt["n_features_in_"], type(machine).__name__)
         summary = summary + plan.summary(block)
     _keep(machine, plan, summary, seen, learnt, None)
     machine._sums = (plan, summary, index + 1, seen, learnt)

@@ -115,7 +115,9 @@ class Anchors:
         given = xp.concat([atoms.points for atoms in flat])
         origin = xp.mean(given, axis=0) if form.rho else xp.zeros_like(given[0])
         slopes = np.concatenate([np.full(a.size, bool(a.order)) for a in flat])
-        directions = xp.concat([given[:0], *(xp.reshape(a.u(0), (a.size, -1)) for a in flat if a.order)])
+        directions = xp.concat(
+            [given[:0], *(xp.broadcast_to(a.u(0), (a.size, 1, a.dimension))[:, 0] for a in flat if a.order)]
+        )
         factors = np.concatenate([np.full(part.size, weight * part.weight) for part in parts])
         C = Atoms.values(given - origin).pushed(form.linear).points
         V = Atoms.values(directions).pushed(form.linear).points

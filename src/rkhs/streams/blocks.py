@@ -53,10 +53,11 @@ class Block:
             raise BlockError(index, "has weights that are negative or not finite.")
         return cls(index, X, y, weight)
 
-    def like(self, width: int | None) -> Block:
+    def like(self, width: int | None, owner: str = "learning") -> Block:
         """The same block, if it has as many features as those before."""
         if width is not None and self.X.shape[1] != width:
-            raise BlockError(self.index, f"has {self.X.shape[1]} features, and {width} are needed.")
+            have = f"X has {self.X.shape[1]} features, but {owner} is expecting {width} features as input"
+            raise BlockError(self.index, f"cannot be used: {have}.")
         return self
 
 
