@@ -36,6 +36,8 @@ class InvariantClassifier(Classifier):
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
+    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`
     random_state : not used by the training itself, which has no randomness
     verbose : whether to show progress
 
@@ -82,6 +84,8 @@ class InvariantClassifier(Classifier):
         approximation: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
+        device: str | None = None,
+        precision: str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -99,6 +103,8 @@ class InvariantClassifier(Classifier):
         self.approximation = approximation
         self.solver = solver
         self.tol = tol
+        self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
 

@@ -188,6 +188,8 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
+    if machine.device is not None or machine.precision is not None:
+        raise ValueError("An approximation is computed where its rows are, in float64: leave device and precision out.")
     if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
