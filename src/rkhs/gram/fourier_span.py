@@ -22,7 +22,7 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.calculus.atoms import Atoms, push_covariance
 from rkhs.functionals.base import Functional
 from rkhs.gram.blocks import check_bounded
-from rkhs.gram.span import Matrix, Span, Sums, Tile
+from rkhs.gram.span import Matrix, Span, Sums, Tile, in_double
 from rkhs.kernels import Gaussian, Kernel, Matern, Pullback, RationalQuadratic
 
 Random = np.random.Generator
@@ -55,7 +55,7 @@ class FourierSpan(Span):
 
     def on(self, atoms: Atoms) -> Array:
         """The value of each atom on each feature: (atoms, p)."""
-        atoms = atoms.astype(namespace(atoms.points).float64)
+        atoms = atoms.like(in_double(atoms.points[:0]))
         points = atoms.points
         xp = namespace(points)
         W = like(self.W, points)
@@ -85,7 +85,7 @@ class FourierTile(Tile):
     """Cosines and sines at some points."""
 
     def __init__(self, span: FourierSpan, points: Array) -> None:
-        points = namespace(points).astype(points, namespace(points).float64)
+        points = in_double(points)
         self.phase = points @ like(span.W, points).T
         self.phase += like(span.b, points)
         self.amplitudes = like(span.amplitudes, points)

@@ -25,9 +25,9 @@ import numpy as np
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form, near_pairs
-from rkhs.functionals.base import Combination, Functional
+from rkhs.functionals.base import Functional
 from rkhs.gram.operator import gram
-from rkhs.gram.span import Matrix, Span, Sums, Tile
+from rkhs.gram.span import Matrix, Span, Sums, Tile, in_double
 from rkhs.kernels.base import Kernel
 
 
@@ -40,10 +40,9 @@ class LandmarkSpan(Span):
 
     def __post_init__(self) -> None:
         given = self.functionals
-        double = namespace(given.prototype).float64
-        if any(part.atoms.points.dtype != double for part in given.parts):
-            parts = tuple(part.astype(double) for part in given.parts)
-            object.__setattr__(self, "functionals", Combination(given.shape, parts, repr(given)))
+        double = in_double(given.prototype[:0])
+        if any(part.atoms.points.dtype != double.dtype for part in given.parts):
+            object.__setattr__(self, "functionals", given.like(double))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"kernel": self.kernel, "functionals": self.functionals}  # what is cached is computed again

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
+from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
 
@@ -100,6 +100,12 @@ class Span(ABC):
         for start in range(0, int(points.shape[0]), tall):
             rows = slice(start, min(start + tall, int(points.shape[0])))
             yield rows, self.tile(points[rows])
+
+
+def in_double(points: Array) -> Array:
+    """The points in float64, where they are."""
+    xp = namespace(points)
+    return points if points.dtype == xp.float64 else xp.astype(points, xp.float64)
 
 
 def square(F: Array, root: Array) -> Matrix:
