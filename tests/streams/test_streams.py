@@ -41,6 +41,24 @@ def test_blocks_are_the_problem_in_one(loss):
     assert machine.solution_.span is not None
 
 
+def test_terms_of_a_block_share_points():
+    """Values and gradients at the same rows cost one evaluation of the kernel."""
+    calls = []
+
+    class Watched(rkhs.Gaussian):
+        def form(self, dimension):
+            form = super().form(dimension)
+
+            def ladder(q, rungs):
+                calls.append(q.shape)
+                return form.ladder(q, rungs)
+
+            return type(form)(form.rho, ladder, form.smooth, form.linear)
+
+    regressor(kernel=Watched(2.0), approximation=rkhs.Landmarks(rkhs.Evaluation(X[:60]))).fit(X, TARGET)
+    assert calls.count((1000, 60)) == 1
+
+
 def test_all_sources_give_one_machine(tmp_path):
     whole = regressor().fit(X, TARGET)
     path = tmp_path / "rows.npy"
