@@ -109,6 +109,14 @@ def test_many_rows_of_a_loss_with_kinks(monkeypatch):
     assert found.primal == pytest.approx(exact.primal, rel=1e-6)
 
 
+def test_too_many_rows_to_keep(monkeypatch):
+    """A problem in memory does not fill it with features."""
+    monkeypatch.setattr("rkhs.finite.summary.LIMIT", 1000)
+    problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
+    with pytest.raises(MemoryError, match=r"20 rows have the loss Logistic.*StreamedProblem"):
+        problem.solve()
+
+
 def test_several_outputs_are_several_problems():
     targets = np.where(np.arange(3) == (np.arange(20) % 3)[:, None], 1.0, -1.0)
     for loss in (rkhs.Squared(), rkhs.Logistic()):

@@ -167,7 +167,7 @@ def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     read = classifier(loss=loss, tol=1e-6).fit(stream)
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=2e-3)
     assert read.solution_.relative_gap <= 1e-6
-    with pytest.raises(MemoryError, match=r"squared loss.*read again"):
+    with pytest.raises(MemoryError, match=r"(?s)squared loss.*read again"):
         classifier(loss=loss).fit(rkhs.blocks(pieces(X, LABELS)))
 
 

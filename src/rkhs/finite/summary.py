@@ -81,10 +81,12 @@ class Summary:
         return 0 if self.space is None else self.space.size(self.span.dimension)
 
     @classmethod
-    def of(cls, span: Span, space: Space | None, terms: Sequence[Term], outputs: int | None) -> Summary:
-        """The summary of terms that are in memory, a tile at a time."""
+    def of(
+        cls, span: Span, space: Space | None, terms: Sequence[Term], outputs: int | None, limit: float | None = None
+    ) -> Summary:
+        """The summary of terms that are in memory, a tile at a time; `limit` is for the bytes of rows that are kept."""
         empty = cls(span, space, outputs, ())
-        work = _Work(empty, terms)
+        work = _Work(empty, terms, LIMIT if limit is None else limit)
         groups: dict[Any, list[int]] = {}
         for k, term in enumerate(terms):
             groups.setdefault(_place(term.functional, k), []).append(k)
@@ -121,7 +123,8 @@ def _pointwise(functional: Functional) -> Any:
 class _Work:
     """The sums of one block, under way."""
 
-    def __init__(self, summary: Summary, terms: Sequence[Term]) -> None:
+    def __init__(self, summary: Summary, terms: Sequence[Term], limit: float) -> None:
+        self.limit = limit
         self.span, self.space = summary.span, summary.space
         self.rank, self.size = summary.rank, summary.rank + summary.span.size
         self.outputs = summary.outputs or 1
@@ -130,7 +133,8 @@ class _Work:
         self.squares = {k: np.zeros((self.size, self.size)) for k, t in enumerate(terms) if t.loss.quadratic}
         self.linears = {k: np.zeros((self.size, self.outputs)) for k in self.squares}
         self.constants = {k: np.zeros(self.outputs) for k in self.squares}
-        self.kept: dict[int, list[Any]] = {k: [] for k in range(len(terms)) if k not in self.squares}
+        self.kept: dict[int, list[Any] | None] = {k: [] for k in range(len(terms)) if k not in self.squares}
+        self.bytes = 0
 
     def _target(self, term: Term) -> Array:
         target = term.target if term.target.ndim == 2 else term.target[:, None]
@@ -147,7 +151,8 @@ class _Work:
             if k in self.squares:
                 found.append(Moments(term.loss, self.squares[k], self.linears[k], self.constants[k]))
             else:
-                found.append(Kept(term.loss, tuple(self.kept[k]), sum(len(E) for E, _, _ in self.kept[k])))
+                kept = self.kept[k]
+                found.append(Kept(term.loss, None if kept is None else tuple(kept), term.size))
         return tuple(found)
 
     def add_group(self, members: list[int]) -> None:
@@ -190,8 +195,7 @@ class _Work:
         target, weight = like(self.targets[k][rows], E), self._weight(k, rows, E)
         P = E[:, :0] if self.space is None else like(functional.assemble(self.space.on), E)
         if k in self.kept:
-            whole = xp.concat([P, E], axis=1)
-            self.kept[k].append((to_numpy(whole), to_numpy(target), to_numpy(weight)))
+            self._keep(k, to_numpy(xp.concat([P, E], axis=1)), to_numpy(target), to_numpy(weight))
             return None
         r, M = self.rank, self.squares[k]
         weighted = weight * target
@@ -206,6 +210,15 @@ class _Work:
         own = square(E, xp.sqrt(weight))
         M[r:, r:] += own
         return own
+
+    def _keep(self, k: int, E: Matrix, target: Matrix, weight: Matrix) -> None:
+        """Rows as they are; none at all once they are too many."""
+        own = self.kept[k]
+        self.bytes += 0 if own is None else E.nbytes
+        if own is None or self.bytes > self.limit:
+            self.kept[k] = None
+        else:
+            own.append((E, target, weight))
 
     def _gradient_roots(self, k: int) -> Array | None:
         """The square roots (t, 1) of the weights of whole gradients that should vanish; None if it is anything else.

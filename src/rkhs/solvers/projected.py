@@ -98,8 +98,8 @@ class Small:
             if images is None:
                 raise MemoryError(
                     f"{term.count} rows have the loss {term.loss!r}, too many to keep their {len(self.map)} features "
-                    "each. Use a squared loss, which is summed up, or rows that can be read again: arrays, files, or a "
-                    "function that returns an iterator."
+                    "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
+                    "that can be read again: arrays, files, or a function that returns an iterator."
                 )
             return _Part(term.loss, *images(k, self.map))
         E, target, weight = (np.concatenate([b[i] for b in term.blocks]).astype(np.float64) for i in range(3))

@@ -16,7 +16,7 @@ import numpy as np
 
 from rkhs.errors import BlockError
 
-ROWS = 2**16  # of a block of an array
+ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
 Vector = np.ndarray[Any, Any]
 Task = Callable[[Any, "Block", Any], Any]
 

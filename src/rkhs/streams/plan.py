@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from rkhs.calculus.spaces import Space
@@ -26,12 +27,12 @@ class Plan:
     outputs: int | None
 
     def summary(self, block: Block, only: int | None = None) -> Summary:
-        """The sums of a block, of all terms or of one."""
+        """The sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
         block.like(self.span.dimension)
         terms = list(self.terms(block))
         some = terms if only is None else terms[only : only + 1]
         try:
-            return Summary.of(self.span, self.space, some, self.outputs)
+            return Summary.of(self.span, self.space, some, self.outputs, None if only is None else inf)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
