@@ -110,8 +110,10 @@ def test_fourier_features_have_the_kernel_as_their_mean(kernel):
     np.testing.assert_allclose(np.diag(E @ E.T), np.diag(kernel(X[:30])), rtol=1e-12)  # cosine and sine
 
 
-def test_fourier_gradients():
-    span = draw(rkhs.Gaussian(1.0), 3, 31, np.random.default_rng(0))
+@pytest.mark.parametrize("count", [31, 40])
+def test_fourier_gradients(count):
+    span = draw(rkhs.Gaussian(1.0) + rkhs.Matern(1.5), 3, count, np.random.default_rng(0))
+    assert span.size == count
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-13 * np.abs(right).max())
 

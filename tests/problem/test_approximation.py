@@ -109,6 +109,19 @@ def test_many_rows_of_a_loss_with_kinks(monkeypatch):
     assert found.primal == pytest.approx(exact.primal, rel=1e-6)
 
 
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_values_and_gradients_at_the_same_points(span, uneven):
+    """The sums of the values are used again for the gradients, where that is right."""
+    weight = np.linspace(1, 2, 40) if uneven else 2.0
+    both = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, weight),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.3),
+    ]
+    found = rkhs.Problem(rkhs.Gaussian(1.2), both, approximation=span).solve()
+    assert found.primal == pytest.approx(objective(found, both), rel=1e-9)
+
+
 def test_too_many_rows_to_keep(monkeypatch):
     """A problem in memory does not fill it with features."""
     monkeypatch.setattr("rkhs.finite.summary.LIMIT", 1000)

@@ -6,13 +6,14 @@ all points sum to
 
     <w_a, w_b> (S'S)_ab,        S_ia = amplitude_a sin(<w_a, x_i> + b_a)
 
+(with the columns of S those of the values again: the sine of a pair for its cosine, minus the cosine for its sine),
+
 and an atom with directions u_1 .. u_m and blur C is prod_j <w, u_j> cos(<w, x> + b + m pi/2) exp(-w'Cw / 2).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import pi
 from typing import Any
 
@@ -82,21 +83,29 @@ class FourierSpan(Span):
 
 
 class FourierTile(Tile):
-    """Cosines and sines at some points."""
+    """Cosines and sines at some points, each computed once for a pair of features."""
 
     def __init__(self, span: FourierSpan, points: Array) -> None:
         points = in_double(points)
-        self.phase = points @ like(span.W, points).T
-        self.phase += like(span.b, points)
+        xp = namespace(points)
+        angle = points @ like(span.W[::2], points).T
+        self.cos, self.sin = xp.cos(angle), xp.sin(angle)
         self.amplitudes = like(span.amplitudes, points)
+        self.alike = span.size % 2 == 0
 
     @property
     def values(self) -> Array:
-        return namespace(self.phase).cos(self.phase) * self.amplitudes
+        return self._paired(self.cos, self.sin)
 
-    @cached_property
+    @property
     def sines(self) -> Array:
-        return namespace(self.phase).sin(self.phase) * self.amplitudes
+        """S."""
+        return self._paired(self.sin, -self.cos)
+
+    def _paired(self, even: Array, odd: Array) -> Array:
+        xp = namespace(even)
+        columns = xp.reshape(xp.stack([even, odd], axis=-1), (even.shape[0], 2 * even.shape[1]))
+        return columns[:, : self.amplitudes.shape[0]] * self.amplitudes
 
 
 class FourierSums(Sums):
@@ -107,6 +116,11 @@ class FourierSums(Sums):
         self.SS = np.zeros((span.size, span.size))
 
     def add(self, tile: FourierTile, root: Array, known: Matrix | None = None) -> None:
+        if known is not None:
+            order = np.arange(self.span.size) ^ 1  # each feature's other half
+            signs = np.where(order % 2, 1.0, -1.0)
+            self.SS += known[np.ix_(order, order)] * np.outer(signs, signs)
+            return
         S = tile.sines * root
         self.SS += to_numpy(S.T @ S)
 
@@ -117,7 +131,9 @@ class FourierSums(Sums):
 def draw(kernel: Kernel, dimension: int, count: int, random: Random) -> FourierSpan:
     """`count` features of a kernel; each summand of a sum has its share."""
     parts = kernel.summands()
-    shares = [count * (k + 1) // len(parts) - count * k // len(parts) for k in range(len(parts))]
+    pairs = -(-count // 2)
+    shares = [2 * (pairs * (k + 1) // len(parts) - pairs * k // len(parts)) for k in range(len(parts))]
+    shares[-1] -= 2 * pairs - count
     W, b, amplitudes = [], [], []
     for (weight, summand), share in zip(parts, shares, strict=True):
         frequencies = spectrum(summand, dimension, -(-share // 2), random)

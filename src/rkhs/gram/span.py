@@ -29,9 +29,9 @@ TILE = 2**21  # entries of a tile of rows x functions: large enough for the matr
 
 
 class Tile(ABC):
-    """What the functions do at some points; `alike` if grad psi_a = psi_a (c_a - x) but for derivatives' v_a terms.
+    """What the functions do at some points; `alike` if the sums of the values are a part of the gradients'.
 
-    That is so for the Gaussian, all of whose rungs are one: the values' sums are then a part of the gradients'.
+    That is so for the Gaussian, all of whose rungs are one, and for pairs of cosine and sine.
     """
 
     alike: bool = False
