@@ -3,6 +3,7 @@
 import cvxpy
 import numpy as np
 import pytest
+import torch
 
 import rkhs
 
@@ -120,6 +121,19 @@ def test_values_and_gradients_at_the_same_points(span, uneven):
     ]
     found = rkhs.Problem(rkhs.Gaussian(1.2), both, approximation=span).solve()
     assert found.primal == pytest.approx(objective(found, both), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_tensors(loss):
+    both = []
+    for kind in (np.asarray, torch.from_numpy):
+        points = kind(X)
+        labels = rkhs.Term(rkhs.Evaluation(points), loss, kind(Y))
+        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
+        chosen = rkhs.Landmarks(20)
+        both.append(rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=chosen).solve())
+    assert isinstance(both[1].function(torch.from_numpy(X)), torch.Tensor)
+    assert both[1].primal == pytest.approx(both[0].primal, rel=1e-6)
 
 
 def test_too_many_rows_to_keep(monkeypatch):
