@@ -14,7 +14,7 @@ DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Standardised features and labels -1/+1 of a data set."""
-    with _opened(name) as data:
+    with opened(name) as data:
         X, y = data["X"].astype(np.float64), data["y"].astype(np.float64)
     spread = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0), y
@@ -22,11 +22,11 @@ def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 def label_sets(name: str) -> np.ndarray[Any, Any] | None:
     """The official sets of 100 labelled points, (sets, 100), of a data set that has them."""
-    with _opened(name) as data:
+    with opened(name) as data:
         return data.get("idx_lab100")
 
 
-def _opened(name: str) -> Any:
+def opened(name: str) -> Any:
     """The file of a data set, or an exit that says what is missing."""
     folder = Path(os.environ.get("RKHS_DATA", DEFAULT))
     path = folder / f"{name}.npz"

@@ -21,7 +21,6 @@ from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
-from rkhs.gram.jet_points import is_gradient
 from rkhs.gram.span import TILE, Span, square
 from rkhs.losses.base import Loss
 
@@ -117,7 +116,7 @@ def _pointwise(functional: Functional) -> Any:
     atoms = part.atoms
     if part.matrix is not None or atoms.blur is not None or part.weight != 1.0:
         return None
-    return atoms if (atoms.order == 0 and atoms.per_point == 1) or (atoms.order == 1 and is_gradient(atoms)) else None
+    return atoms if (atoms.order == 0 and atoms.per_point == 1) or (atoms.order == 1 and atoms.gradient) else None
 
 
 class _Work:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
-from sklearn.utils import check_random_state
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.calculus.spaces import Space
@@ -88,7 +86,9 @@ def _selected(points: Matrix, count: int, selection: str, random: np.random.Gene
         return points[:0]
     if selection == "random":
         return random.choice(points, count, replace=False)
-    state = check_random_state(int(random.integers(2**31)))
+    from sklearn.cluster import kmeans_plusplus  # which takes long to import
+
+    state = int(random.integers(2**31))
     centred = (points - points.mean(axis=0)).astype(np.float64)
     return points[kmeans_plusplus(centred, count, random_state=state)[1]]
 
