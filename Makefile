@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The oracles need PyTorch; this build is pinned so that tests mean the same thing everywhere.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check docs bench few-labels format clean
+.PHONY: demo test check docs bench scale few-labels format clean
 
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo
@@ -27,6 +27,11 @@ bench: .venv/.tested
 	$(BIN)/python -m benchmarks.products --out build/bench
 	$(BIN)/python -m benchmarks.race --out build/bench
 	$(BIN)/python -m benchmarks.estimators --out build/bench
+	$(BIN)/python -m benchmarks.approximation --out build/bench
+
+# A million points beside scikit-learn, which needs 16 GiB for them; a quarter of an hour
+scale: .venv/.tested
+	$(BIN)/python -m benchmarks.landmarks --out build/bench
 
 # InvSVM beside SVC on real data with few labels; takes long
 few-labels: .venv/.tested

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
-from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
+from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -29,7 +29,7 @@ from rkhs.functionals import (
     LocalDeviation,
     stack,
 )
-from rkhs.gram import Gram, gram
+from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
 from rkhs.kernels import (
     AutodiffKernel,
     Gaussian,
@@ -78,6 +78,7 @@ from rkhs.solvers import (
     ProximalNewton,
 )
 from rkhs.solvers.warped import WarpedGram
+from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 if TYPE_CHECKING:
     from rkhs import invariances, plotting
@@ -102,6 +103,9 @@ __all__ = [
     "Absorption",
     "AutodiffKernel",
     "Average",
+    "Block",
+    "BlockError",
+    "Blocks",
     "BoxDual",
     "ConjugateGradients",
     "Constant",
@@ -112,6 +116,7 @@ __all__ = [
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
+    "FourierFeatures",
     "Function",
     "Functional",
     "Functions",
@@ -130,6 +135,7 @@ __all__ = [
     "InvariantRegressor",
     "InvariantRegressorCV",
     "Kernel",
+    "Landmarks",
     "Laplacian",
     "LaplacianSVC",
     "LibSVM",
@@ -161,6 +167,7 @@ __all__ = [
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
     "SquaredOneSided",
+    "StreamedProblem",
     "Sum",
     "Term",
     "ThinPlate",
@@ -169,11 +176,13 @@ __all__ = [
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",
+    "blocks",
     "gram",
     "inner",
     "invariances",
     "load",
     "median_scale",
+    "parquet",
     "plotting",
     "save",
     "stack",

@@ -22,3 +22,15 @@ class UnattainedError(ValueError):
 
 class ModelFileError(ValueError):
     """A file that is not a model of ours, or a model that cannot be written to one."""
+
+
+class BlockError(ValueError):
+    """A block of rows cannot be used; `block` is its number, the first being 0."""
+
+    def __init__(self, block: int, reason: str) -> None:
+        super().__init__(block, reason)
+        self.block = block
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Block {self.block} {self.reason}"

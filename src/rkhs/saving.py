@@ -38,6 +38,7 @@ OURS = (
     "rkhs.losses",
     "rkhs.problem",
     "rkhs.solvers",
+    "rkhs.streams",
 )
 THEIRS = (
     "numpy.dtype",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.estimators.calibration import Calibration
@@ -23,6 +24,12 @@ class Classifier(ClassifierMixin, Machine):
     """A machine that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
     classes_: Vector
+
+    def _checked(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
+        """The training points, X as it was given, and y."""
+        points, given, y = self._validated(X, y)
+        check_classification_targets(y)
+        return points, given, y
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """The merged training points; y is the index of the class."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.metaestimators import available_if
+
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantClassifier(Classifier):
@@ -29,6 +32,8 @@ class InvariantClassifier(Classifier):
     fit_intercept : whether f has a constant that is not penalised
     class_weight : None, a dict, or "balanced": each class counts the same ([Z] 6.3's normalisation within each class)
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
+    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
+        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
     device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
@@ -40,7 +45,7 @@ class InvariantClassifier(Classifier):
     ----------
     function_ : the learnt rkhs.Function; with several outputs, one for each class, if there are more than two
     solution_ : the rkhs.Solution, with its certificate
-    problem_ : the rkhs.Problem that was solved
+    problem_ : the rkhs.Problem that was solved; None with an approximation
     classes_ : the classes
     labelled_ : a mask of the rows of the training X that have a label
     n_features_in_, feature_names_in_ : as in scikit-learn
@@ -76,6 +81,7 @@ class InvariantClassifier(Classifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         unlabeled: Any = -1,
+        approximation: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         device: str | None = None,
@@ -94,6 +100,7 @@ class InvariantClassifier(Classifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.unlabeled = unlabeled
+        self.approximation = approximation
         self.solver = solver
         self.tol = tol
         self.device = device
@@ -101,8 +108,23 @@ class InvariantClassifier(Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
+        if self.approximation is not None:
+            fit_blocks(self, X, y, sample_weight)
+            return self
         sample = self._sample(X, y, sample_weight)
         self._learn(invariant_problem(self, sample), sample)
+        return self
+
+    @available_if(approximated)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
+        """Learn from one more block of rows; needs an `approximation`.
+
+        The first block fixes the kernel's scale and the functions of the span, and `classes` all classes there will
+        be.  With those fixed the result is that of all rows at once: rows of squared losses are added to sums and
+        forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be used
+        changes nothing.
+        """
+        fit_more(self, X, y, sample_weight, classes)
         return self

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils.metaestimators import available_if
+
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.regressor import Regressor
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantRegressor(Regressor):
@@ -31,6 +34,8 @@ class InvariantRegressor(Regressor):
     fit_intercept : whether f has a constant that is not penalised
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
+    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
+        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
     device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
@@ -42,7 +47,7 @@ class InvariantRegressor(Regressor):
     ----------
     function_ : the learnt rkhs.Function
     solution_ : the rkhs.Solution, with its certificate
-    problem_ : the rkhs.Problem that was solved
+    problem_ : the rkhs.Problem that was solved; None with an approximation
     labelled_ : a mask of the rows of the training X that have a target
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -70,6 +75,7 @@ class InvariantRegressor(Regressor):
         invariance_loss: Any = "squared",
         fit_intercept: bool = True,
         unlabeled: Any = None,
+        approximation: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
         device: str | None = None,
@@ -88,6 +94,7 @@ class InvariantRegressor(Regressor):
         self.invariance_loss = invariance_loss
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
+        self.approximation = approximation
         self.solver = solver
         self.tol = tol
         self.device = device
@@ -95,8 +102,22 @@ class InvariantRegressor(Regressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none."""
+        if self.approximation is not None:
+            fit_blocks(self, X, y, sample_weight)
+            return self
         sample = self._sample(X, y, sample_weight)
         self._learn(invariant_problem(self, sample))
+        return self
+
+    @available_if(approximated)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
+        """Learn from one more block of rows; needs an `approximation`.
+
+        The first block fixes the kernel's scale and the functions of the span.  With
+        those fixed the result is that of all rows at once: rows of squared losses are added to sums and forgotten, of
+        others p numbers each are kept, as long as they fit in memory.  A block that cannot be used changes nothing.
+        """
+        fit_more(self, X, y, sample_weight, None)
         return self

@@ -29,14 +29,14 @@ class Machine(BaseEstimator):
     tensors: the problem is solved on their device, and predictions are tensors there.
     """
 
-    problem_: Problem
+    problem_: Any  # the Problem; None with an approximation
     solution_: Solution
     function_: Function
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.array_api_support = True
+        tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
     def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
@@ -50,9 +50,9 @@ class Machine(BaseEstimator):
         options = {name: getattr(self, name) for name in ("tol", "verbose")}
         self._keep(problem, problem.solve(getattr(self, "solver", "auto"), **options))
 
-    def _keep(self, problem: Problem, solution: Solution) -> None:
+    def _keep(self, problem: Problem | None, solution: Solution) -> None:
         self.problem_, self.solution_, self.function_ = (
-            replace(problem),
+            None if problem is None else replace(problem),
             solution,
             solution.function,
         )  # without its caches
@@ -77,7 +77,7 @@ class Machine(BaseEstimator):
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        return self.function_(to_device(_dense(given), self.function_.functionals.prototype)), given
+        return self.function_(to_device(_dense(given), self.function_.coefficients)), given
 
 
 def _accepted(X: Any) -> dict[str, Any]:

@@ -49,17 +49,22 @@ class Spread:
 class Regressor(RegressorMixin, Machine):
     """A machine that predicts f(x)."""
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """The merged training points; y is the target."""
+    def _checked(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
+        """The training points, X as it was given, and y with the marker where there is no target."""
         marker = getattr(self, "unlabeled", None)
         if marker is not None and marker != marker:  # NaN, which scikit-learn does not let pass
             y = column_or_1d(np.asarray(as_numpy(y), dtype=np.float64))
             missing = np.isnan(y)
-            points, given, y = self._validated(X, np.where(missing, 0.0, y))
+            points, given, _ = self._validated(X, np.where(missing, 0.0, y))
         else:
             points, given, y = self._validated(X, y)
-            missing = unlabelled(y, marker)
-        y = y.astype(np.float64)
+        return points, given, y
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        """The merged training points; y is the target."""
+        points, given, y = self._checked(X, y)
+        missing = unlabelled(y, getattr(self, "unlabeled", None))
+        y = np.where(missing, 0.0, y).astype(np.float64)
         sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing))
         if not np.any(sample.labelled):
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")
@@ -91,4 +96,6 @@ class Regressor(RegressorMixin, Machine):
         values, given = self._values(X, "predict")
         if not return_std:
             return home(values, given)
+        if self.problem_ is None:
+            raise ValueError("A standard deviation needs the whole space: leave the approximation out.")
         return home(values, given), home(self._spread(self._points(given)), given)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rkhs.finite.certificate import Certificate
-from rkhs.finite.function import Function
 
 CONVERGED = "converged"
 
@@ -27,9 +27,12 @@ class Solution:
 
     `status` is "converged" when the relative gap is within the tolerance, and otherwise says what stopped the
     solver: an iteration or time limit, an interruption, or no further progress.
+
+    `span` names the functions among which an approximation looked for f.  Primal, dual and gap are then those of the
+    problem in their span, and say nothing about functions outside; None is for the whole space.
     """
 
-    function: Function
+    function: Any  # a Function; a FeatureFunction of an approximation by features
     certificate: Certificate
     status: str
     solver: str
@@ -37,6 +40,7 @@ class Solution:
     products: int
     seconds: float
     history: tuple[Record, ...] = field(repr=False)
+    span: str | None = None
 
     @property
     def primal(self) -> float:
@@ -59,6 +63,7 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}, "
+            f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}"
+            f"{f' in the span of {self.span}' if self.span else ''}, "
             f"{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
         )

@@ -23,7 +23,9 @@ from rkhs.finite.restricted import without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
+from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.kernels.base import Kernel
+from rkhs.problem.approximate import solve_on_span
 from rkhs.problem.grid import GridTasks, multiples_of
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
@@ -35,7 +37,9 @@ class Problem:
 
     The basis is not penalised.  A conditionally positive definite kernel brings its polynomials by itself, unless
     `null_space` is "dropped": then f has no polynomial part, which is what to do where polynomials alone separate
-    the data ([W] 6.2; the Gram matrix becomes dense).
+    the data ([W] 6.2; the Gram matrix becomes dense).  With an `approximation`, rkhs.Landmarks or rkhs.FourierFeatures,
+    f is sought in the span of finitely many functions: time grows linearly with the number of points, and the
+    certificate is that of the problem in the span.
 
     With a `device`, such as "cuda", all numbers are brought there and the problem is solved there by PyTorch; where
     there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of
@@ -68,6 +72,7 @@ class Problem:
     null_space: str = "kept"
     device: str | None = None
     precision: str | None = None
+    approximation: Approximation | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -87,6 +92,18 @@ class Problem:
         if self.null_space == "dropped" and self.basis is not None:
             raise ValueError("A null space that is dropped leaves no room for a basis: leave `basis` out.")
         check_precision(self.precision)
+        if self.approximation is not None:
+            if not isinstance(self.approximation, (Landmarks, FourierFeatures)):
+                raise TypeError(
+                    "approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), "
+                    f"got {self.approximation!r}."
+                )
+            if self.null_space == "dropped":
+                raise ValueError('null_space="dropped" needs all representers: leave the approximation out.')
+            if self.device is not None or self.precision is not None:
+                raise ValueError(
+                    "An approximation is computed where its rows are, in float64: leave `device` and `precision` out."
+                )
         object.__setattr__(self, "terms", terms)
 
     @property
@@ -133,6 +150,13 @@ class Problem:
 
         Ctrl-C returns the best iterate so far, with its true gap.
         """
+        if self.approximation is not None:
+            if solver != "auto" or start is not None:
+                raise ValueError(
+                    f"With {self.approximation!r} the problem is small and solved to rounding: leave `solver` and "
+                    "`start` out, or the approximation."
+                )
+            return solve_on_span(self, self.approximation, Monitor(tol, time_limit, callback, verbose))
         system = self.system
         chosen = auto(system) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
@@ -183,6 +207,11 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
+        if self.approximation is not None:
+            raise ValueError(
+                f"Grids and paths share Gram products, and {self.approximation!r} has none: solve a problem for each "
+                "weight, or leave the approximation out."
+            )
         system = self.system
         axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
         folds = {

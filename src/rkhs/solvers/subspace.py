@@ -63,7 +63,7 @@ class Restricted:
     def value(self, theta: np.ndarray[Any, Any]) -> float:
         total = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
         for t, u, E in self.rough:
-            v = u + E @ like(theta, E)
+            v = u + E @ like(theta, u)
             total += float(namespace(v).sum(t.weight[:, 0] * t.loss.value(v, t.target[:, 0])))
         return total
 
@@ -71,7 +71,7 @@ class Restricted:
         """The gradient and Hessian of psi."""
         gradient, hessian = self.linear + self.square @ theta, self.square.copy()
         for t, u, E in self.rough:
-            v, w, b = u + E @ like(theta, E), t.weight[:, 0], t.target[:, 0]
+            v, w, b = u + E @ like(theta, u), t.weight[:, 0], t.target[:, 0]
             gradient += to_numpy(E.T @ (w * t.loss.gradient(v, b)))
             hessian += to_numpy(E.T @ ((w * t.loss.curvature(v, b))[:, None] * E))
         return gradient, hessian
@@ -113,7 +113,7 @@ class Restricted:
         flat = float(theta @ self.square @ step + self.linear @ step)
         bend = float(step @ self.square @ step)
         level = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
-        rows = [(t, u + E @ like(theta, E), E @ like(step, E)) for t, u, E in self.rough]
+        rows = [(t, u + E @ like(theta, u), E @ like(step, u)) for t, u, E in self.rough]
 
         def at(length: float) -> tuple[float, float]:
             total, slope = level + length * (flat + length * bend / 2), flat + length * bend

@@ -1,0 +1,269 @@
+"""Invariant machines with an approximation: rows in blocks, from memory, files, iterators or a cluster.
+
+look     one pass: a sample of the rows, the classes and their weights
+choose   the kernel's scale and the functions of the span, from the sample
+sum up   one pass: the moments of all terms
+solve    p unknowns
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_torch_array
+from sklearn.base import clone, is_classifier
+
+from rkhs.backend.arrays import to_numpy
+from rkhs.calculus.polynomials import Constant
+from rkhs.errors import BlockError
+from rkhs.estimators.calibration import _per_class, fitted_slope
+from rkhs.estimators.labels import class_weights, unlabelled
+from rkhs.estimators.options import INVARIANCE, as_kernel, as_loss, check_number
+from rkhs.estimators.sample import Sample, Vector, as_weights
+from rkhs.estimators.terms import copies
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.summary import Summary
+from rkhs.finite.term import Term
+from rkhs.invariances import Invariance, as_invariances
+from rkhs.problem.approximate import solution_of
+from rkhs.streams.blocks import Block, Blocks
+from rkhs.streams.lazy_rows import lazy_images
+from rkhs.streams.plan import Plan, summarise
+from rkhs.streams.problem import planned, sample_size
+from rkhs.streams.reservoir import Wanted, sample
+from rkhs.streams.sources import blocks, replayed
+
+WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
+
+
+class BlockRows(Sample):
+    """The rows of a block; all of them are the same points, on which terms share what is computed."""
+
+    def take(self, rows: Any) -> Sample:
+        whole = np.asarray(rows).dtype == bool and bool(np.all(rows))
+        return self if whole else super().take(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockTerms:
+    """block -> terms: the labels first, then one for each invariance, whether or not the block has rows for it."""
+
+    machine: Any  # an unfitted clone, with `classes_` if it is a classifier
+    invariances: tuple[Invariance, ...]
+
+    def labelled(self, block: Block) -> Vector:
+        """Which rows have a label."""
+        if block.y is None:
+            return np.zeros(len(block.X), dtype=bool)
+        return ~unlabelled(block.y, self.machine.unlabeled) & ~_missing(block.y)
+
+    def rows(self, block: Block) -> Sample:
+        """The rows as estimators see them; y is the index of the class, or the target."""
+        labelled = self.labelled(block)
+        y = np.zeros(len(labelled)) if block.y is None else block.y
+        if is_classifier(self.machine):
+            y = self._codes(block, y, labelled)
+        else:
+            y = np.where(labelled, y, 0).astype(np.float64)
+        weight = np.ones(len(y)) if block.weight is None else block.weight
+        return BlockRows(block.X, weight, y, labelled, np.zeros((len(y), 0)))
+
+    def __call__(self, block: Block) -> list[Term]:
+        rows = self.rows(block)
+        nu = check_number(self.machine.nu, "nu", or_zero=True)
+        others = [self._term(one, rows, nu) for one in self.invariances] if nu > 0 else []
+        return [self.machine._label_term(rows, self.machine.C), *others]
+
+    def _codes(self, block: Block, y: Vector, labelled: Vector) -> Vector:
+        """The index of each row's class, 0 for no label."""
+        classes = self.machine.classes_
+        places = np.searchsorted(classes, y[labelled]) if labelled.any() else np.zeros(0, dtype=int)
+        known = classes[np.clip(places, 0, len(classes) - 1)] == y[labelled]
+        if not np.all(known):
+            strange = y[labelled][~known].tolist()[0]
+            raise BlockError(
+                block.index,
+                f"has the class {strange!r}, which is not among {classes.tolist()}: give all `classes` to the first "
+                "partial_fit, or a stream that can be read twice.",
+            )
+        codes = np.zeros(len(y), dtype=int)
+        codes[labelled] = places
+        return codes
+
+    def _term(self, one: Invariance, rows: Sample, nu: float) -> Term:
+        machine = self.machine
+        default = machine.invariance_loss if one.loss is None else one.loss
+        loss = as_loss(default, INVARIANCE, "invariance_loss", machine.epsilon)
+        some = rows if one.on == "all" else rows.take(rows.labelled == (one.on == "labelled"))
+        if some.size == 0:  # the same kind of functionals, none of them
+            return Term(one(rows.X[:1]).take([]), loss, target=one.target)
+        functionals = one(some.X)
+        return Term(functionals, loss, target=one.target, weight=nu * one.weight * copies(functionals, some.weight))
+
+
+def _missing(y: Vector) -> Vector:
+    """NaN and None, as files have them."""
+    return np.asarray(y != y) if y.dtype.kind != "O" else np.array([v is None or v != v for v in y], dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Weights of the classes, and the number of features and of labelled rows."""
+
+    classes: Counter[Any]
+    width: int
+    labels: int
+
+    def __add__(self, other: Facts) -> Facts:
+        return Facts(self.classes + other.classes, self.width, self.labels + other.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class _Describe:
+    terms: BlockTerms
+
+    def __call__(self, block: Block) -> Facts:
+        labelled = self.terms.labelled(block)
+        classes: Counter[Any] = Counter()
+        if is_classifier(self.terms.machine) and block.y is not None:
+            weight = np.ones(len(labelled)) if block.weight is None else block.weight
+            values, places = np.unique(block.y[labelled], return_inverse=True)
+            sums = np.bincount(places.reshape(-1), weights=weight[labelled], minlength=len(values))
+            classes = Counter({value: float(total) for value, total in zip(values.tolist(), sums, strict=True)})
+        return Facts(classes, int(block.X.shape[1]), int(labelled.sum()))
+
+
+@dataclass(eq=False)
+class InSample:
+    """Probabilities by a sigmoid fitted to the values at a sample of the labelled rows, which f has seen."""
+
+    function: Any
+    X: Vector
+    codes: Vector
+    weight: Vector
+
+    def probabilities(self, values: Vector) -> Vector:
+        """(t, classes) from decision values (t,) or (t, classes)."""
+        scores = self.slope * _per_class(values)
+        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def slope(self) -> float:
+        """s."""
+        return fitted_slope(_per_class(to_numpy(self.function(self.X))), self.codes, self.weight)
+
+
+def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit a machine that has an approximation."""
+    look, learn = replayed(_stream(machine, X, y, sample_weight))
+    plan, seen, learnt = _plan(machine, look, None)
+    summary = learn.reduce(summarise, plan)
+    _keep(machine, plan, summary, seen, learnt, lazy_images(learn, plan))
+    machine._sums = None
+
+
+def approximated(machine: Any) -> bool:
+    """Whether a machine has `partial_fit`."""
+    if machine.approximation is None:
+        raise AttributeError(
+            f"{type(machine).__name__}.partial_fit needs an approximation, such as rkhs.Landmarks(500), whose sums "
+            "grow with each block: without one all points are needed at once."
+        )
+    return True
+
+
+def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
+    """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
+    before = getattr(machine, "_sums", None)
+    index = 0 if before is None else before[2]
+    block = Block.of(index, np.asarray(X), None if y is None else np.asarray(y), sample_weight)
+    if before is None:
+        look = blocks(block.X, block.y, block.weight, rows=max(len(block.X), 1))
+        plan, seen, learnt = _plan(machine, look, classes)
+        summary = plan.summary(block)
+    else:
+        plan, summary, _, seen, learnt = before
+        block.like(learnt["n_features_in_"], type(machine).__name__)
+        summary = summary + plan.summary(block)
+    _keep(machine, plan, summary, seen, learnt, None)
+    machine._sums = (plan, summary, index + 1, seen, learnt)
+
+
+def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
+    """The rows as blocks; arrays are checked as scikit-learn does it."""
+    if machine.device is not None or machine.precision is not None:
+        raise ValueError("An approximation is computed where its rows are, in float64: leave device and precision out.")
+    if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
+        if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
+            raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
+        return blocks(X, y, sample_weight)
+    points, _, y = machine._checked(X, y)
+    if is_torch_array(points):
+        raise TypeError(
+            "An approximation takes NumPy arrays, data frames, or blocks of them: pass X.numpy(force=True)."
+        )
+    return blocks(points, y, None if sample_weight is None else as_weights(sample_weight, points))
+
+
+def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[str, Any]]:
+    """The plan for all blocks, the sample it was made from, and what else the machine learns: classes and features."""
+    invariances = as_invariances(machine.invariance)
+    for one in invariances:
+        if one.functional in WHOLE:
+            raise ValueError(
+                f'The invariance "{one.functional}" looks at all points at once, and an approximation sees them in '
+                'blocks: use "gradient", or a callable X -> functionals of single points, such as '
+                "lambda X: rkhs.LocalDeviation(X, width=0.1)."
+            )
+    own = clone(machine)
+    terms = BlockTerms(own, invariances)
+    wanted = Wanted(sample_size(machine.approximation), 0, terms.labelled, _Describe(terms))
+    seen = look.reduce(sample, wanted)
+    facts: Facts = seen.facts
+    name = type(machine).__name__
+    if is_classifier(machine):
+        found = np.unique(np.asarray(list(facts.classes) if classes is None else classes))
+        if len(found) < 2:
+            raise ValueError(
+                f"{name} needs at least two classes among the labelled points; there is only one class: {found}."
+                if len(found)
+                else f"{name} needs labelled points of at least two classes; every y is {machine.unlabeled!r}."
+            )
+        own.classes_ = found
+        own.class_weight = _class_weight(machine, found, facts, classes)
+    elif facts.labels == 0:
+        raise ValueError(f"{name} needs points with a target; every y is unlabelled.")
+    block = seen.block()
+    kernel = as_kernel(machine.kernel, machine.scale, block.X)
+    learnt = {"n_features_in_": facts.width, "_kind": ("numpy", "cpu")}
+    if is_classifier(machine):
+        learnt["classes_"] = own.classes_
+    basis = Constant() if machine.fit_intercept else None
+    return planned(kernel, terms, terms(block), basis, machine.approximation), block, learnt
+
+
+def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
+    """ "balanced" is about all rows, not about those of a block."""
+    if machine.class_weight != "balanced":
+        return machine.class_weight
+    if given is not None:
+        raise ValueError('class_weight="balanced" is not known before all rows are: give partial_fit a dict.')
+    totals = np.array([facts.classes[c] for c in classes.tolist()])
+    factors = class_weights("balanced", classes, np.arange(len(classes)), totals)
+    return dict(zip(classes.tolist(), factors.tolist(), strict=True))
+
+
+def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[str, Any], images: Any) -> None:
+    """Solve, and leave what `fit` leaves."""
+    solution = solution_of(summary, machine.approximation, Monitor(machine.tol, verbose=machine.verbose), images)
+    vars(machine).update(learnt)
+    machine._keep(None, solution)
+    if is_classifier(machine):
+        terms: Any = plan.terms
+        labels = terms.rows(seen).take(terms.labelled(seen))
+        machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)

@@ -1,0 +1,253 @@
+"""What terms say about a span of p functions: sums over rows, which add up over blocks, files and machines.
+
+With f = sum_j c_j p_j + sum_a tau_a psi_a and theta = (c, tau), a term of squared losses is
+
+    sum_i w_i ((E theta)_i - b_i)^2 = theta'M theta - 2 m'theta + constant,    E = [P, L(psi)]
+
+M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed block by block and never held.  Other losses need their
+rows E as they are; those are kept while they are few (`LIMIT`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.spaces import Space
+from rkhs.finite.term import Term
+from rkhs.functionals.base import Functional
+from rkhs.gram.span import TILE, Span, square
+from rkhs.losses.base import Loss
+
+Matrix = np.ndarray[Any, Any]
+LIMIT = 2**29  # bytes of rows of losses that are not quadratic, up to which they are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """theta'M theta - 2 m'theta + constant, for each output."""
+
+    loss: Loss
+    square: Matrix  # (r + p, r + p)
+    linear: Matrix  # (r + p, c)
+    constant: Matrix  # (c,)
+
+    def __add__(self, other: Moments) -> Moments:
+        return replace(
+            self,
+            square=self.square + other.square,
+            linear=self.linear + other.linear,
+            constant=self.constant + other.constant,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows as they are, in blocks: E (t, r + p), targets (t, c) and weights (t, 1); None once there are too many."""
+
+    loss: Loss
+    blocks: tuple[tuple[Matrix, Matrix, Matrix], ...] | None
+    count: int
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.blocks is None else sum(E.nbytes for E, _, _ in self.blocks)
+
+    def __add__(self, other: Kept) -> Kept:
+        count = self.count + other.count
+        if self.blocks is None or other.blocks is None or self.bytes + other.bytes > LIMIT:
+            return Kept(self.loss, None, count)
+        return Kept(self.loss, self.blocks + other.blocks, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """The terms of a problem on a span, one entry for each; `+` adds the rows of two blocks."""
+
+    span: Span
+    space: Space | None  # the unpenalised basis
+    outputs: int | None
+    terms: tuple[Moments | Kept, ...]
+
+    @property
+    def rank(self) -> int:
+        """r, the number of basis functions."""
+        return 0 if self.space is None else self.space.size(self.span.dimension)
+
+    @classmethod
+    def of(
+        cls, span: Span, space: Space | None, terms: Sequence[Term], outputs: int | None, limit: float | None = None
+    ) -> Summary:
+        """The summary of terms that are in memory, a tile at a time; `limit` is for the bytes of rows that are kept."""
+        empty = cls(span, space, outputs, ())
+        work = _Work(empty, terms, LIMIT if limit is None else limit)
+        groups: dict[Any, list[int]] = {}
+        for k, term in enumerate(terms):
+            groups.setdefault(_place(term.functional, k), []).append(k)
+        for members in groups.values():
+            work.add_group(members)
+        return replace(empty, terms=work.result())
+
+    def __add__(self, other: Summary) -> Summary:
+        terms = tuple(_added(mine, theirs) for mine, theirs in zip(self.terms, other.terms, strict=True))
+        return replace(self, terms=terms)
+
+
+def _added(mine: Any, theirs: Any) -> Any:
+    return mine + theirs
+
+
+def _place(functional: Functional, k: int) -> Any:
+    """Terms on the same points share what is computed there; any other family is on its own."""
+    atoms = _pointwise(functional)
+    return ("alone", k) if atoms is None else ("points", id(atoms.points))
+
+
+def _pointwise(functional: Functional) -> Any:
+    """The atoms of a family of plain values, or of whole gradients; None for any other."""
+    if len(functional.parts) != 1:
+        return None
+    (part,) = functional.parts
+    atoms = part.atoms
+    if part.matrix is not None or atoms.blur is not None or part.weight != 1.0:
+        return None
+    return atoms if (atoms.order == 0 and atoms.per_point == 1) or (atoms.order == 1 and atoms.gradient) else None
+
+
+class _Work:
+    """The sums of one block, under way."""
+
+    def __init__(self, summary: Summary, terms: Sequence[Term], limit: float) -> None:
+        self.limit = limit
+        self.span, self.space = summary.span, summary.space
+        self.rank, self.size = summary.rank, summary.rank + summary.span.size
+        self.outputs = summary.outputs or 1
+        self.terms = terms
+        self.targets = [self._target(term) for term in terms]
+        self.squares = {k: np.zeros((self.size, self.size)) for k, t in enumerate(terms) if t.loss.quadratic}
+        self.linears = {k: np.zeros((self.size, self.outputs)) for k in self.squares}
+        self.constants = {k: np.zeros(self.outputs) for k in self.squares}
+        self.kept: dict[int, list[Any] | None] = {k: [] for k in range(len(terms)) if k not in self.squares}
+        self.bytes = 0
+
+    def _target(self, term: Term) -> Array:
+        target = term.target if term.target.ndim == 2 else term.target[:, None]
+        return namespace(target).broadcast_to(target, (term.size, self.outputs))
+
+    def _weight(self, k: int, rows: slice, E: Array) -> Array:
+        """(t, 1); those of all rows of a term might be many."""
+        weight = self.terms[k].weight
+        return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
+
+    def result(self) -> tuple[Moments | Kept, ...]:
+        found: list[Moments | Kept] = []
+        for k, term in enumerate(self.terms):
+            if k in self.squares:
+                found.append(Moments(term.loss, self.squares[k], self.linears[k], self.constants[k]))
+            else:
+                kept = self.kept[k]
+                found.append(Kept(term.loss, None if kept is None else tuple(kept), term.size))
+        return tuple(found)
+
+    def add_group(self, members: list[int]) -> None:
+        """Terms on the same points, or one term of any kind."""
+        flat = {k: root for k in members if (root := self._gradient_roots(k)) is not None}
+        values = [k for k in members if k not in flat and _order(self.terms[k]) == 0]
+        for k in members:
+            if k not in flat and k not in values:
+                self._add_rows(k)
+        if not (flat or values):
+            return
+        atoms = _pointwise(self.terms[members[0]].functional)
+        sums = {k: self.span.sums() for k in flat}
+        for rows, tile in self.span.tiles(atoms.points):
+            unit = None  # the moments of the values, of weight one
+            for k in values:
+                some = self.terms[k].functional.take(rows)
+                square = self._add(k, rows, some, self.span.rows(some) if tile is None else tile.values)
+                weight = _uniform(self.terms[k].weight, rows)
+                if square is not None and weight and tile is not None and tile.alike:
+                    unit = square / weight
+            for k, root in flat.items():
+                weight = _uniform(self.terms[k].weight, slice(None))
+                sums[k].add(tile, root[rows], None if unit is None or not weight else weight * unit)
+        for k in flat:
+            self.squares[k][self.rank :, self.rank :] += sums[k].total()
+
+    def _add_rows(self, k: int) -> None:
+        """Any family, some functionals at a time."""
+        functional, size = self.terms[k].functional, self.terms[k].size
+        tall = max(128, TILE // self.span.size)
+        for start in range(0, size, tall):
+            rows = slice(start, min(start + tall, size))
+            some = functional if size <= tall else functional.take(rows)
+            self._add(k, rows, some, self.span.rows(some))
+
+    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Matrix | None:
+        """Rows E (t, p) of a term; their moments E'WE, if that is what is wanted of them."""
+        xp = namespace(E)
+        target, weight = like(self.targets[k][rows], E), self._weight(k, rows, E)
+        P = E[:, :0] if self.space is None else like(functional.assemble(self.space.on), E)
+        if k in self.kept:
+            self._keep(k, to_numpy(xp.concat([P, E], axis=1)), to_numpy(target), to_numpy(weight))
+            return None
+        r, M = self.rank, self.squares[k]
+        weighted = weight * target
+        self.linears[k][:r] += to_numpy(P.T @ weighted)
+        self.linears[k][r:] += to_numpy(E.T @ weighted)
+        self.constants[k] += to_numpy(xp.sum(weighted * target, axis=0))
+        if r:
+            M[:r, :r] += to_numpy(P.T @ (weight * P))
+            cross = to_numpy(P.T @ (weight * E))
+            M[:r, r:] += cross
+            M[r:, :r] += cross.T
+        own = square(E, xp.sqrt(weight))
+        M[r:, r:] += own
+        return own
+
+    def _keep(self, k: int, E: Matrix, target: Matrix, weight: Matrix) -> None:
+        """Rows as they are; none at all once they are too many."""
+        own = self.kept[k]
+        self.bytes += 0 if own is None else E.nbytes
+        if own is None or self.bytes > self.limit:
+            self.kept[k] = None
+        else:
+            own.append((E, target, weight))
+
+    def _gradient_roots(self, k: int) -> Array | None:
+        """The square roots (t, 1) of the weights of whole gradients that should vanish; None if it is anything else.
+
+        The basis must not change from point to point either: then only the span's own sums are needed.
+        """
+        term, atoms = self.terms[k], _pointwise(self.terms[k].functional)
+        constant = self.space is None or (isinstance(self.space, Polynomials) and self.space.degree <= 0)
+        if atoms is None or atoms.order == 0 or not term.loss.quadratic or not constant:
+            return None
+        if np.any(to_numpy(term.target)) or self.span.tile(atoms.points[:0]) is None:
+            return None
+        xp = namespace(atoms.points)
+        if isinstance(term.weight, float):
+            return like(np.full((int(atoms.points.shape[0]), 1), term.weight**0.5), atoms.points)
+        weight = term.weight.reshape(int(atoms.points.shape[0]), -1)
+        if np.any(weight != weight[:, :1]):
+            return None
+        return xp.sqrt(like(weight[:, :1], atoms.points))
+
+
+def _uniform(weight: Any, rows: slice) -> float | None:
+    """The weight that all rows have; None if they differ."""
+    if isinstance(weight, float):
+        return weight
+    own = weight[rows]
+    return float(own[0]) if len(own) and np.all(own == own[0]) else None
+
+
+def _order(term: Term) -> int:
+    """0 for plain values, -1 for what is not on points alone."""
+    atoms = _pointwise(term.functional)
+    return -1 if atoms is None else int(atoms.order)

@@ -1,0 +1,91 @@
+"""Blocks on a cluster: the same sums as a tree of dask tasks, wherever the current dask client runs them.
+
+Workers that are lost are replaced by dask, which computes their blocks again; blocks are read where they are needed
+and forgotten after.  Without a client, dask uses the threads of this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from rkhs.streams.blocks import Block, Blocks, Task
+
+WIDTH = 8  # results that are added up by one task
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks(Blocks):
+    """The chunks of a dask array, or the partitions of a dask data frame."""
+
+    parts: list[tuple[Any, Any, Any]]  # delayed X, y and weights
+    width: int
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any) -> DaskBlocks:
+        """Rows in the chunks of X; y and weights, arrays or dask collections, are cut as it is."""
+        columns = [_delayed(X, X), _delayed(y, X), _delayed(weight, X)]
+        if any(len(column) != len(columns[0]) for column in columns[1:]):
+            counts = [len(column) for column in columns]
+            raise ValueError(f"X, y and weights have {counts} chunks: rechunk or repartition them alike.")
+        return cls(list(zip(*columns, strict=True)), int(X.shape[1]))
+
+    def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
+        import dask
+
+        return list(dask.compute(*self._tasks(task, shared, arguments)))
+
+    def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
+        import dask
+
+        level = self._tasks(task, shared, arguments)
+        while len(level) > 1:
+            level = [_summed(level[k : k + WIDTH]) for k in range(0, len(level), WIDTH)]
+        return dask.compute(level[0])[0]
+
+    def _tasks(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> list[Any]:
+        """One for each block; what they share is sent to a worker once."""
+        import dask
+
+        common = dask.delayed(shared, traverse=False)
+        run = dask.delayed(_run, pure=False)
+        return [
+            run(task, common, k, self.width, part, None if arguments is None else arguments[k])
+            for k, part in enumerate(self.parts)
+        ]
+
+
+def _run(task: Task, shared: Any, index: int, width: int, part: Any, argument: Any) -> Any:
+    X, y, weight = (getattr(column, "to_numpy", lambda column=column: column)() for column in part)
+    return task(shared, Block.of(index, X, y, weight).like(width), argument)
+
+
+def _summed(parts: list[Any]) -> Any:
+    import dask
+
+    return dask.delayed(_sum, pure=False)(parts)
+
+
+def _sum(parts: list[Any]) -> Any:
+    return reduce(add, parts)
+
+
+def _delayed(column: Any, X: Any) -> list[Any]:
+    """One delayed piece for each block of rows of X."""
+    import dask
+    import dask.array
+
+    if column is None:
+        return [None] * (len(X.chunks[0]) if hasattr(X, "chunks") else X.npartitions)
+    if not hasattr(column, "__dask_graph__"):
+        if not hasattr(X, "chunks"):
+            raise TypeError("y and weights of a dask data frame must be dask series, divided as it is.")
+        column = dask.array.from_array(column, chunks=(X.chunks[0],))
+    if not hasattr(column, "chunks"):
+        return list(column.to_delayed())
+    if column.ndim == 2:
+        column = column.rechunk({1: -1})
+    return list(column.to_delayed().ravel())

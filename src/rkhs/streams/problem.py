@@ -1,0 +1,79 @@
+"""Problems whose rows come in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rkhs.calculus.spaces import Space
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.solution import Solution
+from rkhs.finite.system import joined
+from rkhs.finite.term import Term
+from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
+from rkhs.kernels.base import Kernel
+from rkhs.problem.approximate import solution_of
+from rkhs.problem.choice import SAMPLE, choose
+from rkhs.streams.blocks import Blocks
+from rkhs.streams.lazy_rows import lazy_images
+from rkhs.streams.plan import Plan, TermsOf, summarise
+from rkhs.streams.reservoir import Wanted, sample
+from rkhs.streams.sources import replayed
+
+ROWS = 5000  # of the sample from which functions are chosen, at least
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedProblem:
+    """The problem of `rkhs.Problem` with its rows in blocks: terms(block) are the terms of the rows of one block.
+
+    Every block must give the same list of terms, if some with no functionals.  Landmarks are chosen from a sample of
+    all rows, so the stream is read twice (once, and landmarks from the first block, if it cannot be read again); more
+    often only if very many rows have a loss that is not squared.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((3000, 3))
+    >>> def terms(block):
+    ...     return [
+    ...         rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=10.0),
+    ...         rkhs.Term(rkhs.Gradient(block.X), rkhs.Squared(), weight=0.01),
+    ...     ]
+    >>> stream = rkhs.blocks(X, np.sin(X[:, 0]), rows=500)
+    >>> problem = rkhs.StreamedProblem(rkhs.Gaussian(scale=2.0), terms, stream, rkhs.Landmarks(200))
+    >>> problem.solve().status
+    'converged'
+    """
+
+    kernel: Kernel
+    terms: TermsOf
+    blocks: Blocks
+    approximation: Approximation
+    basis: Space | None = None
+
+    def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
+        """The minimiser in the span of the approximation, its gap certified there."""
+        monitor = Monitor(tol, verbose=verbose)
+        look, learn = replayed(self.blocks)
+        seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0))
+        plan = planned(self.kernel, self.terms, list(self.terms(seen.block())), self.basis, self.approximation)
+        summary = learn.reduce(summarise, plan)
+        return solution_of(summary, self.approximation, monitor, lazy_images(learn, plan))
+
+
+def planned(
+    kernel: Kernel, terms: TermsOf, sampled: Sequence[Term], basis: Space | None, approximation: Approximation
+) -> Plan:
+    """The plan for all blocks, its functions chosen by the terms of a sample."""
+    space = joined(basis, kernel.null_space)
+    counts = {term.outputs for term in sampled if term.outputs is not None}
+    span = choose(kernel, [term for term in sampled if term.size], space, approximation)
+    return Plan(span, space, terms, counts.pop() if counts else None)
+
+
+def sample_size(approximation: Approximation) -> int:
+    """Rows of each kind to choose functions from."""
+    count: Any = approximation.count if isinstance(approximation, FourierFeatures) else approximation.functionals
+    return max(ROWS, SAMPLE * count) if isinstance(approximation, Landmarks) and isinstance(count, int) else ROWS

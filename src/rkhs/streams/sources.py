@@ -1,0 +1,136 @@
+"""Blocks from arrays, memory maps, iterators, Parquet files and dask collections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rkhs.streams.blocks import ROWS, Blocks, LocalBlocks
+
+
+def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int = ROWS) -> Blocks:
+    """Rows in blocks, for `fit` of an estimator with an `approximation`: no more than a block is in memory at a time.
+
+    Parameters
+    ----------
+    source : points, as an array or a memory map (t, n), with y and weights beside it; a dask array or data frame, with
+        y and weights of the same kind; a function without arguments that returns an iterator of blocks X, (X, y) or
+        (X, y, weights); or such an iterator itself, which can be read only once: landmarks are then chosen from its
+        first block
+    y, sample_weight : for arrays and dask collections
+    rows : of a block of an array
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> def read():
+    ...     random = np.random.default_rng(0)
+    ...     for _ in range(10):
+    ...         X = random.standard_normal((500, 3))
+    ...         yield X, np.sin(X[:, 0])
+    >>> machine = rkhs.InvariantRegressor(scale=2.0, C=10.0, nu=0.01, approximation=rkhs.Landmarks(200))
+    >>> machine = machine.fit(rkhs.blocks(read))
+    >>> X = np.zeros((1, 3))
+    >>> bool(abs(machine.predict(X)[0]) < 0.05)
+    True
+    """
+    if isinstance(source, Blocks):
+        return source
+    if hasattr(source, "__dask_graph__"):
+        from rkhs.streams.distributed import DaskBlocks
+
+        return DaskBlocks.of(source, y, sample_weight)
+    if isinstance(source, Iterator):
+        _alone(y, sample_weight)
+        return LocalBlocks(lambda: map(_triple, source), replays=False)
+    if callable(source):
+        _alone(y, sample_weight)
+        return LocalBlocks(lambda: map(_triple, iter(source())))
+    return LocalBlocks(lambda: _cut(source, y, sample_weight, rows))
+
+
+def parquet(
+    path: Any,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    weight: str | None = None,
+    *,
+    rows: int = ROWS,
+) -> Blocks:
+    """Rows of a Parquet file, or of a folder of them, in blocks; needs pyarrow.
+
+    Parameters
+    ----------
+    path : a file or a folder
+    target, weight : the columns of y and of weights
+    features : the columns of X, by default all others
+    rows : of a block, at most
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, rkhs, tempfile
+    >>> frame = pd.DataFrame(np.random.default_rng(0).standard_normal((1000, 3)), columns=["a", "b", "y"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     frame.to_parquet(f"{folder}/rows.parquet")
+    ...     machine = rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(50))
+    ...     machine = machine.fit(rkhs.parquet(f"{folder}/rows.parquet", target="y"))
+    >>> machine.n_features_in_
+    2
+    """
+    import pyarrow.dataset
+
+    data = pyarrow.dataset.dataset(str(Path(path)), format="parquet")
+    named = [name for name in (target, weight) if name is not None]
+    own = list(features) if features is not None else [name for name in data.schema.names if name not in named]
+    missing = [name for name in [*own, *named] if name not in data.schema.names]
+    if missing:
+        raise ValueError(f"{path} has no columns {missing}; it has {data.schema.names}.")
+
+    def read() -> Iterator[tuple[Any, ...]]:
+        for batch in data.to_batches(columns=[*own, *named], batch_size=rows):
+            if batch.num_rows:
+                columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in own]
+                extras = [
+                    None if name is None else batch.column(name).to_numpy(zero_copy_only=False)
+                    for name in (target, weight)
+                ]
+                yield np.column_stack(columns), *extras
+
+    return LocalBlocks(read)
+
+
+def replayed(stream: Blocks) -> tuple[Blocks, Blocks]:
+    """What to look at before learning, and what to learn from: the first block, and all, of what is read only once."""
+    if stream.replays or not isinstance(stream, LocalBlocks):
+        return stream, stream
+    parts = stream.read()
+    first = list(_first(parts))
+    return LocalBlocks(lambda: iter(first)), LocalBlocks(lambda: chain(first, parts), replays=False)
+
+
+def _first(parts: Iterator[Any]) -> Iterator[Any]:
+    for part in parts:
+        yield part
+        return
+
+
+def _triple(part: Any) -> tuple[Any, ...]:
+    """X, y, weights from X, (X, y) or all three."""
+    whole = part if isinstance(part, tuple) else (part,)
+    return (*whole, None, None)[:3]
+
+
+def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
+    """Slices of an array, of which a memory map reads no more."""
+    for start in range(0, len(X), rows):
+        some = slice(start, start + rows)
+        yield X[some], None if y is None else y[some], None if weight is None else weight[some]
+
+
+def _alone(y: Any, sample_weight: Any) -> None:
+    if y is not None or sample_weight is not None:
+        raise ValueError("Blocks of an iterator bring y and weights themselves: yield (X, y) or (X, y, weights).")

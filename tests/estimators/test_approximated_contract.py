@@ -1,0 +1,22 @@
+"""scikit-learn's own checks on machines with an approximation."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rkhs
+
+ALL = [
+    rkhs.InvariantClassifier(unlabeled=None, loss="squared", approximation=rkhs.Landmarks(20)),
+    rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(20)),
+]
+WEIGHTS = "landmarks are chosen from a sample of rows, where a row given twice is two rows"
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(ALL, expected_failed_checks=lambda estimator: EXPECTED)
+def test_contract(estimator, check):
+    check(estimator)

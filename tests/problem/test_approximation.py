@@ -1,0 +1,217 @@
+"""Problems on spans of p functions: exact with their own functionals, optimal in the span, certified there."""
+
+import cvxpy
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+LOSSES = (rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge(), rkhs.SquaredHinge())
+KERNELS = (
+    rkhs.Gaussian(1.2),
+    rkhs.Matern(2.5, 1.0),
+    rkhs.Polyharmonic(3),
+    rkhs.Gaussian(1.0) + 0.1 * rkhs.Linear(),
+)
+BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
+
+
+def terms(loss):
+    return [
+        rkhs.Term(rkhs.Evaluation(X[:20]), loss, Y[:20], 10.0),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+        rkhs.Term(rkhs.Difference(X[:10], -X[:10]), rkhs.Huber(0.1)),
+        rkhs.Term(rkhs.LocalAverage(X[:5], 0.3), rkhs.Squared(), target=Y[:5], weight=np.arange(5.0)),
+    ]
+
+
+def objective(solution, kernel_terms):
+    """J(f) from the function alone."""
+    f = solution.function
+    risk = 0.0
+    for term in kernel_terms:
+        u = np.asarray(term.functional(f)).reshape(term.size)
+        risk += np.sum(term.weight * term.loss.value(u, np.asarray(term.target)))
+    return f.norm() ** 2 / 2 + risk
+
+
+@pytest.mark.parametrize(("kernel", "basis"), list(zip(KERNELS, (*BASES, None), strict=True)), ids=repr)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_own_functionals_give_the_exact_solution(loss, kernel, basis):
+    own = rkhs.Landmarks(rkhs.stack([term.functional for term in terms(loss)]))
+    exact = rkhs.Problem(kernel, terms(loss), basis).solve(tol=1e-9)
+    found = rkhs.Problem(kernel, terms(loss), basis, approximation=own).solve(tol=1e-9)
+    assert found.status == "converged"
+    assert abs(found.primal / exact.primal - 1) < 1e-8
+    assert np.abs(found.function(X) - exact.function(X)).max() < 1e-3  # sqrt of the gap of the exact one
+    enough = rkhs.Problem(kernel, terms(loss), basis, approximation=rkhs.Landmarks(1000)).solve(tol=1e-9)
+    assert abs(enough.primal / exact.primal - 1) < 1e-8
+
+
+SPANS = {
+    "values": rkhs.Landmarks(rkhs.Evaluation(X[:15])),
+    "derivatives": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:8]), rkhs.Gradient(X[20:24])])),
+    "differences": rkhs.Landmarks(rkhs.Difference(X[:15], X[15:30])),
+    "chosen": rkhs.Landmarks(60),
+    "random": rkhs.Landmarks(40, selection="random", derivatives=0.5, random_state=3),
+    "waves": rkhs.FourierFeatures(40),
+}
+
+
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_optimal_in_the_span(loss, span):
+    """Against cvxpy on the rows of the span; the value is that of the function itself."""
+    basis, kernel = rkhs.Constant(), rkhs.Gaussian(1.2)
+    found = rkhs.Problem(kernel, terms(loss), basis, approximation=span).solve(tol=1e-8)
+    assert found.status == "converged"
+    assert found.primal == pytest.approx(objective(found, terms(loss)), rel=1e-9)
+    assert found.primal == pytest.approx(_reference(found.function, terms(loss), basis), rel=1e-6)
+    assert "span" in repr(found)
+
+
+def _reference(f, kernel_terms, basis):
+    """The minimum over the functions of the span of f, by cvxpy."""
+    if isinstance(f, rkhs.Function):
+        K = rkhs.gram(f.kernel, f.functionals).dense()
+        rows = lambda L: rkhs.gram(f.kernel, L, f.functionals).dense()  # noqa: E731
+    else:
+        K, rows = np.eye(f.features.size), f.features.rows
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-12 * values[-1]
+    R = vectors[:, kept] / np.sqrt(values[kept])
+    tau, c = cvxpy.Variable(R.shape[1]), cvxpy.Variable(1)
+    cost = cvxpy.sum_squares(tau) / 2
+    for term in kernel_terms:
+        u = (rows(term.functional) @ R) @ tau + term.functional.assemble(basis.on) @ c
+        b, w = np.asarray(term.target), np.broadcast_to(term.weight, term.size)
+        cost += w @ {
+            rkhs.Squared: lambda u, b: cvxpy.square(u - b),
+            rkhs.Logistic: lambda u, b: cvxpy.logistic(-cvxpy.multiply(b, u)),
+            rkhs.Hinge: lambda u, b: cvxpy.pos(1 - cvxpy.multiply(b, u)),
+            rkhs.SquaredHinge: lambda u, b: cvxpy.square(cvxpy.pos(1 - cvxpy.multiply(b, u))),
+            rkhs.Huber: lambda u, b: cvxpy.huber(u - b, 0.1),
+        }[type(term.loss)](u, b)
+    problem = cvxpy.Problem(cvxpy.Minimize(cost))
+    return problem.solve(solver=cvxpy.CLARABEL)
+
+
+def test_many_rows_of_a_loss_with_kinks(monkeypatch):
+    """Beyond a few rows kinks are smoothed, less and less, and the certificate is still that of the kinks."""
+    problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Hinge()), rkhs.Constant(), approximation=SPANS["values"])
+    exact = problem.solve(tol=1e-8)
+    monkeypatch.setattr("rkhs.solvers.projected.FEW", 5)
+    found = problem.solve(tol=1e-6)
+    assert found.relative_gap <= 1e-6
+    assert found.primal == pytest.approx(exact.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_values_and_gradients_at_the_same_points(span, uneven):
+    """The sums of the values are used again for the gradients, where that is right."""
+    weight = np.linspace(1, 2, 40) if uneven else 2.0
+    both = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, weight),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.3),
+    ]
+    found = rkhs.Problem(rkhs.Gaussian(1.2), both, approximation=span).solve()
+    assert found.primal == pytest.approx(objective(found, both), rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_tensors(loss):
+    both = []
+    for kind in (np.asarray, torch.from_numpy):
+        points = kind(X)
+        labels = rkhs.Term(rkhs.Evaluation(points), loss, kind(Y))
+        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
+        chosen = rkhs.Landmarks(20)
+        both.append(rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=chosen).solve())
+    assert isinstance(both[1].function(torch.from_numpy(X)), torch.Tensor)
+    assert both[1].primal == pytest.approx(both[0].primal, rel=1e-6)
+
+
+def test_too_many_rows_to_keep(monkeypatch):
+    """A problem in memory does not fill it with features."""
+    monkeypatch.setattr("rkhs.finite.summary.LIMIT", 1000)
+    problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
+    with pytest.raises(MemoryError, match=r"20 rows have the loss Logistic.*StreamedProblem"):
+        problem.solve()
+
+
+def test_several_outputs_are_several_problems():
+    targets = np.where(np.arange(3) == (np.arange(20) % 3)[:, None], 1.0, -1.0)
+    for loss in (rkhs.Squared(), rkhs.Logistic()):
+        flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
+        both = [
+            rkhs.Problem(
+                rkhs.Gaussian(1.0),
+                [rkhs.Term(rkhs.Evaluation(X[:20]), loss, target), flat],
+                rkhs.Constant(),
+                approximation=SPANS["values"],
+            ).solve()
+            for target in (targets, targets[:, 1])
+        ]
+        np.testing.assert_allclose(both[0].function(X)[:, 1], both[1].function(X), atol=1e-8)
+
+
+def test_derivatives_as_landmarks_earn_their_place():
+    """Few labels, gradients at all points: p functions with derivatives beat p values (theory, section 4)."""
+    points = np.random.default_rng(1).normal(size=(150, 6))
+    target = np.sign(points[:30, 0] * points[:30, 1])
+    both = [
+        rkhs.Term(rkhs.Evaluation(points[:30]), rkhs.Logistic(), target, 10.0),
+        rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=1.0),
+    ]
+    kernel = rkhs.Gaussian(rkhs.median_scale(points))
+    best = rkhs.Problem(kernel, both).solve(tol=1e-8).primal
+    excess = []
+    for derivatives in (0.0, 0.25):
+        chosen = rkhs.Landmarks(200, derivatives=derivatives)
+        found = rkhs.Problem(kernel, both, approximation=chosen).solve()
+        excess.append(found.primal / best - 1)
+    assert 0 <= excess[1] < excess[0] / 2
+
+
+def test_single_precision():
+    both = []
+    for dtype in (np.float64, np.float32):
+        points = X.astype(dtype)
+        labels = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), Y.astype(dtype), 10.0)
+        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
+        chosen = rkhs.Landmarks(rkhs.Evaluation(points[:30]))
+        both.append(rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], approximation=chosen).solve())
+    assert both[1].primal == pytest.approx(both[0].primal, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rkhs.Landmarks(0), "positive number"),
+        (lambda: rkhs.FourierFeatures(2.5), "positive number"),
+        (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
+        (lambda: rkhs.Landmarks(5, derivatives=2.0), "share"),
+        (lambda: _problem(approximation=7), "rkhs.Landmarks"),
+        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.Descent()), "solver"),
+        (lambda: _problem(approximation=rkhs.Landmarks(5)).grid({0: [1.0]}), "Gram products"),
+    ],
+)
+def test_errors_name_the_remedy(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+def test_unbounded_functionals_are_refused():
+    flat = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), target=1.0)]
+    for approximation in (rkhs.Landmarks(5), rkhs.FourierFeatures(5)):
+        with pytest.raises(rkhs.NotBoundedError):
+            rkhs.Problem(rkhs.Matern(0.5), flat, approximation=approximation).solve()
+
+
+def _problem(**options):
+    return rkhs.Problem(rkhs.Gaussian(1.0), terms(rkhs.Squared()), **options)

@@ -1,0 +1,246 @@
+"""Rows in blocks: the same machine wherever they come from, and blocks that cannot be used."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rkhs
+from rkhs.streams.blocks import LocalBlocks
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1000, 4))
+TARGET = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=1000)
+LABELS = np.where(RNG.random(1000) < 0.2, (X[:, 0] > 0).astype(int) + (X[:, 1] > 1), -1)
+FIXED = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60]), rkhs.Gradient(X[60:65])]))
+
+
+def regressor(**options):
+    return rkhs.InvariantRegressor(**{"scale": 2.0, "C": 10.0, "approximation": FIXED} | options)
+
+
+def classifier(**options):
+    return rkhs.InvariantClassifier(**{"scale": 2.0, "C": 10.0, "approximation": FIXED} | options)
+
+
+def pieces(*columns, size=300):
+    for start in range(0, len(columns[0]), size):
+        some = tuple(column[start : start + size] for column in columns)
+        yield some if len(some) > 1 else some[0]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared"])
+def test_blocks_are_the_problem_in_one(loss):
+    """The estimator on blocks of 300 rows, beside `Problem` with the same landmarks."""
+    machine = classifier(loss=loss, tol=1e-8).fit(rkhs.blocks(X, LABELS, rows=300))
+    rows = np.flatnonzero(LABELS >= 0)
+    target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.estimators.options.LOSSES[loss](0.1, 0.5), target, 10.0)
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
+    problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
+    np.testing.assert_allclose(machine.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
+    assert machine.solution_.span is not None
+
+
+def test_terms_of_a_block_share_points():
+    """Values and gradients at the same rows cost one evaluation of the kernel."""
+    calls = []
+
+    class Watched(rkhs.Gaussian):
+        def form(self, dimension):
+            form = super().form(dimension)
+
+            def ladder(q, rungs):
+                calls.append(q.shape)
+                return form.ladder(q, rungs)
+
+            return type(form)(form.rho, ladder, form.smooth, form.linear)
+
+    regressor(kernel=Watched(2.0), approximation=rkhs.Landmarks(rkhs.Evaluation(X[:60]))).fit(X, TARGET)
+    assert calls.count((1000, 60)) == 1
+
+
+def test_all_sources_give_one_machine(tmp_path):
+    whole = regressor().fit(X, TARGET)
+    path = tmp_path / "rows.npy"
+    np.save(path, X)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=TARGET)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=250)
+    streams = [
+        rkhs.blocks(X, TARGET, rows=128),
+        rkhs.blocks(np.load(path, mmap_mode="r"), TARGET),
+        rkhs.blocks(lambda: pieces(X, TARGET)),
+        rkhs.blocks(pieces(X, TARGET)),
+        rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=200),
+    ]
+    for stream in streams:
+        np.testing.assert_allclose(regressor().fit(stream).predict(X), whole.predict(X), atol=1e-9)
+    mapped = regressor().fit(np.load(path, mmap_mode="r"), TARGET)
+    np.testing.assert_allclose(mapped.predict(X), whole.predict(X), atol=1e-9)
+
+
+def test_chosen_landmarks_do_not_depend_on_where_blocks_are_read():
+    """A sample by random keys: the same for an array and for a function that yields its slices."""
+    chosen = rkhs.Landmarks(80)
+    one = regressor(approximation=chosen).fit(rkhs.blocks(X, TARGET, rows=300))
+    other = regressor(approximation=chosen).fit(rkhs.blocks(lambda: pieces(X, TARGET)))
+    np.testing.assert_array_equal(one.function_.coefficients, other.function_.coefficients)
+    assert one.score(X, TARGET) > 0.85
+
+
+def test_few_labels_are_landmarks():
+    """Rows without a label outnumber the others a hundred times, and yet no label is lost."""
+    y = np.full(1000, -1)
+    y[::100] = (X[::100, 0] > 0).astype(int)
+    machine = classifier(approximation=rkhs.Landmarks(50), C=100.0).fit(rkhs.blocks(X, y, rows=200))
+    points = machine.function_.functionals.parts[0].atoms.points
+    assert {tuple(x) for x in X[::100]} <= {tuple(x) for x in points}
+
+
+@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive", "huber"])
+def test_partial_fit_is_fit(loss):
+    whole = regressor(loss=loss, tol=1e-9).fit(X, TARGET, sample_weight=1 + (np.arange(1000) % 2))
+    machine = regressor(loss=loss, tol=1e-9)
+    for some, target, weight in pieces(X, TARGET, 1 + (np.arange(1000) % 2)):
+        machine.partial_fit(some, target, sample_weight=weight)
+    np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-6)
+
+
+def test_partial_fit_of_classes():
+    whole = classifier(loss="logistic").fit(X, LABELS)
+    machine = classifier(loss="logistic")
+    for some, labels in pieces(X, LABELS):
+        machine.partial_fit(some, labels, classes=[0, 1, 2])
+    np.testing.assert_allclose(machine.decision_function(X), whole.decision_function(X), atol=1e-6)
+    assert np.allclose(machine.predict_proba(X).sum(axis=1), 1)
+    assert np.array_equal(machine.predict(X), machine.classes_[machine.predict_proba(X).argmax(axis=1)])
+    with pytest.raises(rkhs.BlockError, match=r"Block 4 has the class 7"):
+        machine.partial_fit(X[:3], [7, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (lambda: X[:10, :3], "X has 3 features, but .* is expecting 4 features"),
+        (lambda: np.where(np.arange(40).reshape(10, 4) == 6, np.nan, 1.0), "NaN or infinity in row 1, feature 2"),
+        (lambda: np.full((10, 4), "a"), "not numbers"),
+        (lambda: X[:10, 0], "shape"),
+    ],
+)
+def test_a_broken_block_is_named_and_nothing_is_lost(broken, message):
+    machine = regressor()
+    for some, target in pieces(X, TARGET):
+        machine.partial_fit(some, target)
+    before = machine.predict(X)
+    with pytest.raises(rkhs.BlockError, match=rf"Block 4 .*{message}") as caught:
+        machine.partial_fit(broken(), TARGET[:10])
+    assert caught.value.block == 4
+    np.testing.assert_array_equal(machine.predict(X), before)
+    machine.partial_fit(X[:10], TARGET[:10])  # and on it goes
+
+    def stream():
+        yield from pieces(X, TARGET)
+        yield broken(), TARGET[:10]
+
+    fitted = regressor().fit(X, TARGET)
+    before = fitted.predict(X)
+    for source in (stream, stream()):
+        with pytest.raises(rkhs.BlockError, match=rf"Block 4 .*{message}"):
+            fitted.fit(rkhs.blocks(source))
+    np.testing.assert_array_equal(fitted.predict(X), before)
+
+
+def test_a_block_that_cannot_be_read():
+    def stream():
+        yield X[:10], TARGET[:10]
+        raise OSError("the disk is gone")
+
+    with pytest.raises(rkhs.BlockError, match="Block 1 could not be read: OSError: the disk is gone"):
+        regressor().fit(rkhs.blocks(stream))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
+    """E is never held: Newton's method reads the stream anew, and comes to the same."""
+    stream = rkhs.blocks(X, LABELS, rows=300)
+    kept = classifier(loss=loss, tol=1e-6).fit(stream)
+    monkeypatch.setattr("rkhs.finite.summary.LIMIT", 1000)
+    read = classifier(loss=loss, tol=1e-6).fit(stream)
+    np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=2e-3)
+    assert read.solution_.relative_gap <= 1e-6
+    with pytest.raises(MemoryError, match=r"(?s)squared loss.*read again"):
+        classifier(loss=loss).fit(rkhs.blocks(pieces(X, LABELS)))
+
+
+def test_balanced_classes_are_those_of_all_rows():
+    balanced = classifier(class_weight="balanced", loss="squared").fit(rkhs.blocks(X, LABELS, rows=100))
+    counts = np.bincount(LABELS[LABELS >= 0])
+    weights = {c: counts.sum() / (3 * counts[c]) for c in range(3)}
+    own = classifier(class_weight=weights, loss="squared").fit(X, LABELS)
+    np.testing.assert_allclose(balanced.decision_function(X), own.decision_function(X), atol=1e-7)
+
+
+def test_missing_targets_of_a_file_are_no_labels(tmp_path):
+    names = np.where(LABELS == -1, None, np.array(["a", "b", "c", "?"])[LABELS])
+    pd.DataFrame(X, columns=list("abcd")).assign(y=names).to_parquet(tmp_path / "rows.parquet")
+    machine = classifier().fit(rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=300))
+    assert machine.classes_.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(
+        machine.decision_function(X), classifier().fit(X, LABELS).decision_function(X), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
+        (lambda: regressor().fit(rkhs.blocks(X, TARGET), TARGET), "bring y"),
+        (lambda: rkhs.blocks(iter([X]), TARGET), "yield"),
+        (lambda: regressor().fit(rkhs.blocks(iter([]))), "no blocks"),
+        (lambda: regressor().fit(X, TARGET).predict(X, return_std=True), "whole space"),
+        (lambda: classifier().fit(X, np.zeros(1000, dtype=int)), "only one class"),
+        (lambda: classifier(class_weight="balanced").partial_fit(X, LABELS, classes=[0, 1, 2]), "dict"),
+    ],
+)
+def test_errors_name_the_remedy(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_without_an_approximation_there_is_no_partial_fit():
+    with pytest.raises(AttributeError, match="partial_fit"):
+        regressor(approximation=None).partial_fit(X, TARGET)
+
+
+def test_no_more_than_a_block_is_alive():
+    """Each block is forgotten before the next is asked for."""
+    import gc
+    import weakref
+
+    alive = []
+
+    def stream():
+        for some, target in pieces(X, TARGET):
+            own = np.array(some)
+            gc.collect()
+            assert sum(ref() is not None for ref in alive) <= 1
+            alive.append(weakref.ref(own))
+            yield own, target
+            del own
+
+    assert isinstance(rkhs.blocks(stream), LocalBlocks)
+    regressor(invariance="gradient").fit(rkhs.blocks(stream))
+    assert len(alive) == 8  # looked at, and summed up
+
+
+@pytest.mark.parametrize("approximation", [rkhs.Landmarks(40), rkhs.FourierFeatures(40)], ids=repr)
+def test_model_files(approximation, tmp_path):
+    """Also of a machine that goes on learning where it was."""
+    machine = classifier(approximation=approximation, loss="squared").partial_fit(
+        X[:500], LABELS[:500], classes=[0, 1, 2]
+    )
+    rkhs.save(machine, tmp_path / "machine.skops")
+    opened = rkhs.load(tmp_path / "machine.skops")
+    np.testing.assert_array_equal(opened.predict_proba(X), machine.predict_proba(X))
+    for one in (opened, machine):
+        one.partial_fit(X[500:], LABELS[500:])
+    np.testing.assert_array_equal(opened.decision_function(X), machine.decision_function(X))
