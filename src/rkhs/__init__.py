@@ -1,8 +1,8 @@
 """rkhs: kernel machines that learn from anything linear you know about the function."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
-from rkhs import invariances, plotting
+from rkhs import datasets, invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
@@ -86,7 +86,10 @@ from rkhs.solvers import (
 )
 from rkhs.solvers.warped import WarpedGram
 
-__version__ = version("rkhs")
+try:
+    __version__ = version("rkhs")
+except PackageNotFoundError:  # a copy of the source that was never installed
+    __version__ = "0+unknown"
 
 __all__ = [
     "LBFGS",
@@ -161,6 +164,7 @@ __all__ = [
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",
+    "datasets",
     "gram",
     "inner",
     "invariances",
