@@ -10,6 +10,12 @@ from pathlib import Path
 from rkhs.experiments.experiment import Record, as_record, key
 
 
+def finished(out: Path, name: str) -> list[Record]:
+    """The records of NAME.json, which a run leaves when all its cells are done; none if there is no such file."""
+    path = out / f"{name}.json"
+    return [as_record(line) for line in json.loads(path.read_text())["records"]] if path.exists() else []
+
+
 @dataclass(frozen=True)
 class Journal:
     """The file of an experiment's results.

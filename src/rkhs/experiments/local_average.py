@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
-from rkhs.experiments.journal import Journal
+from rkhs.experiments.journal import finished
 from rkhs.experiments.markdown import spread, table
 from rkhs.experiments.pairs import errors, verdict
 from rkhs.experiments.protocol import DRAWS, LABELS, SETS, cells, points_of
@@ -35,8 +35,7 @@ def compute(cell: Cell) -> Result:
 
 def page(records: list[Record], out: Path) -> str:
     """Errors of all invariances, wins against the SVM, and what they have in common."""
-    known = Journal(out / "table1.jsonl").records().values()
-    beside = [r for r in known if r.cell["machine"] in OTHERS and r.cell["normalised"] == "columns"]
+    beside = [r for r in finished(out, "table1") if r.cell["machine"] in OTHERS]
     everything = [*records, *beside]
     present = [m for m in OTHERS if chosen(everything, machine=m)]
     machines = [*MACHINES, *present]

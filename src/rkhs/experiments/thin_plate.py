@@ -46,7 +46,7 @@ KERNELS = ("Gaussian", "thin plate")
 MOST = 1500  # points of a class
 SPLITS = 5
 CS = tuple(float(10.0**k) for k in range(-5, 5))  # thin plate: divided by the squared median distance
-GAUSSIAN_CS = tuple(float(10.0**k) for k in range(-2, 6))
+GAUSSIAN_CS = tuple(float(10.0**k) for k in range(-2, 5))
 SCALES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # in median distances
 FOLD_TOL, TOL = 1e-2, 1e-3
 
