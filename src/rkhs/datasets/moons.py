@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 
 Array = np.ndarray[Any, Any]
+PLACES = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +21,8 @@ class TwoMoons:
     labelled: Array  # (2,)
 
 
-def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0) -> TwoMoons:
-    """Two half circles with noise; the labelled points are those nearest to the middle of each half circle.
+def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labelled: str = "middle") -> TwoMoons:
+    """Two half circles with noise, and a labelled point near the "middle" or the outer "end" of each.
 
     Examples
     --------
@@ -31,9 +32,8 @@ def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0) -> TwoMoons
     """
     X, moon = make_moons(points, noise=noise, random_state=seed)
     y = np.where(moon == 1, 1, -1)
-    middles = np.array([[0.0, 1.0], [1.0, -0.5]])
-    labelled = [
-        int(rows[np.argmin(np.linalg.norm(X[rows] - middle, axis=1))])
-        for middle, rows in zip(middles, (np.flatnonzero(y < 0), np.flatnonzero(y > 0)), strict=True)
+    nearest = [
+        int(rows[np.argmin(np.linalg.norm(X[rows] - place, axis=1))])
+        for place, rows in zip(PLACES[labelled], (np.flatnonzero(y < 0), np.flatnonzero(y > 0)), strict=True)
     ]
-    return TwoMoons(X, y, np.array(labelled))
+    return TwoMoons(X, y, np.array(nearest))

@@ -39,11 +39,11 @@ MANY, FEW = 50, 10
 SHAPE = (28, 28)
 RADIUS = 14.0  # pixels: one unit of a motion moves the border by a pixel
 AMOUNTS = {"translation": 2.0, "rotation": RADIUS * radians(10), "scaling": RADIUS * log(1.1), "shear": RADIUS * 0.1}
-CS = (1e3, 1e4, 1e5)
-NUS = (1.0, 10.0, 100.0)
+CS = (1e3, 1e4, 1e5, 1e6)
+NUS = (10.0, 100.0, 1000.0)
 EPSILON = 0.1
-SCALES = (0.5, 1.0, 2.0, 4.0)  # in median distances
-WIDE = (2.0, 4.0, 8.0)  # those of InvSVM: a moved image is about a median distance away, and there f is to be linear
+SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)  # in median distances
+WIDE = (8.0, 16.0)  # those of InvSVM: a moved image is about a median distance away, and there f is to be linear
 TOL = 1e-3
 TEST_AT_ONCE = 2000
 
@@ -82,7 +82,7 @@ def _mnist() -> tuple[Array, Array]:
 
 def plan(quick: bool, _: list[Record]) -> list[Cell]:
     """All machines, pairs and repeats."""
-    pairs, repeats = (PAIRS[:1], 1) if quick else (PAIRS, REPEATS)
+    pairs, repeats = (PAIRS[-1:], 1) if quick else (PAIRS, REPEATS)
     return [
         {"pair": pair, "machine": machine, "repeat": repeat}
         for repeat in range(repeats)

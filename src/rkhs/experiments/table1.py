@@ -31,7 +31,7 @@ RACE_TOL = 1e-3
 def plan(normalised: str, quick: bool, _: list[Record]) -> list[Cell]:
     """All machines on all draws; and the papers' solver on a sample."""
     if quick:
-        return cells(("heart",), LABELS[:1], 2, MACHINES, normalised)
+        return cells(("heart",), LABELS[:1], 1, MACHINES, normalised)
     race = cells(RACED, LABELS[-1:], 1, ("L-BFGS",), normalised)
     return [*cells(SETS, LABELS, DRAWS, MACHINES, normalised), *race]
 
