@@ -4,8 +4,8 @@
 epsilon-insensitive loss on the derivatives.  Images are moved by 2 pixels in 4 directions, turned by 10 degrees, scaled
 and sheared by 0.1, each forth and back.  VirSVM learns from the moved images; InvSVM takes the difference of a moved
 image and the image as a direction in which f should not change there.  All other images of the pair are the test set.
-C, nu and the scale are chosen by five folds, by the mean of both classes' accuracies: 50 to 10 is not the proportion of
-the test set.
+C, nu and the scale are chosen by five folds, by the mean of both classes' accuracies (50 to 10 is not the proportion of
+the test set), and among equals by the loss of the held-out images, normalised in the same way.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ SHAPE = (28, 28)
 RADIUS = 14.0  # pixels: one unit of a motion moves the border by a pixel
 AMOUNTS = {"translation": 2.0, "rotation": RADIUS * radians(10), "scaling": RADIUS * log(1.1), "shear": RADIUS * 0.1}
 CS = (1e3, 1e4, 1e5, 1e6)
-NUS = (10.0, 100.0, 1000.0)
+NUS = (1.0, 10.0, 100.0)
 EPSILON = 0.1
 SCALES = (0.5, 1.0, 2.0, 4.0, 8.0)  # in median distances
-WIDE = (8.0, 16.0)  # those of InvSVM: a moved image is about a median distance away, and there f is to be linear
-TOL = 1e-3
+WIDE = (8.0,)  # those of InvSVM: a moved image is about a median distance away, and there f is to be linear
+TOL = 3e-3
 TEST_AT_ONCE = 2000
 
 

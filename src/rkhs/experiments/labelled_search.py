@@ -39,7 +39,8 @@ class Choice:
     setting: Setting
     C: float
     nu: float
-    score: float
+    score: float  # balanced accuracy
+    loss: float  # of the held-out labels
 
     def solve(self, tol: float) -> Function:
         """The function with these weights, learnt from all labels."""
@@ -56,23 +57,23 @@ class Choice:
 
 
 def search(settings: Sequence[Setting], Cs: Sequence[float], nus: Sequence[float], y: Array, folds: Any) -> Choice:
-    """The best setting and weights by balanced accuracy; of several the flattest: largest nu, least C, largest scale.
+    """The best setting and weights by balanced accuracy, among equals by the balanced logistic loss of held-out labels.
 
     `folds` are pairs of rows (train, test) of the label term, whose classes are y.
     """
     found = []
     for setting in settings:
-        scores: dict[tuple[float, float], list[float]] = {}
+        scores: dict[tuple[float, float], list[tuple[float, float]]] = {}
         for C, nu, score in _scores(setting.problem, Cs, nus, y, folds):
             scores.setdefault((C, nu), []).append(score)
-        found += [Choice(setting, C, nu, float(np.mean(own))) for (C, nu), own in scores.items()]
-    return min(found, key=lambda one: (-round(one.score, 12), -one.nu, one.C, -one.setting.scale))
+        found += [Choice(setting, C, nu, *np.mean(own, axis=0).tolist()) for (C, nu), own in scores.items()]
+    return min(found, key=lambda one: (-round(one.score, 12), one.loss))
 
 
 def _scores(
     problem: Problem, Cs: Sequence[float], nus: Sequence[float], y: Array, folds: Any
-) -> Iterator[tuple[float, float, float]]:
-    """(C, nu, balanced accuracy) for all weights and folds."""
+) -> Iterator[tuple[float, float, tuple[float, float]]]:
+    """(C, nu, (balanced accuracy, balanced loss)) for all weights and folds."""
     system = in_memory(problem.system)
     for train, test in folds:
         kept = np.zeros((len(y), 1))
@@ -80,7 +81,8 @@ def _scores(
         for C, nu in product(Cs, nus):
             iterate = _solved(system, C * kept, nu, TOL)
             u = system.gram @ iterate.a + system.Q @ iterate.basis
-            yield C, nu, balanced(np.sign(u[test, 0]), y[test])
+            right, loss = np.sign(u[test, 0]) == y[test], np.logaddexp(0, -y[test] * u[test, 0])
+            yield C, nu, (balanced(right, y[test]), balanced(loss, y[test]))
 
 
 def _solved(system: System, C: Any, nu: float, tol: float) -> Iterate:
@@ -90,13 +92,13 @@ def _solved(system: System, C: Any, nu: float, tol: float) -> Iterate:
     return Descent().run(system.with_rows(rows), system.start(), Monitor(tol, verbose=False))
 
 
-def balanced(predicted: Array, y: Array) -> float:
-    """The mean over the classes of the share that is predicted rightly.
+def balanced(values: Array, y: Array) -> float:
+    """The mean over the classes of the means of their values.
 
     Examples
     --------
     >>> import numpy as np
-    >>> balanced(np.array([1, 1, 1, 1]), np.array([1, 1, 1, -1]))
+    >>> balanced(np.array([1, 1, 1, 0]), np.array([1, 1, 1, -1]))
     0.5
     """
-    return float(np.mean([np.mean(predicted[y == label] == label) for label in np.unique(y)]))
+    return float(np.mean([np.mean(values[y == label]) for label in np.unique(y)]))
