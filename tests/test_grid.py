@@ -106,3 +106,16 @@ def test_a_limit_returns_what_was_found():
 def test_a_term_of_another_problem_is_refused():
     with pytest.raises(ValueError, match="not a term of this problem"):
         problem().path(problem().terms[0], NUS)
+
+
+def test_rows_of_weight_zero_do_not_shift_the_folds():
+    weight = np.where(np.arange(15) % 4 == 0, 0.0, 1.0)
+    solutions = problem(rkhs.SquaredHinge(), weight).grid({1: [1.0]}, held_out={0: FOLDS}, tol=1e-8)
+    for solution, fold in zip(solutions[0], FOLDS, strict=True):
+        alone = problem(rkhs.SquaredHinge(), weight * without(fold, 1.0)).solve(tol=1e-9)
+        assert solution.primal == pytest.approx(alone.primal, rel=1e-7)
+
+
+def test_a_term_without_weight_takes_no_part():
+    for solution, lam in zip(problem(nu=0.0).path(0, LAMBDAS, tol=1e-8), LAMBDAS, strict=True):
+        assert solution.primal == pytest.approx(problem(nu=0.0, lam=lam).solve(tol=1e-9).primal, rel=1e-7)

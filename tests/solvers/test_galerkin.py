@@ -121,3 +121,21 @@ def test_elimination_against_the_whole(seen):
     assert np.all(np.abs(np.where(share > 3 - 1e-9, np.maximum(margin, 0), 0)) < 1e-7)
     inside = (share > 1e-9) & (share < 3 - 1e-9)
     assert np.all(np.abs(margin[inside]) < 1e-7)
+
+
+@pytest.mark.parametrize("interruption", [None, KeyboardInterrupt])
+def test_a_stop_keeps_all_outputs(interruption):
+    """The best iterate is that of all outputs, not of the one that was worst."""
+
+    def stop(record):
+        if record.iteration == 3 and interruption is not None:
+            raise interruption
+        return record.iteration == 3
+
+    target = np.where(np.arange(12)[:, None] % 3 == np.arange(3), 1.0, -1.0)
+    whole = problem(rkhs.SquaredHinge(), target=target)
+    stopped, solved = whole.solve(rkhs.Galerkin(), callback=stop), whole.solve(rkhs.Galerkin())
+    assert stopped.status == ("stopped by the callback" if interruption is None else "interrupted")
+    assert stopped.function(Z).shape == (7, 3)
+    assert stopped.primal < 1.2 * solved.primal
+    assert stopped.relative_gap > solved.relative_gap

@@ -8,6 +8,7 @@ the matrix products beside it, on a matrix in main memory it costs as much as th
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from math import inf
 from numbers import Real
@@ -37,6 +38,17 @@ def free_memory(array: Array) -> int:
         if "SC_AVPHYS_PAGES" in names:
             return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return FALLBACK
+
+
+def out_of_memory() -> tuple[type[BaseException], ...]:
+    """What an accelerator raises when its memory is used up."""
+    torch = sys.modules.get("torch")
+    return () if torch is None else (torch.cuda.OutOfMemoryError,)
+
+
+def release_memory() -> None:
+    """Give back what PyTorch keeps of an accelerator's memory without using it."""
+    sys.modules["torch"].cuda.empty_cache()
 
 
 def budget_bytes(memory: float | None, array: Array) -> int:

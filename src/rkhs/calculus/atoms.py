@@ -91,10 +91,9 @@ class Atoms:
         """The same atoms seen from another origin."""
         return replace(self, points=self.points - origin)
 
-    def astype(self, dtype: Any) -> Atoms:
-        """The same atoms in another floating-point type."""
-        xp = namespace(self.points)
-        return replace(self, points=xp.astype(self.points, dtype), directions=xp.astype(self.directions, dtype))
+    def like(self, array: Array) -> Atoms:
+        """The same atoms in the namespace, dtype and on the device of an array."""
+        return replace(self, points=like(self.points, array), directions=like(self.directions, array))
 
     def pushed(self, linear: LinearMap) -> Atoms:
         """The atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""

@@ -31,6 +31,8 @@ class InvariantClassifier(Classifier):
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
+    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`
     random_state : not used by the training itself, which has no randomness
     verbose : whether to show progress
 
@@ -76,6 +78,8 @@ class InvariantClassifier(Classifier):
         unlabeled: Any = -1,
         solver: Any = "auto",
         tol: float = 1e-4,
+        device: str | None = None,
+        precision: str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -92,6 +96,8 @@ class InvariantClassifier(Classifier):
         self.unlabeled = unlabeled
         self.solver = solver
         self.tol = tol
+        self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
 

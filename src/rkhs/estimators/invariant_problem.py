@@ -19,4 +19,6 @@ def invariant_problem(machine: Any, sample: Sample) -> Problem:
     invariances = as_invariances(machine.invariance) if nu > 0 else ()
     others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
     kernel = as_kernel(machine.kernel, machine.scale, sample.X)
-    return Problem(kernel, [labels, *others], Constant() if machine.fit_intercept else None)
+    basis = Constant() if machine.fit_intercept else None
+    device, precision = getattr(machine, "device", None), getattr(machine, "precision", None)
+    return Problem(kernel, [labels, *others], basis, device=device, precision=precision)

@@ -33,6 +33,8 @@ class InvariantRegressor(Regressor):
         all have one
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
+    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`
     random_state : not used by the training itself, which has no randomness
     verbose : whether to show progress
 
@@ -70,6 +72,8 @@ class InvariantRegressor(Regressor):
         unlabeled: Any = None,
         solver: Any = "auto",
         tol: float = 1e-4,
+        device: str | None = None,
+        precision: str | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -86,6 +90,8 @@ class InvariantRegressor(Regressor):
         self.unlabeled = unlabeled
         self.solver = solver
         self.tol = tol
+        self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.verbose = verbose
 

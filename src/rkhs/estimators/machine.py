@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.backend.arrays import Array
+from rkhs.backend.devices import to_device
 from rkhs.estimators.sample import as_numpy
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
@@ -76,7 +77,7 @@ class Machine(BaseEstimator):  # type: ignore[misc]
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        return self.function_(_dense(given)), given
+        return self.function_(to_device(_dense(given), self.function_.functionals.prototype)), given
 
 
 def _accepted(X: Any) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def home(values: Any, X: Array) -> Array:
     if issparse(X) or is_numpy_array(X):
         return as_numpy(values)
     if is_torch_array(values):
-        return values
+        return values.to(device(X))
     return array_namespace(X).asarray(values, device=device(X))
 
 

@@ -58,14 +58,14 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 
 def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
     """The certificate of an iterate, from scratch: a Gram product for f, and one for each alpha that is tried."""
-    image = system.gram @ iterate.a
+    image = system.exact @ iterate.a
     u = image + system.Q @ iterate.basis
     primal = upper_bound(system, iterate.a, image, u)
     certificate = Certificate(primal, namespace(primal).full_like(primal, -inf), system.rounding)
     low, high = system.box
     for candidate in _candidates(system, iterate, u):
         alpha = project(candidate, low, high, system.Q)
-        dual = namespace(primal).maximum(certificate.dual, lower_bound(system, alpha, system.gram @ alpha))
+        dual = namespace(primal).maximum(certificate.dual, lower_bound(system, alpha, system.exact @ alpha))
         certificate = replace(certificate, dual=dual)
         if certificate.relative <= tol:
             break

@@ -85,10 +85,21 @@ class System:
     terms: tuple[Rows, ...]
     outputs: int | None
     memory: float | None = None
+    precision: str | None = None
 
     @classmethod
-    def of(cls, kernel: Kernel, terms: Sequence[Term], basis: Space | None, memory: float | None = None) -> System:
-        """The finite problem of a kernel, terms and a basis; functionals of weight zero are left out."""
+    def of(
+        cls,
+        kernel: Kernel,
+        terms: Sequence[Term],
+        basis: Space | None,
+        place: Array = None,
+        precision: str | None = None,
+    ) -> System:
+        """The finite problem of a kernel, terms and a basis; functionals of weight zero are left out.
+
+        With a `place`, an array, all numbers are brought to its namespace, dtype and device.
+        """
         counts = {term.outputs for term in terms if term.outputs is not None}
         if len(counts) > 1:
             raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
@@ -100,11 +111,13 @@ class System:
                 kept = np.flatnonzero(to_numpy(weight)[:, 0] > 0)
                 family, target, weight = family.take(kept), target[kept], weight[kept]
             target = target if target.ndim == 2 else target[:, None]
+            if place is not None:
+                family, target, weight = family.like(place), like(target, place), like(weight, place)
             families.append(family)
             wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
             rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
             start += family.size
-        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, memory)
+        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, None, precision)
 
     @property
     def size(self) -> int:
@@ -116,7 +129,12 @@ class System:
 
     @cached_property
     def gram(self) -> Gram:
-        return gram(self.kernel, self.functionals, memory=self.memory)
+        return gram(self.kernel, self.functionals, memory=self.memory, precision=self.precision)
+
+    @cached_property
+    def exact(self) -> Gram | GramMatrix:
+        """The Gram operator for images from which others are computed: in the precision of the data."""
+        return self.gram if self.precision is None else gram(self.kernel, self.functionals, memory=self.memory)
 
     @cached_property
     def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:
@@ -139,13 +157,15 @@ class System:
     def with_rows(self, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
         """The system of the same functionals with other losses, weights or targets; Gram and basis are shared."""
         other = replace(self, terms=terms, outputs=outputs)
-        other.__dict__.update(gram=self.gram, _basis=self._basis)  # what `cached_property` would compute again
+        other.__dict__.update(
+            gram=self.gram, exact=self.exact, _basis=self._basis
+        )  # what `cached_property` would compute again
         return other
 
     def with_matrices(self, gram: Gram | GramMatrix, Q: Array) -> System:
         """The system with another Gram matrix, and the values Q (N, r), orthonormal columns, of another basis."""
         other = replace(self, space=None)
-        other.__dict__.update(gram=gram, _basis=(Q, np.eye(int(Q.shape[1]))))
+        other.__dict__.update(gram=gram, exact=gram, _basis=(Q, np.eye(int(Q.shape[1]))))
         return other
 
     def output(self, which: int) -> System:

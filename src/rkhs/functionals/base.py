@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_torch_array
 
-from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, namespace, same_kind, to_numpy
+from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, same_kind, to_numpy
 from rkhs.calculus.atoms import Atoms
 
 
@@ -53,12 +53,10 @@ class Part:
         mapped = own if self.matrix is None else apply_matrix(self.matrix.T, own)
         return mapped if self.weight == 1.0 else self.weight * mapped
 
-    def astype(self, dtype: Any) -> Part:
-        """The same part in another floating-point type."""
-        matrix = self.matrix
-        if matrix is not None and not scipy.sparse.issparse(matrix):
-            matrix = namespace(matrix).astype(matrix, dtype)
-        return replace(self, atoms=self.atoms.astype(dtype), matrix=matrix)
+    def like(self, array: Array) -> Part:
+        """The same part in the namespace, dtype and on the device of an array; sparse matrices stay SciPy's."""
+        dense = self.matrix is not None and not scipy.sparse.issparse(self.matrix)
+        return replace(self, atoms=self.atoms.like(array), matrix=like(self.matrix, array) if dense else self.matrix)
 
     def as_matrix(self) -> Any:
         """weight * matrix, also for the identity."""
@@ -103,6 +101,10 @@ class Functional(ABC):
     def prototype(self) -> Array:
         """Some points of the family, which carry its namespace, dtype and device."""
         return self.parts[0].atoms.points
+
+    def like(self, array: Array) -> Functional:
+        """The same family in the namespace, dtype and on the device of an array."""
+        return Combination(self.shape, tuple(part.like(array) for part in self.parts), repr(self))
 
     def __call__(self, f: Any) -> Array:
         """L(f): the functionals applied to a function of an RKHS or to a space of polynomials."""
@@ -206,9 +208,8 @@ def stack(functionals: Sequence[Functional]) -> Functional:
 
 def in_one_dtype(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts in the widest floating-point type among them."""
-    points = [part.atoms.points for part in parts]
-    dtype = namespace(*points).result_type(*points)
-    return tuple(part if part.atoms.points.dtype == dtype else part.astype(dtype) for part in parts)
+    widest = same_kind(*(part.atoms.points[:0] for part in parts))[0]
+    return tuple(part if part.atoms.points.dtype == widest.dtype else part.like(widest) for part in parts)
 
 
 def described(name: str, points: Array) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.precision import Products
 from rkhs.calculus.atoms import Atoms, LinearMap
 from rkhs.functionals.base import Part
 
@@ -38,6 +39,7 @@ class JetPoints:
     points: Array  # (t, n), centred and mapped
     parts: tuple[Part, ...]
     linear: LinearMap
+    products: Products
 
     @property
     def given(self) -> Array:
@@ -50,10 +52,20 @@ class JetPoints:
         return namespace(self.points).sum(self.points * self.points, axis=1) / 2
 
     @cached_property
-    def augmented(self) -> Array:
-        """[X, 1], (t, n + 1)."""
+    def factor(self) -> Any:
+        """X as an operand of XX', of which q is a part."""
+        return self.products.sharp.operand(self.points)
+
+    @cached_property
+    def plain(self) -> Any:
+        """X as an operand."""
+        return self.products.operand(self.points)
+
+    @cached_property
+    def augmented(self) -> Any:
+        """[X, 1] (t, n + 1) as an operand."""
         xp = namespace(self.points)
-        return xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1)
+        return self.products.operand(xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1))
 
     def scatter(self, v: Array) -> Jets:
         """The coefficients of the jets, from those (size, r) of the functionals."""
@@ -82,7 +94,7 @@ class JetPoints:
             out[part.rows] += part.forward(own)
 
 
-def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None) -> list[JetPoints]:
+def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, products: Products) -> list[JetPoints]:
     """The parts grouped by the points they share."""
     groups: list[list[Part]] = []
     for part in parts:
@@ -96,7 +108,7 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None) 
     for group in groups:
         points = group[0].atoms.points
         centred = Atoms.values(points if origin is None else points - origin)
-        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear))
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear, products))
     return found
 
 

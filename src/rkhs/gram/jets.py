@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, add_at, like, namespace
 from rkhs.backend.memory import tile_entries, tiles
+from rkhs.backend.precision import Products
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
 from rkhs.gram.jet_points import JetPoints, Jets, by_points
@@ -42,6 +44,7 @@ class Flow:
     coefficients: Jets
     target: JetPoints
     jets: Jets
+    products: Products
 
     @cached_property
     def rungs(self) -> range:
@@ -51,21 +54,21 @@ class Flow:
         return range(0 if values else min(last, 1), last + 1)
 
     @cached_property
-    def slopes(self) -> tuple[Array, Array]:
-        """[X, 1] and [A, -<A, y>], of which S is the product; X and A for a dot product."""
+    def slopes(self) -> Any:
+        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  An operand."""
         A: Array = self.coefficients.gradients
-        if not self.rho:
-            return self.target.points, A
-        xp = namespace(A)
-        return self.target.augmented, xp.concat([A, -xp.vecdot(A, self.source.points, axis=-1)[:, :, None]], axis=2)
+        if self.rho:
+            xp = namespace(A)
+            A = xp.concat([A, -xp.vecdot(A, self.source.points, axis=-1)[:, :, None]], axis=2)
+        return self.products.operand(A)
 
     @cached_property
     def sums(self) -> Array:
         """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
         return like(np.zeros((self.jets.count, self.target.points.shape[0])), self.target.points)
 
-    def add(self, phi: dict[int, Array], i: slice, j: slice, mirrored: bool = False) -> None:
-        """Add the share of the source points j to the jets at the target points i.
+    def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
+        """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
 
         The rungs of a mirrored tile are transposed, and what meets them is laid out as they are.
         """
@@ -74,25 +77,26 @@ class Flow:
         f: Array = self.jets.values
         g: Array = self.jets.gradients
         n = self.source.points.shape[1]
-        anchors = (self.source.augmented if self.rho else self.source.points)[j]
+        X, anchors = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
+        X, anchors = X[i], anchors[j]
         if self.rungs[0] == 0:
             f[i] += phi[0] @ c[j]
         for r in range(self.jets.count if self.rungs[-1] else 0):
             if A is None:
                 Q = phi[1] * c[j, r]
             else:
-                X, B = self.slopes[0][i], self.slopes[1][r, j]
-                straight = phi[1] @ B
+                B = self.slopes[r, j]
+                straight = self.products(first, B)
                 if f is not None:  # sum_j phi' S_ij
-                    f[i, r] += namespace(X).vecdot(straight, X, axis=-1)
+                    f[i, r] += _rowwise(straight, self.target.points[i])
                 if g is None:
                     continue
                 g[r, i] += straight[:, :n]
-                Q = (B @ X.T).T if mirrored else X @ B.T
+                Q = self.products(B, X.T).T if mirrored else self.products(X, B.T)
                 Q *= phi[2]
                 if c is not None:
                     Q += phi[1] * c[j, r]
-            moved = Q @ anchors
+            moved = self.products(self.products.operand(Q), anchors)
             g[r, i] += moved[:, :n]
             if self.rho:
                 self.sums[r, i] += moved[:, n]
@@ -119,15 +123,18 @@ class Flow:
 class JetProduct:
     """The product with the Gram matrix of two tuples of parts under phi(q)."""
 
-    def __init__(self, form: Form, lefts: tuple[Part, ...], rights: tuple[Part, ...], budget: int) -> None:
+    def __init__(
+        self, form: Form, lefts: tuple[Part, ...], rights: tuple[Part, ...], budget: int, products: Products
+    ) -> None:
         self.form = form
         self.budget = budget
+        self.products = products
         origin = None
         if form.rho:
             points = rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
-        self.rights = by_points(rights, form.linear, origin)
-        self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin)
+        self.rights = by_points(rights, form.linear, origin, products)
+        self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
 
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
@@ -136,13 +143,13 @@ class JetProduct:
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
-                flow = Flow(rho, right, coefficients[b], left, jets[a])
+                flow = Flow(rho, right, coefficients[b], left, jets[a], self.products)
                 if not symmetric:
                     self._add(flow)
                 elif a == b:
                     self._add(flow, flow)
                 elif a < b:
-                    self._add(flow, Flow(rho, left, coefficients[a], right, jets[b]))
+                    self._add(flow, Flow(rho, left, coefficients[a], right, jets[b], self.products))
         for left, found in zip(self.lefts, jets, strict=True):
             left.contract(found, out)
 
@@ -163,7 +170,7 @@ class JetProduct:
 
     def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
         left, right = flow.target, flow.source
-        q = left.points[i] @ right.points[j].T
+        q = self.products.sharp(left.factor[i], right.factor[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]
@@ -182,9 +189,18 @@ class JetProduct:
                 back.add_near(rungs, b + j.start, a + i.start, -difference)
             for rung in phi.values():
                 rung[a, b] = 0.0
-        flow.add(phi, i, j)
+        first = self.products.operand(phi[1]) if 1 in phi else None
+        flow.add(phi, first, i, j)
         if back is not None:
-            back.add({k: rung.T for k, rung in phi.items()}, j, i, mirrored=True)
+            transposed = None if first is None else first.T
+            back.add({k: rung.T for k, rung in phi.items()}, transposed, j, i, mirrored=True)
+
+
+def _rowwise(straight: Array, X: Array) -> Array:
+    """sum over columns of straight * [X, 1], or * X where it has no column for the 1."""
+    n = X.shape[1]
+    found = namespace(X).vecdot(straight[:, :n], X, axis=-1)
+    return found if straight.shape[1] == n else found + straight[:, n]
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:

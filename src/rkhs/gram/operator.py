@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind
-from rkhs.backend.memory import budget_bytes, keep_freed_memory
+from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
+from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import jets, tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
 from rkhs.kernels.base import Kernel
 
+LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
 
-def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: float | None = None) -> Gram:
+
+def gram(
+    kernel: Kernel,
+    L: Functional,
+    M: Functional | None = None,
+    *,
+    memory: float | None = None,
+    precision: str | None = None,
+) -> Gram:
     """G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None).
 
     Parameters
@@ -24,6 +34,8 @@ def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: 
     kernel : Kernel
     L, M : families of functionals; multi-dimensional ones count in C order
     memory : bytes that products may take beyond their input and output; a quarter of what is free by default
+    precision : "float64", "float32", "tf32x3" (float32 from tensor cores) or "tf32", in which products are computed;
+        that of the points by default.  Vectors, blocks and the diagonal keep the type of the points
 
     Returns
     -------
@@ -54,11 +66,12 @@ def gram(kernel: Kernel, L: Functional, M: Functional | None = None, *, memory: 
             )
     if M is not None and L.dimension != M.dimension:
         raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
+    check_precision(precision)
     check_bounded(kernel, L)
     if M is not None:
         check_bounded(kernel, M)
         same_kind(L.prototype[:0], M.prototype[:0])
-    return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype))
+    return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype), precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +82,7 @@ class Gram:
     L: Functional
     M: Functional
     budget: int
+    precision: str | None = None
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, {self.L!r}{'' if self.symmetric else f', {self.M!r}'})"
@@ -88,17 +102,39 @@ class Gram:
 
     @property
     def T(self) -> Gram:
-        return Gram(self.kernel, self.M, self.L, self.budget)
+        return Gram(self.kernel, self.M, self.L, self.budget, self.precision)
 
     def __matmul__(self, v: Array) -> Array:
         """G @ v for a vector or a block of right-hand sides, tiled within the memory budget."""
         v = self._operand(v)
+        if self._cast is not None:
+            return like(self._cast @ like(v, self._cast._empty), v)
         flat = v[:, None] if v.ndim == 1 else v
-        out = like(np.zeros((self.shape[0], flat.shape[1])), flat)
-        if self.shape[1] and flat.shape[1]:
-            for step in self._product:
-                step(out, flat)
+        try:
+            out = self._added(flat)
+        except out_of_memory():
+            out = self._in_smaller_tiles(flat)
         return out[:, 0] if v.ndim == 1 else out
+
+    def _added(self, v: Array) -> Array:
+        out = like(np.zeros((self.shape[0], v.shape[1])), v)
+        if self.shape[1] and v.shape[1]:
+            for step in self._product:
+                step(out, v)
+        return out
+
+    def _in_smaller_tiles(self, v: Array) -> Array:
+        """The same product where a device has less memory than it said; later products use the same tiles."""
+        if self.budget < LEAST:
+            raise MemoryError(
+                f"The device of {self!r} has too little memory for {v.shape[1]} right-hand sides, even in small tiles: "
+                'multiply fewer at a time, use precision="float32", or leave the data on the CPU.'
+            )
+        release_memory()
+        smaller = replace(self, budget=self.budget // 4)
+        out = smaller @ v
+        self.__dict__["_product"] = smaller._product
+        return out
 
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
@@ -134,6 +170,16 @@ class Gram:
         return same_kind(self.L.prototype[:0], self.M.prototype[:0])[0]
 
     @cached_property
+    def _cast(self) -> Gram | None:
+        """The same operator on points of the precision's type, where that is another one."""
+        xp = namespace(self._empty)
+        if self.precision is None or dtype_of(self.precision, xp) == self._empty.dtype:
+            return None
+        empty = xp.astype(self._empty, dtype_of(self.precision, xp))
+        L = self.L.like(empty)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
+
+    @cached_property
     def _blocks(self) -> list[Block]:
         return blocks(self.kernel, self.L, self.M)
 
@@ -141,6 +187,7 @@ class Gram:
     def _product(self) -> list[Any]:
         """The steps (out, v) -> None that add up to the product: jets where they apply, tiles elsewhere."""
         keep_freed_memory()
+        products = products_in(self.precision)
         steps: list[Any] = []
         for block in self._blocks:
             form = block.kernel.form(self.L.dimension)
@@ -149,7 +196,7 @@ class Gram:
             if form is not None:
                 lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
                 if lefts and rights:
-                    jet = jets.JetProduct(form, lefts, rights, self.budget)
+                    jet = jets.JetProduct(form, lefts, rights, self.budget, products)
                     steps.append(lambda out, v, jet=jet, w=block.weight: jet.add_to(out, w * v))
             for left, right in block.pairs():
                 if not (left in lefts and right in rights):

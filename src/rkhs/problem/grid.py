@@ -17,21 +17,21 @@ from rkhs.solvers.recycling import Task, capacity_of, few_others, solve_together
 
 
 def multiples_of(
-    system: System, weights: Mapping[int, Sequence[float]], held_out: Mapping[int, Sequence[Any]]
+    system: System, weights: Mapping[int, Sequence[float]], folds: Mapping[int, Sequence[np.ndarray[Any, Any]]]
 ) -> list[tuple[Any, ...]]:
-    """For each cell of the grid, the factor on the weights of each term: axes are the terms' weights, then folds."""
-    folds = max((len(f) for f in held_out.values()), default=0)
+    """For each cell of the grid, the factor on the weights of each term: axes are the terms' weights, then folds.
+
+    A fold is 1 for the rows that it keeps and 0 for others.
+    """
+    count = max((len(parts) for parts in folds.values()), default=0)
     cells = []
-    for chosen, fold in product(product(*weights.values()), range(folds) if folds else [None]):
+    for chosen, fold in product(product(*weights.values()), range(count) if count else [None]):
         factors: list[Any] = [1.0] * len(system.terms)
         for term, value in zip(weights, chosen, strict=True):
             factors[term] = float(value)
         if fold is not None:
-            for term, parts in held_out.items():
-                rows = system.terms[term].weight
-                kept = np.ones((int(rows.shape[0]), 1))
-                kept[np.asarray(parts[fold])] = 0.0
-                factors[term] = like(factors[term] * kept, rows)
+            for term, parts in folds.items():
+                factors[term] = like(factors[term] * parts[fold][:, None], system.terms[term].weight)
         cells.append(tuple(factors))
     return cells
 
@@ -65,4 +65,4 @@ class GridTasks:
 
 def _difficulty(task: Task) -> float:
     """Large weights make a problem hard."""
-    return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms)
+    return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms if t.weight.shape[0])

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, to_numpy
+from rkhs.backend.devices import placed
+from rkhs.backend.precision import check_precision
 from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
@@ -34,6 +37,12 @@ class Problem:
     `null_space` is "dropped": then f has no polynomial part, which is what to do where polynomials alone separate
     the data ([W] 6.2; the Gram matrix becomes dense).
 
+    With a `device`, such as "cuda", all numbers are brought there and the problem is solved there by PyTorch; where
+    there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of
+    Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that of the data.
+    With low-precision products, iterates and residuals are in float64, a solution whose true gap is too large is
+    corrected from its true residual, and the certificate is computed in float64.
+
     Examples
     --------
     >>> import numpy as np, rkhs
@@ -57,6 +66,8 @@ class Problem:
     terms: Sequence[Term]
     basis: Space | None = None
     null_space: str = "kept"
+    device: str | None = None
+    precision: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -75,6 +86,7 @@ class Problem:
             raise ValueError(f'null_space must be "kept" or "dropped", got {self.null_space!r}.')
         if self.null_space == "dropped" and self.basis is not None:
             raise ValueError("A null space that is dropped leaves no room for a basis: leave `basis` out.")
+        check_precision(self.precision)
         object.__setattr__(self, "terms", terms)
 
     @property
@@ -85,7 +97,8 @@ class Problem:
     @cached_property
     def _finite(self) -> tuple[System, Array | None]:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
-        system = System.of(self.kernel, self.terms, self.basis)
+        place = placed(self.terms[0].functional.prototype, self.device, self.precision)
+        system = System.of(self.kernel, self.terms, self.basis, place, self.precision)
         if self.null_space == "dropped":
             return without_null_space(system)
         for output in range(system.columns):
@@ -130,7 +143,7 @@ class Problem:
         if not np.any(to_numpy(system.risk(system.zeros()))):  # f = 0 costs nothing
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED)
         monitor.best = first
-        last, status = _watched(monitor, lambda: chosen.run(system, first, monitor))
+        last, status = _watched(monitor, lambda: _corrected(chosen, system, first, monitor))
         return self._solution(system, chosen.name, monitor, last or first, status)
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
@@ -172,7 +185,10 @@ class Problem:
         """
         system = self.system
         axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
-        folds = {self._index(term): list(parts) for term, parts in (held_out or {}).items()}
+        folds = {
+            k: [self._kept(k, part) for part in parts]
+            for k, parts in ((self._index(term), parts) for term, parts in (held_out or {}).items())
+        }
         cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
         tasks = GridTasks(system, cells)
@@ -190,6 +206,12 @@ class Problem:
         if not found:
             raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
         return found[0]
+
+    def _kept(self, term: int, held_out: Any) -> np.ndarray[Any, Any]:
+        """1 for the rows of a term that a fold keeps and 0 for others; rows of weight zero are not in the system."""
+        kept = np.ones(self.terms[term].size)
+        kept[np.asarray(held_out)] = 0.0
+        return kept[to_numpy(self.terms[term].weights())[:, 0] > 0]
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, its certificate computed from scratch."""
@@ -227,6 +249,17 @@ class Problem:
             theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
             basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)  # type: ignore[union-attr]
         return Iterate(a, basis)
+
+
+def _corrected(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    """Solve; where products are inexact solve again, from the true image, as long as that halves the true gap."""
+    found, gap = solver.run(system, start, monitor), inf
+    while system.precision is not None:
+        before, gap = gap, certify(system, found, monitor.tol).relative
+        if gap <= monitor.tol or gap > before / 2:
+            break
+        found = solver.run(system, found, monitor)
+    return found
 
 
 def _watched(monitor: Monitor, work: Callable[[], Any]) -> tuple[Any, str]:

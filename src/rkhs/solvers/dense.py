@@ -10,7 +10,6 @@ import numpy as np
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.system import Iterate, System
-from rkhs.functionals.base import Combination
 from rkhs.gram.matrix import GramMatrix
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
@@ -37,12 +36,12 @@ def in_memory(system: System) -> System:
     xp = namespace(family.prototype)
     exact = system
     if family.prototype.dtype != xp.float64 and not isinstance(system.gram, GramMatrix):
-        parts = tuple(part.astype(xp.float64) for part in family.parts)
-        exact = replace(system, functionals=Combination(family.shape, parts, repr(family)))
+        exact = replace(system, functionals=family.like(xp.astype(family.prototype[:0], xp.float64)))
     rows = tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in system.terms)
     Q, back = system._basis if system.space is None else exact._basis
     small = system.with_rows(rows, system.outputs)
-    small.__dict__.update(gram=GramMatrix(double(exact.gram.dense())), _basis=(double(Q), back))
+    matrix = GramMatrix(double(exact.gram.dense()))
+    small.__dict__.update(gram=matrix, exact=matrix, _basis=(double(Q), back))
     return small
 
 

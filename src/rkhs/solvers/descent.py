@@ -52,7 +52,7 @@ class Descent(Solver):
         xp = namespace(start.a)
         images = system.zeros()
         if bool(xp.any(start.a != 0)):
-            images = system.gram @ start.a
+            images = system.exact @ start.a
             monitor.product()
         columns = [
             _Column(system, c, start.a[:, c], images[:, c], start.basis[:, c], self.memory)

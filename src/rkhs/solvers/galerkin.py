@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.dense import in_the_space
@@ -49,8 +49,16 @@ class Galerkin(Solver):
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)
         tasks = [Task.of(system, c, whole) for c in range(system.columns)]
-        solve_together(tasks, system, monitor, self.capacity or capacity_of(system), in_the_space(system, start.a))
-        found = Iterate.joined([task.iterate or task.system.start() for task in tasks])
+
+        def together() -> Iterate:
+            return Iterate.joined([task.iterate or task.system.start() for task in tasks])
+
+        try:
+            solve_together(tasks, system, monitor, self.capacity or capacity_of(system), in_the_space(system, start.a))
+        except (Stopped, KeyboardInterrupt):
+            monitor.best = together()
+            raise
+        found = together()
         if all(task.gap <= monitor.tol for task in tasks):
             return found
         return Descent().run(system, found, monitor)

@@ -66,13 +66,13 @@ class ConjugateGradients(Solver):
         d = xp.concat([1 / (2 * t.weight) for t in system.terms])
         b = xp.concat([t.target for t in system.terms])
 
-        def product(v: Array) -> Array:
+        def product(v: Array, gram: Any = gram) -> Array:
             monitor.product()
             return gram @ v + d * v
 
         a = start.a - Q @ (Q.T @ start.a)
         cg = BlockCG(product, preconditioner(system, d, self.landmarks, monitor))
-        cg.begin(a, b - product(a) if bool(xp.any(a != 0)) else b)
+        cg.begin(a, b - product(a, system.exact) if bool(xp.any(a != 0)) else b)
         points = _Points(Fit.of(d, Q), b, system.rounding, cg)
         progress = _Progress()
         for _ in range(self.max_iterations):

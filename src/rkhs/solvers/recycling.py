@@ -138,7 +138,7 @@ def solve_together(
     directions = Directions(shared, capacity)
     rest = _rest(shared)
     if first is not None and bool(xp.any(first != 0)):
-        directions.add(first, shared.gram @ first)
+        directions.add(first, shared.exact @ first)
         monitor.product()
     open_ones = list(tasks)
     progress = _Progress(capacity)
