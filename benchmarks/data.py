@@ -21,6 +21,13 @@ def label_sets(name: str) -> np.ndarray[Any, Any] | None:
     return _found(name).label_sets
 
 
+def digits(name: str, which: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Images (t, pixels) as they are, and digits, of the "train" or the "test" part of a data set that has both."""
+    data = _found(name)
+    rows = slice(data.train) if which == "train" else slice(data.train, None)
+    return data.X[rows], data.y[rows]
+
+
 def _found(name: str) -> datasets.Dataset:
     try:
         return datasets.load(name)

@@ -5,11 +5,14 @@
 Features are standardised per column.  usps_ssl and g241c have their 12 official sets of 100 labels; sonar and
 ionosphere 10 stratified sets of 90.  The error is that at all other points, which both machines may see without
 labels.  Both choose C from the same values by the same 5 folds, with the Gaussian kernel of the median scale.
+
+With --out, each split is kept as it is done, and a later run does only those that are missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,6 +28,7 @@ from benchmarks.timing import markdown, show, write
 
 SETS = ("usps_ssl", "g241c", "sonar", "ionosphere")
 CS = [1.0, 10.0, 100.0, 1000.0]
+Matrix = np.ndarray[Any, Any]
 HEADINGS = ("set", "splits", "SVC error %", "InvSVM error %", "difference", "SVC s", "InvSVM s", "median nu")
 
 
@@ -37,39 +41,67 @@ def splits_of(name: str, y: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     return [np.sort(train_test_split(rows, train_size=90, stratify=y, random_state=seed)[0]) for seed in range(10)]
 
 
-def compare(name: str, most: int | None, loss: str, console: Console) -> list[str]:
+def compare(name: str, most: int | None, loss: str, kept: Kept, console: Console) -> list[str]:
     """A row of the table."""
     X, y = load(name)
-    scale = rkhs.median_scale(X)
-    errors, seconds, nus = [], [], []
-    for labelled in splits_of(name, y)[:most]:
-        rest = np.setdiff1d(np.arange(len(y)), labelled)
-        few = np.full(len(y), 0)
-        few[labelled] = np.where(y[labelled] > 0, 2, 1)
-        folds = StratifiedKFold(5, shuffle=True, random_state=0)  # those of InvariantClassifierCV
-        plain = GridSearchCV(SVC(gamma=1 / (2 * scale**2)), {"C": CS}, cv=folds)
-        ours = rkhs.InvariantClassifierCV(Cs=CS, loss=loss, unlabeled=0)
-        times = [perf_counter()]
-        plain.fit(X[labelled], few[labelled])
-        times.append(perf_counter())
-        ours.fit(X, few)
-        times.append(perf_counter())
-        truth = np.where(y[rest] > 0, 2, 1)
-        errors.append([100 * np.mean(machine.predict(X[rest]) != truth) for machine in (plain, ours)])
-        seconds.append(np.diff(times))
-        nus.append(ours.nu_)
-        console.print(f"{name}: SVC {errors[-1][0]:.2f}, InvSVM {errors[-1][1]:.2f} with {ours.best_params_}")
-    (svc, inv), (first, second) = np.mean(errors, axis=0), np.mean(seconds, axis=0)
+    found = []
+    for split, labelled in enumerate(splits_of(name, y)[:most]):
+        known = kept.get(name, loss, split)
+        one = known or kept.add(name, loss, split, measure(X, y, labelled, loss))
+        console.print(f"{name} {split}: SVC {one['svc']:.2f}, InvSVM {one['ours']:.2f} with {one['chosen']}")
+        found.append(one)
+    svc, ours, first, second = (np.mean([one[key] for one in found]) for key in ("svc", "ours", "svc s", "ours s"))
     return [
         name,
-        str(len(errors)),
+        str(len(found)),
         f"{svc:.2f}",
-        f"{inv:.2f}",
-        f"{inv - svc:+.2f}",
+        f"{ours:.2f}",
+        f"{ours - svc:+.2f}",
         f"{first:.2f}",
         f"{second:.1f}",
-        f"{np.median(nus):g}",
+        f"{np.median([one['chosen']['nu'] for one in found]):g}",
     ]
+
+
+def measure(X: Matrix, y: Matrix, labelled: Matrix, loss: str) -> dict[str, Any]:
+    """Errors in percent and seconds of both machines on one split, and what ours chose."""
+    rest = np.setdiff1d(np.arange(len(y)), labelled)
+    few = np.full(len(y), 0)
+    few[labelled] = np.where(y[labelled] > 0, 2, 1)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)  # those of InvariantClassifierCV
+    plain = GridSearchCV(SVC(gamma=1 / (2 * rkhs.median_scale(X) ** 2)), {"C": CS}, cv=folds)
+    ours = rkhs.InvariantClassifierCV(Cs=CS, loss=loss, unlabeled=0)
+    times = [perf_counter()]
+    plain.fit(X[labelled], few[labelled])
+    times.append(perf_counter())
+    ours.fit(X, few)
+    times.append(perf_counter())
+    truth = np.where(y[rest] > 0, 2, 1)
+    svc, own = (100 * float(np.mean(machine.predict(X[rest]) != truth)) for machine in (plain, ours))
+    seconds = np.diff(times).tolist()
+    return {"svc": svc, "ours": own, "svc s": seconds[0], "ours s": seconds[1], "chosen": ours.best_params_}
+
+
+class Kept:
+    """Results of single splits in a file of JSON lines, so that a run that was stopped goes on where it was."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known: dict[Any, dict[str, Any]] = {}
+        if path is not None and path.exists():
+            for line in path.read_text().splitlines():
+                one = json.loads(line)
+                self.known[one["set"], one["loss"], one["split"]] = one
+
+    def get(self, name: str, loss: str, split: int) -> dict[str, Any] | None:
+        return self.known.get((name, loss, split))
+
+    def add(self, name: str, loss: str, split: int, result: dict[str, Any]) -> dict[str, Any]:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a") as file:
+                file.write(json.dumps({"set": name, "loss": loss, "split": split, **result}) + "\n")
+        return result
 
 
 def main() -> None:
@@ -78,10 +110,11 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
     parser.add_argument("--splits", type=int, help="only the first so many splits of each set")
     parser.add_argument("--loss", default="squared_hinge", help="of InvariantClassifierCV")
-    parser.add_argument("--out", type=Path, help="a folder for few_labels.md")
+    parser.add_argument("--out", type=Path, help="a folder for few_labels.md, and for the splits that are done")
     options = parser.parse_args()
     console = Console()
-    rows = [compare(name, options.splits, options.loss, console) for name in options.sets]
+    kept = Kept(options.out and options.out / "few_labels.jsonl")
+    rows = [compare(name, options.splits, options.loss, kept, console) for name in options.sets]
     title = f"Mean test error with 100 or 90 labels, InvSVM with {options.loss}"
     show(console, title, HEADINGS, rows)
     if options.out:

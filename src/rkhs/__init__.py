@@ -1,21 +1,16 @@
-"""rkhs: kernel machines that learn from anything linear you know about the function."""
+"""rkhs: kernel machines that learn from anything linear you know about the function.
 
+What stands on scikit-learn (estimators, invariances, model files, pictures) is imported when it is first asked for:
+scikit-learn takes longer to import than all the rest.
+"""
+
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from rkhs import datasets, invariances, plotting
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import ModelFileError, NotBoundedError, UnattainedError
-from rkhs.estimators import (
-    InvariantClassifier,
-    InvariantClassifierCV,
-    InvariantRegressor,
-    InvariantRegressorCV,
-    LaplacianSVC,
-    ThinPlateClassifier,
-    ThinPlateRegressor,
-    VirtualSampleSVC,
-)
 from rkhs.finite.function import Function, inner
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -35,7 +30,6 @@ from rkhs.functionals import (
     stack,
 )
 from rkhs.gram import Gram, gram
-from rkhs.invariances import Invariance
 from rkhs.kernels import (
     AutodiffKernel,
     Gaussian,
@@ -68,7 +62,6 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
-from rkhs.saving import load, save
 from rkhs.solvers import (
     LBFGS,
     Absorption,
@@ -85,6 +78,21 @@ from rkhs.solvers import (
     ProximalNewton,
 )
 from rkhs.solvers.warped import WarpedGram
+
+if TYPE_CHECKING:
+    from rkhs import datasets, invariances, plotting
+    from rkhs.estimators import (
+        InvariantClassifier,
+        InvariantClassifierCV,
+        InvariantRegressor,
+        InvariantRegressorCV,
+        LaplacianSVC,
+        ThinPlateClassifier,
+        ThinPlateRegressor,
+        VirtualSampleSVC,
+    )
+    from rkhs.invariances import Invariance
+    from rkhs.saving import load, save
 
 try:
     __version__ = version("rkhs")
@@ -174,3 +182,31 @@ __all__ = [
     "save",
     "stack",
 ]
+
+_WHEN_ASKED = {
+    "Invariance": "invariances",
+    "InvariantClassifier": "estimators",
+    "InvariantClassifierCV": "estimators",
+    "InvariantRegressor": "estimators",
+    "InvariantRegressorCV": "estimators",
+    "LaplacianSVC": "estimators",
+    "ThinPlateClassifier": "estimators",
+    "ThinPlateRegressor": "estimators",
+    "VirtualSampleSVC": "estimators",
+    "load": "saving",
+    "save": "saving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is imported when it is first asked for."""
+    if name in ("datasets", "estimators", "invariances", "plotting", "saving", "testing"):
+        return import_module(f"rkhs.{name}")
+    if name not in _WHEN_ASKED:
+        raise AttributeError(f"module 'rkhs' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"rkhs.{_WHEN_ASKED[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

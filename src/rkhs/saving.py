@@ -75,9 +75,12 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     skops = _skops()
     try:
         data = skops.dumps(model, compression=ZIP_DEFLATED)
-        foreign = _foreign(skops, data)
-    except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
-        raise ModelFileError(f"{type(model).__name__} holds something that cannot be saved: {error}") from error
+    except (TypeError, RuntimeError) as error:  # open files, generators; tensors, and lists that hold themselves
+        raise ModelFileError(
+            f"{type(model).__name__} holds something that cannot be saved ({error}): what a file can hold is arrays of "
+            "NumPy, numbers, texts, and classes of rkhs and scikit-learn."
+        ) from error
+    foreign = _foreign(skops, data)
     if foreign:
         raise ModelFileError(
             f"{type(model).__name__} holds {', '.join(foreign)}, which a file for others must not contain: use classes "

@@ -195,6 +195,14 @@ BAD_TABLES = {
     "names.csv": "who,label\n" + "".join(f"person {k},{'xy'[k % 2]}\n" for k in range(60)),
     "many.csv": "a,label\n" + "".join(f"{k},{k / 7}\n" for k in range(60)),
     "text.csv": "a,label\n" + "".join(f"{k},word\n" for k in range(30)),
+    "blank.csv": "\n\n",
+    "one.csv": "a,label\n1,x\n",
+    "prose.csv": "Dear Sir,\nthis is not a table, is it?\nNo.\n",
+    "twice.csv": "a,a,label\n1,2,x\n3,4,y\n5,6,x\n",
+    "semicolons.csv": "a;label\n1;x\n2;y\n",
+    "huge.csv": "a,label\n1e200,x\n2,x\n3,y\n4,y\n",
+    "same.csv": "a,label\n1,x\n1,x\n1,y\n1,y\n",
+    "mixed.csv": "a,label\n" + "".join(f"{'oops' if k == 4 else k / 7},{'xy'[k % 2]}\n" for k in range(60)),
     "infinite.csv": "a,label\n1,x\ninf,x\n2,y\n3,y\n",
 }
 
@@ -219,14 +227,30 @@ BAD_TABLES = {
         ("many.csv", [], "has 60 different numbers: predict it with --regression"),
         ("text.csv", ["--regression"], "row 1 has 'word'"),
         ("infinite.csv", [], "infinite value in column 'a'"),
+        ("blank.csv", [], "cannot be read as a table"),
+        ("one.csv", [], "has one class only, 'x'"),
+        ("prose.csv", [], "prose.csv has no column 'label'; its columns are Dear Sir"),
+        ("twice.csv", [], "has two columns 'a': give each a name of its own"),
+        ("semicolons.csv", [], "Columns are separated by commas in a CSV file, not by ';'"),
+        ("huge.csv", [], "number larger than 1e+100 in column 'a'"),
+        ("same.csv", [], "All rows of same.csv are the same"),
+        ("mixed.csv", [], "Column 'a' has numbers, but 'oops' in row 5"),
+        ("latin.csv", [], "is not a text in UTF-8"),
+        ("broken.parquet", [], "cannot be read as a table"),
+        (".", [], "is a folder, not a table"),
+        ("data.csv", ["--out", "."], "is a folder: give the name of a file to write"),
+        ("data.csv", ["--out", "data.csv/model.skops"], "cannot be written: choose another place with --out"),
     ],
 )
 def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monkeypatch):
     monkeypatch.chdir(folder)
     for table_name, text in BAD_TABLES.items():
         (folder / table_name).write_text(text)
+    (folder / "latin.csv").write_bytes("a,label\n1,\xe9\n2,\xdf\n".encode("latin-1"))
+    (folder / "broken.parquet").write_text("no table")
     target = [] if "--target" in arguments else ["--target", "label"]
-    assert complaint in refused("fit", name, *target, *arguments, "--out", "never.skops")
+    out = [] if "--out" in arguments else ["--out", "never.skops"]
+    assert complaint in refused("fit", name, *target, *arguments, *out)
     assert not (folder / "never.skops").exists()
 
 
@@ -240,6 +264,9 @@ def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monke
         ("model.skops", "wordy.csv", "has 'wide' in row 2 of the numeric column 'width'"),
         ("old.skops", "new.csv", "was saved by rkhs 0.0.7 and this is rkhs"),
         ("bare.skops", "new.csv", "was not written by `rkhs fit`"),
+        (".", "new.csv", "There is no file ."),
+        ("model.skops", "vast.csv", "number larger than 1e+100 in column 'width'"),
+        ("model.skops", "bare.skops", "bare.skops"),
     ],
 )
 def test_predict_refuses_with_one_sentence(folder, model, data, complaint, monkeypatch):
@@ -249,6 +276,7 @@ def test_predict_refuses_with_one_sentence(folder, model, data, complaint, monke
     new.astype({"width": object}).head(3).replace({"width": {new["width"][1]: "wide"}}).to_csv(
         folder / "wordy.csv", index=False
     )
+    new.assign(width=1e200).to_csv(folder / "vast.csv", index=False)
     rkhs.save(rkhs.Gaussian(), folder / "bare.skops")
     older(folder / "model.skops", folder / "old.skops")
     assert complaint in refused("predict", model, data, "--out", "never.csv")
@@ -287,6 +315,19 @@ def test_inspect_reads_files_of_other_versions_and_refuses_others(folder, monkey
 def test_each_subcommand_refuses_as_a_process(folder, arguments):
     done = rkhs_command(*arguments, cwd=folder)
     assert sentence(done.returncode, done.stdout, done.stderr)
+
+
+def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
+    code = (
+        "import os, signal, sys, rkhs.cli.fit as fit; from rkhs.cli import main;"
+        "fit.learn = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert done.stderr.strip() == "Stopped."
+    assert not (folder / "stopped.skops").exists()
 
 
 def test_errors_in_json(folder):

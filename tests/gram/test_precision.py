@@ -59,7 +59,7 @@ def test_a_low_precision_really_is_one():
 
 
 def test_an_unknown_precision_is_refused():
-    with pytest.raises(ValueError, match='precision must be None .* "tf32x3"'):
+    with pytest.raises(ValueError, match=r'precision must be None .* "tf32x3"'):
         rkhs.gram(KERNELS[0], families(X), precision="half")
     with pytest.raises(ValueError, match="precision must be"):
         rkhs.Problem(KERNELS[0], [rkhs.Term(families(X), rkhs.Squared())], precision="half")

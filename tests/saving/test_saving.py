@@ -1,5 +1,6 @@
 """Model files: what goes in comes out, and nothing foreign is run."""
 
+import io
 import json
 import os
 import pickle
@@ -141,6 +142,33 @@ def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
     assert not (tmp_path / "model.skops").exists()
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+def holds_itself():
+    found = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (lambda: lambda X: X, r"<lambda>, which a file for others must not contain"),
+        (lambda: (k for k in "ab"), "cannot be saved .*generator"),
+        (lambda: io.TextIOWrapper(io.BytesIO()), "cannot be saved .*TextIOWrapper"),
+        (lambda: {(1, 2): 3}, "cannot be saved .*keys must be str"),
+        (lambda: pytest.importorskip("torch").zeros(2), "cannot be saved .*Tensor.*arrays of NumPy"),
+        (holds_itself, "cannot be saved .*recursion"),
+    ],
+    ids=["lambda", "generator", "file", "keys", "tensor", "cycle"],
+)
+def test_a_model_with_what_no_file_can_hold_is_refused(value, complaint, tmp_path):
+    held = value()
+    with pytest.raises(rkhs.ModelFileError, match=complaint):
+        rkhs.save(machine(invariance=held), tmp_path / "model.skops")
+    assert not (tmp_path / "model.skops").exists()
+    if hasattr(held, "close"):
+        held.close()
 
 
 class Evil:

@@ -20,6 +20,8 @@ from rkhs.backend.arrays import Array
 
 CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
 DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
+LONG = 2**12  # rows of a tile, from which it is cut in multiples of
+ALIGNED = 64  # rows, as tensor cores like them
 KEPT = 2**25 - 2**16  # bytes, below the 32 MiB at which glibc stops to count
 FALLBACK = 4 * 2**30  # bytes assumed free where the system does not tell
 
@@ -73,8 +75,12 @@ def keep_freed_memory() -> None:
 def tile_entries(budget: int, array: Array, copies: int) -> int:
     """Entries one tile may have when `copies` arrays of its size are alive at once."""
     itemsize = 4 if "32" in str(array.dtype) else 8
-    on_cpu = not is_torch_array(array) or device(array).type == "cpu"
-    return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu else DEVICE_ENTRIES))
+    return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
+
+
+def on_cpu(array: Array) -> bool:
+    """Whether an array is in the memory of the processor."""
+    return not is_torch_array(array) or bool(device(array).type == "cpu")
 
 
 def tiles(rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice]]:
@@ -89,6 +95,8 @@ def tiles(rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice]
 
 
 def _cuts(length: int, most: int) -> list[slice]:
-    """Cut a length into as few parts as possible, none longer than `most` and all about the same."""
-    parts = -(-length // most)
-    return [slice(length * k // parts, length * (k + 1) // parts) for k in range(parts)]
+    """Cut a length into as few parts as possible, none longer than `most`, all about the same, and aligned if long."""
+    unit = ALIGNED if most >= LONG else 1
+    parts = -(-length // (most // unit * unit))
+    size = -(-length // (max(parts, 1) * unit)) * unit or 1
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]

@@ -18,21 +18,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import device, is_torch_array
 
 from rkhs.backend.arrays import Array
 
 PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
+CHUNK = 1024  # terms that tensor cores sum up, cutting each partial sum: their error grows with the number
 CUT = 13  # of the 23 bits of a float32, which TF32 has not
 
 
 class Products(ABC):
     """How matrices are multiplied: `operand` prepares one, which can be sliced and transposed, for many products."""
-
-    @property
-    def sharp(self) -> Products:
-        """The same, or better where the result is a difference of large numbers."""
-        return self
 
     @abstractmethod
     def operand(self, A: Array) -> Any:
@@ -41,6 +36,21 @@ class Products(ABC):
     @abstractmethod
     def __call__(self, A: Any, B: Any) -> Array:
         """A @ B of two operands."""
+
+    def combined(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        """phi * S + psi * c as an operand, for a tile S that is not needed any more and a row c."""
+        if _on_gpu(S) and S.dtype == phi.dtype:
+            return self._fused(S, phi, psi, c)
+        S *= phi
+        if c is not None:
+            S += psi * c
+        return self.operand(S)
+
+    def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        """The same in one pass over memory."""
+        from rkhs.backend import fused
+
+        return fused.combined(S, phi, psi, c, None)[0]
 
 
 class Plain(Products):
@@ -56,12 +66,8 @@ class Plain(Products):
 class TF32(Products):
     """Of operands cut to TF32, summed in float32."""
 
-    @property
-    def sharp(self) -> Products:
-        return ThreeTF32()
-
     def operand(self, A: Array) -> Any:
-        return A if _has_tensor_cores(A) else cut(A)
+        return A if _on_gpu(A) else cut(A)
 
     def __call__(self, A: Any, B: Any) -> Array:
         with _tensor_cores(A):
@@ -71,16 +77,23 @@ class TF32(Products):
 class ThreeTF32(Products):
     """The three products of split operands."""
 
+    def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        from rkhs.backend import fused
+
+        return Split(*fused.combined(S, phi, psi, c, CUT))
+
     def operand(self, A: Array) -> Any:
         first = cut(A)
         second = A - first
-        return Split(first, second if _has_tensor_cores(A) else cut(second))
+        return Split(first, second if _on_gpu(A) else cut(second))
 
     def __call__(self, A: Any, B: Any) -> Array:
         with _tensor_cores(A.first):
             total = A.first @ B.second
             total += A.second @ B.first
-            total += A.first @ B.first
+            for start in range(0, A.first.shape[1], CHUNK):
+                some = slice(start, start + CHUNK)
+                total += A.first[:, some] @ B.first[some]
         return total
 
 
@@ -119,21 +132,21 @@ def check_precision(precision: str | None) -> None:
 def cut(A: Array) -> Array:
     """The nearest TF32 numbers to those of a float32 array."""
     half, mask = 1 << (CUT - 1), -(1 << CUT)
-    if is_torch_array(A):
-        import torch
+    if isinstance(A, np.ndarray):
+        return ((A.view(np.int32) + np.int32(half)) & np.int32(mask)).view(np.float32)
+    import torch
 
-        return (A.contiguous().view(torch.int32) + half).bitwise_and_(mask).view(torch.float32)
-    return ((np.ascontiguousarray(A).view(np.int32) + np.int32(half)) & np.int32(mask)).view(np.float32)
+    return ((A.view(torch.int32) + half) & mask).view(torch.float32)
 
 
-def _has_tensor_cores(A: Array) -> bool:
-    return is_torch_array(A) and device(A).type == "cuda"
+def _on_gpu(A: Array) -> bool:
+    return not isinstance(A, np.ndarray) and A.device.type == "cuda"
 
 
 @contextmanager
 def _tensor_cores(A: Array) -> Iterator[None]:
     """Let float32 products on an accelerator run on its tensor cores, as long as this lasts."""
-    if not _has_tensor_cores(A):
+    if not _on_gpu(A):
         yield
         return
     import torch

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.arrays import Array, like, namespace, zeros
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
 LinearMap = np.ndarray[Any, Any] | None
@@ -41,7 +42,7 @@ class Atoms:
     @classmethod
     def values(cls, points: Array, blur: np.ndarray[Any, Any] | None = None) -> Atoms:
         """Evaluations at the points (blurred: local averages)."""
-        return cls(points, like(np.zeros((1, 0, points.shape[1])), points), blur)
+        return cls(points, zeros((1, 0, points.shape[1]), points), blur)
 
     @property
     def order(self) -> int:
@@ -64,6 +65,14 @@ class Atoms:
     def shared(self) -> bool:
         """Whether all points have the same directions."""
         return bool(self.directions.ndim == 3)
+
+    @cached_property
+    def gradient(self) -> bool:
+        """Whether the directions are all unit vectors in turn, so that they make whole gradients."""
+        if self.order != 1 or not self.shared or self.per_point != self.dimension:
+            return False
+        xp = namespace(self.directions)
+        return bool(xp.all(self.directions[:, 0, :] == like(np.eye(self.dimension), self.directions)))
 
     def x(self) -> Array:
         """The points, ready to broadcast: (t, 1, n)."""

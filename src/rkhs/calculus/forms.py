@@ -56,6 +56,10 @@ class Form:
         """The form of k(B x, B y)."""
         return replace(self, linear=compose_maps(self.linear, linear))
 
+    def careful(self, largest: float) -> bool:
+        """Whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
+        return bool(self.rho) and not (self.smooth and largest <= FAR)
+
     def difference(self, x: Array, y: Array) -> Array:
         """A (x - y) for rows x and y as they were given: for near points the difference is exact."""
         return Atoms.values(x - y).pushed(self.linear).points
@@ -121,7 +125,7 @@ def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension
     """
     xp = namespace(q)
     largest = float(xp.max(x_halves) + xp.max(y_halves))
-    if form.smooth and largest <= FAR:
+    if not form.careful(largest):
         return
     (flat,) = xp.nonzero(xp.reshape(q > -NEAR * largest, (-1,)))
     i, j = flat // q.shape[1], flat % q.shape[1]

@@ -14,7 +14,7 @@ from math import comb
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.arrays import Array, namespace, zeros
 from rkhs.calculus.atoms import Atoms, LinearMap
 from rkhs.calculus.spaces import Space
 
@@ -60,7 +60,7 @@ class Polynomials(Space):
         columns = [moments.value(a, atoms.order) for a in exponents(atoms.dimension, self.degree)]
         shape = (atoms.points.shape[0], atoms.per_point)
         columns = [xp.reshape(xp.broadcast_to(c, shape), (atoms.size,)) for c in columns]
-        return xp.stack(columns, axis=1) if columns else like(np.zeros((atoms.size, 0)), atoms.points)
+        return xp.stack(columns, axis=1) if columns else zeros((atoms.size, 0), atoms.points)
 
 
 def Constant() -> Polynomials:

@@ -13,11 +13,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from rkhs.cli.errors import CommandError
 from rkhs.cli.tables import Frame
 
+LARGEST = 1e100  # a number beyond which squares, and sums of them, are lost
 MOST_CATEGORIES = 50  # beyond, a column of text that differs in most rows is taken for a name or a date
 
 
 def kinds(features: Frame) -> tuple[list[str], list[str]]:
     """The names of the numeric and of the categorical columns; columns without any value are in neither."""
+    import pandas as pd
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     numeric, categorical = [], []
@@ -29,6 +31,13 @@ def kinds(features: Frame) -> tuple[list[str], list[str]]:
             numeric.append(name)
             continue
         count = int(values.nunique())
+        wordy = pd.to_numeric(values, errors="coerce").isna() & values.notna()
+        if count > MOST_CATEGORIES and 0 < wordy.sum() < len(values) / 2:
+            row = int(np.flatnonzero(wordy)[0])
+            raise CommandError(
+                f"Column {name!r} has numbers, but {values.iloc[row]!r} in row {row + 1}: leave that cell empty if the "
+                "number is not known."
+            )
         if count > MOST_CATEGORIES and count > len(values) / 2:
             raise CommandError(
                 f"Column {name!r} has {count} different texts in {len(values)} rows: leave it out with "
@@ -69,6 +78,8 @@ def prepared(features: Frame, numeric: list[str], categorical: list[str], where:
             )
         if np.isinf(values).any():
             raise CommandError(f"{where} has an infinite value in column {name!r}.")
+        if np.abs(values).max(initial=0.0, where=~np.isnan(values)) > LARGEST:
+            raise CommandError(f"{where} has a number larger than {LARGEST:g} in column {name!r}: use other units.")
         ready[name] = values
     for name in categorical:
         empty = features[name].isna().to_numpy()

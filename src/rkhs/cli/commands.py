@@ -110,13 +110,11 @@ def _answer(work: Callable[[], dict[str, Any]], as_json: bool) -> None:
     try:
         facts = work()
     except (CommandError, ValueError, ImportError, OSError) as error:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).rstrip(".") + "."
         if as_json:
             print(json.dumps({"error": text}))
         print(f"Error: {text}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
     if as_json:
         print(json.dumps(facts, indent=2))
     else:

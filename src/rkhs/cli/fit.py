@@ -18,7 +18,7 @@ from rkhs.cli.picture import draw
 from rkhs.cli.plain import plain_error
 from rkhs.cli.progress import step
 from rkhs.cli.sample import Points
-from rkhs.cli.tables import column, labels, numbers, read
+from rkhs.cli.tables import check_writable, column, labels, numbers, read
 from rkhs.invariances.named import NAMED
 
 MANY = 50  # classes, beyond which a numeric target is likely meant for --regression
@@ -51,9 +51,13 @@ def run(request: Request) -> dict[str, Any]:
     """Read, learn, compare, save, draw; the facts to print."""
     start = perf_counter()
     settings = request.settings()
+    check_writable(request.out)
+    picture = request.picture or request.out.with_suffix(".png")
     with step("reading"):
         points, numeric, categorical = _points(request)
         points.check_folds(request.target, FOLDS)
+        if len(points.features.drop_duplicates()) < 2:
+            raise CommandError(f"All rows of {request.data} are the same in the columns to learn from.")
         columns = encoder(numeric, categorical).fit(points.features)
     with step("learning, C and nu by cross-validation" if request.cv else "learning"):
         learnt = learn(settings, points, columns.transform)
@@ -71,7 +75,6 @@ def run(request: Request) -> dict[str, Any]:
         request.out.parent.mkdir(parents=True, exist_ok=True)
         pipeline = Pipeline([("columns", columns), ("machine", learnt.machine)])
         rkhs.save(pipeline, request.out, notes=facts)
-    picture = request.picture or request.out.with_suffix(".png")
     with step("drawing"):
         draw(picture, learnt.search, encoded, few, facts)
     return facts | {"model": str(request.out), "picture": str(picture), "seconds": round(perf_counter() - start, 1)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from typing import Any
 
 
 def main() -> None:
@@ -15,4 +17,11 @@ def main() -> None:
         from rkhs.cli.commands import app
     except ImportError:
         sys.exit("The command needs typer, rich, pandas and matplotlib: pip install 'rkhs[cli]'.")
+    signal.signal(signal.SIGINT, _stop)
     app()
+
+
+def _stop(*_: Any) -> None:
+    """End the command: solvers would take Ctrl-C for the wish to go on with the best function so far."""
+    print("Stopped.", file=sys.stderr)
+    sys.exit(130)

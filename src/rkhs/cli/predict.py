@@ -10,7 +10,7 @@ import numpy as np
 from rkhs.cli.columns import prepared
 from rkhs.cli.errors import CommandError
 from rkhs.cli.progress import step
-from rkhs.cli.tables import UNLABELLED, labels, numbers, read, write
+from rkhs.cli.tables import UNLABELLED, check_writable, labels, numbers, read, write
 from rkhs.saving import load, notes_of
 
 
@@ -21,6 +21,7 @@ def run(model: Path, data: Path, out: Path) -> dict[str, Any]:
     notes = notes_of(model).get("notes", {})
     if "target" not in notes:
         raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
+    check_writable(out)
     with step("reading"):
         machine = load(model)
         frame = read(data, notes["target"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,20 @@ def read(path: Path, text_column: str | None = None) -> Frame:
     import pandas as pd
 
     if not path.is_file():
-        raise CommandError(f"There is no file {path}.")
+        raise CommandError(f"{path} is a folder, not a table." if path.is_dir() else f"There is no file {path}.")
     try:
         if path.suffix.lower() in PARQUET:
-            frame = pd.read_parquet(path)
+            frame, repeated = pd.read_parquet(path), []
         else:
             frame = pd.read_csv(path, dtype={text_column: str} if text_column else None, skipinitialspace=True)
+            names = pd.read_csv(path, header=None, nrows=1, dtype=str, skipinitialspace=True).iloc[0]
+            repeated = names[names.duplicated() & names.notna()].tolist()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path} is not a text in UTF-8: save it as CSV with that encoding.") from error
     except (ValueError, OSError) as error:  # parser errors of pandas and pyarrow are of these kinds
         raise CommandError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+    if repeated:
+        raise CommandError(f"{path} has two columns {repeated[0]!r}: give each a name of its own.")
     if frame.empty:
         raise CommandError(f"{path} has no rows.")
     frame.columns = [str(name) for name in frame.columns]
@@ -46,8 +53,19 @@ def column(frame: Frame, name: str, path: Path) -> Frame:
     """One column, or an error with the names that there are."""
     if name not in frame.columns:
         listed = ", ".join(frame.columns[:8]) + (", .." if len(frame.columns) > 8 else "")
-        raise CommandError(f"{path} has no column {name!r}; its columns are {listed}.")
+        separator = next((sign for sign in (";", "\t", "|") if len(frame.columns) == 1 and sign in listed), None)
+        remedy = f" Columns are separated by commas in a CSV file, not by {separator!r}." if separator else ""
+        raise CommandError(f"{path} has no column {name!r}; its columns are {listed}.{remedy}")
     return frame[name]
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before the work that it is to hold."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder: give the name of a file to write.")
+    folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
+    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise CommandError(f"{path} cannot be written: choose another place with --out.")
 
 
 def labels(values: Frame) -> np.ndarray[Any, Any]:

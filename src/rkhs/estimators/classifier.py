@@ -19,7 +19,7 @@ from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
 
 
-class Classifier(ClassifierMixin, Machine):  # type: ignore[misc]
+class Classifier(ClassifierMixin, Machine):
     """A machine that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
     classes_: Vector

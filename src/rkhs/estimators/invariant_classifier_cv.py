@@ -29,8 +29,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     nus : the values of nu, or how many: 0 and numbers between 0.1 and 10
     scales : the length scales to try for a kernel given by name; numbers or "median"
     epsilons : the widths to try for losses that are given by name and have one
-    loss : as in `InvariantClassifier`; "squared_hinge" by default, whose grid takes a seventh of the time of "hinge"
-        for the same error
+    loss : as in `InvariantClassifier`; "squared_hinge" by default, whose grid takes about half the time of "hinge" on
+        sonar and ionosphere with 90 labels, with no larger an error
     invariance, invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
         as in `InvariantClassifier`
     cv : the number of folds (no more than the smallest class has points), a splitter of scikit-learn for the

@@ -22,7 +22,7 @@ from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.problem import Problem
 
 
-class Machine(BaseEstimator):  # type: ignore[misc]
+class Machine(BaseEstimator):
     """An estimator with a learnt function.
 
     Sparse X is made dense, since kernels need whole points.  With scikit-learn's array API dispatch, tensors stay

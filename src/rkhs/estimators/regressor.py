@@ -46,7 +46,7 @@ class Spread:
         return namespace(variance).sqrt(variance)
 
 
-class Regressor(RegressorMixin, Machine):  # type: ignore[misc]
+class Regressor(RegressorMixin, Machine):
     """A machine that predicts f(x)."""
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:

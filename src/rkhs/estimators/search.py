@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.folds import Folds
@@ -55,7 +56,7 @@ class Search:
         found["params"] = [{name: candidate[name] for name in names} for candidate in self.candidates]
         for k, column in enumerate(self.scores.T):
             found[f"split{k}_test_score"] = column
-        ranks = np.array([1 + np.sum(mean > own) for own in mean], dtype=np.int32)
+        ranks = rankdata(-mean, method="min").astype(np.int32)
         return found | {"mean_test_score": mean, "std_test_score": self.scores.std(axis=1), "rank_test_score": ranks}
 
 

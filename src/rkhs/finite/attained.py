@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.system import System
@@ -42,7 +42,7 @@ def recedes(system: System, output: int) -> bool:
         return False
     k, r = len(down), Q.shape[1]
     above = np.concatenate([np.hstack([np.eye(k), -down]), np.hstack([np.zeros((len(flat), k)), -flat])])
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.concatenate([-np.ones(k), np.zeros(r)]),
         A_ub=above,
         b_ub=np.zeros(len(above)),

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.finite.term import Term
@@ -140,7 +140,7 @@ class System:
     def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:
         """Q (N, rank) and the map (r, rank) from its coefficients to those of the basis functions."""
         if self.space is None:
-            return like(np.zeros((self.size, 0)), self.functionals.prototype), np.zeros((0, 0))
+            return zeros((self.size, 0), self.functionals.prototype), np.zeros((0, 0))
         P = to_numpy(self.functionals.assemble(self.space.on)).astype(np.float64)
         if not np.all(np.isfinite(P)):
             raise ValueError("The functionals of the basis functions are not all finite.")
@@ -181,11 +181,11 @@ class System:
         return self._basis[0]
 
     def zeros(self, columns: int | None = None) -> Array:
-        return like(np.zeros((self.size, self.columns if columns is None else columns)), self.Q)
+        return zeros((self.size, self.columns if columns is None else columns), self.Q)
 
     def start(self) -> Iterate:
         """f = 0."""
-        return Iterate(self.zeros(), like(np.zeros((self.Q.shape[1], self.columns)), self.Q))
+        return Iterate(self.zeros(), zeros((self.Q.shape[1], self.columns), self.Q))
 
     def basis_coefficients(self, iterate: Iterate) -> Array | None:
         """The coefficients of the basis functions themselves, (r, c)."""
@@ -261,6 +261,7 @@ def joined(basis: Space | None, null_space: Space) -> Space | None:
     spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
     if len(spaces) < 2:
         return spaces[0] if spaces else None
-    if all(isinstance(s, Polynomials) and s.linear is None for s in spaces):
-        return max(spaces, key=lambda s: s.degree)  # type: ignore[attr-defined]
+    plain = [s for s in spaces if isinstance(s, Polynomials) and s.linear is None]
+    if len(plain) == len(spaces):
+        return max(plain, key=lambda s: s.degree)
     return SumOfSpaces(tuple(spaces))

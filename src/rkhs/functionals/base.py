@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_torch_array
 
-from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, same_kind, to_numpy
+from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, same_kind, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
 
 
@@ -119,7 +119,7 @@ class Functional(ABC):
         for part in self.parts:
             block = part.forward(values(part.atoms))
             if total is None:
-                total = like(np.zeros((self.size, block.shape[1])), block)
+                total = zeros((self.size, block.shape[1]), block)
             total[part.rows] += block
         return total
 
@@ -282,6 +282,6 @@ def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:
         chosen = part.matrix[own]
         needed = np.unique(chosen.indices)
         return replace(part, atoms=part.atoms.take(needed), start=0, matrix=rows @ chosen[:, needed])
-    chosen = like(np.zeros((len(index), part.atoms.size)), part.matrix)
+    chosen = zeros((len(index), part.atoms.size), part.matrix)
     chosen[inside] = part.matrix[own]
     return replace(part, start=0, matrix=chosen)

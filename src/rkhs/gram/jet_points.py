@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.arrays import Array, like, namespace, zeros
+from rkhs.backend.memory import on_cpu
 from rkhs.backend.precision import Products
 from rkhs.calculus.atoms import Atoms, LinearMap
 from rkhs.functionals.base import Part
+
+ALIGNED = 8  # columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,9 @@ class Jets:
     @property
     def count(self) -> int:
         """r."""
-        return int(self.values.shape[1] if self.values is not None else self.gradients.shape[0])  # type: ignore[union-attr]
+        if self.values is not None:
+            return int(self.values.shape[1])
+        return 0 if self.gradients is None else int(self.gradients.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +55,9 @@ class JetPoints:
         return namespace(self.points).sum(self.points * self.points, axis=1) / 2
 
     @cached_property
-    def factor(self) -> Any:
-        """X as an operand of XX', of which q is a part."""
-        return self.products.sharp.operand(self.points)
+    def largest(self) -> float:
+        """The largest of the halves."""
+        return float(namespace(self.points).max(self.halves)) if self.halves.shape[0] else 0.0
 
     @cached_property
     def plain(self) -> Any:
@@ -63,9 +66,8 @@ class JetPoints:
 
     @cached_property
     def augmented(self) -> Any:
-        """[X, 1] (t, n + 1) as an operand."""
-        xp = namespace(self.points)
-        return self.products.operand(xp.concat([self.points, xp.ones_like(self.points[:, :1])], axis=1))
+        """[X, 1] as an operand, see `augmented`."""
+        return self.products.operand(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
 
     def scatter(self, v: Array) -> Jets:
         """The coefficients of the jets, from those (size, r) of the functionals."""
@@ -83,8 +85,8 @@ class JetPoints:
         """Room for the jets that the parts need."""
         t, n = self.points.shape
         orders = {part.atoms.order for part in self.parts}
-        values = like(np.zeros((t, r)), self.points) if 0 in orders else None
-        return Jets(values, like(np.zeros((r, t, n)), self.points) if 1 in orders else None)
+        values = zeros((t, r), self.points) if 0 in orders else None
+        return Jets(values, zeros((r, t, n), self.points) if 1 in orders else None)
 
     def contract(self, jets: Jets, out: Array) -> None:
         """Add the functionals of f to `out`, from the jets of f."""
@@ -92,6 +94,13 @@ class JetPoints:
         for part in self.parts:
             own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
             out[part.rows] += part.forward(own)
+
+
+def augmented(A: Array, column: Array) -> Array:
+    """[A, column], on accelerators with zeros up to a multiple of eight columns: tensor cores need aligned rows."""
+    xp = namespace(A)
+    more = 0 if on_cpu(A) else -(A.shape[-1] + 1) % ALIGNED
+    return xp.concat([A, column, zeros((*A.shape[:-1], more), A)], axis=-1)
 
 
 def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, products: Products) -> list[JetPoints]:
@@ -132,14 +141,6 @@ def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
     return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
 
 
-def _is_gradient(atoms: Atoms) -> bool:
-    """Whether the directions are all unit vectors in turn, so that nothing needs to be multiplied."""
-    if not atoms.shared or atoms.per_point != atoms.dimension:
-        return False
-    xp = namespace(atoms.directions)
-    return bool(xp.all(atoms.directions[:, 0, :] == like(np.eye(atoms.dimension), atoms.directions)))
-
-
 def _spread(atoms: Atoms, coefficients: Array) -> Array:
     """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
     xp = namespace(coefficients)
@@ -148,7 +149,7 @@ def _spread(atoms: Atoms, coefficients: Array) -> Array:
     if not atoms.shared:
         return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
     alpha = xp.permute_dims(alpha, (2, 0, 1))
-    return xp.asarray(alpha, copy=True) if _is_gradient(atoms) else alpha @ atoms.directions[:, 0, :]
+    return xp.asarray(alpha, copy=True) if atoms.gradient else alpha @ atoms.directions[:, 0, :]
 
 
 def _contracted(atoms: Atoms, gradients: Any) -> Array:
@@ -158,6 +159,6 @@ def _contracted(atoms: Atoms, gradients: Any) -> Array:
     if not atoms.shared:
         found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
     else:
-        along = gradients if _is_gradient(atoms) else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
+        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
         found = xp.permute_dims(along, (1, 2, 0))
     return xp.reshape(found, (t * k, r))

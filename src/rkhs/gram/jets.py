@@ -22,14 +22,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from rkhs.backend.arrays import Array, add_at, like, namespace
+from rkhs.backend.arrays import Array, add_at, inner, namespace, zeros
 from rkhs.backend.memory import tile_entries, tiles
 from rkhs.backend.precision import Products
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
-from rkhs.gram.jet_points import JetPoints, Jets, by_points
+from rkhs.gram.jet_points import JetPoints, Jets, augmented, by_points
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
 COPIES = 8  # arrays of the size of a tile that are alive at once, at most
@@ -58,14 +56,13 @@ class Flow:
         """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  An operand."""
         A: Array = self.coefficients.gradients
         if self.rho:
-            xp = namespace(A)
-            A = xp.concat([A, -xp.vecdot(A, self.source.points, axis=-1)[:, :, None]], axis=2)
+            A = augmented(A, -inner(A, self.source.points)[:, :, None])
         return self.products.operand(A)
 
     @cached_property
     def sums(self) -> Array:
         """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
-        return like(np.zeros((self.jets.count, self.target.points.shape[0])), self.target.points)
+        return zeros((self.jets.count, self.target.points.shape[0]), self.target.points)
 
     def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
         """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
@@ -83,7 +80,7 @@ class Flow:
             f[i] += phi[0] @ c[j]
         for r in range(self.jets.count if self.rungs[-1] else 0):
             if A is None:
-                Q = phi[1] * c[j, r]
+                Q = self.products.operand(phi[1] * c[j, r])
             else:
                 B = self.slopes[r, j]
                 straight = self.products(first, B)
@@ -92,11 +89,9 @@ class Flow:
                 if g is None:
                     continue
                 g[r, i] += straight[:, :n]
-                Q = self.products(B, X.T).T if mirrored else self.products(X, B.T)
-                Q *= phi[2]
-                if c is not None:
-                    Q += phi[1] * c[j, r]
-            moved = self.products(self.products.operand(Q), anchors)
+                S = self.products(B, X.T).T if mirrored else self.products(X, B.T)
+                Q = self.products.combined(S, phi[2], phi[1], None if c is None else c[j, r])
+            moved = self.products(Q, anchors)
             g[r, i] += moved[:, :n]
             if self.rho:
                 self.sums[r, i] += moved[:, n]
@@ -170,12 +165,12 @@ class JetProduct:
 
     def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
         left, right = flow.target, flow.source
-        q = self.products.sharp(left.factor[i], right.factor[j].T)
+        q = left.points[i] @ right.points[j].T  # a difference of large numbers: never in less than float32
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]
         near = []
-        if self.form.rho:  # there, q and the slopes come from the differences
+        if self.form.careful(left.largest + right.largest):  # there, q and the slopes come from the differences
             near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))
         for a, b in near:
             difference = self.form.difference(left.given[i][a], right.given[j][b])
@@ -199,7 +194,7 @@ class JetProduct:
 def _rowwise(straight: Array, X: Array) -> Array:
     """sum over columns of straight * [X, 1], or * X where it has no column for the 1."""
     n = X.shape[1]
-    found = namespace(X).vecdot(straight[:, :n], X, axis=-1)
+    found = inner(straight[:, :n], X)
     return found if straight.shape[1] == n else found + straight[:, n]
 
 

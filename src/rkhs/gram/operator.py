@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind
+from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, zeros
 from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
 from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
@@ -117,7 +117,7 @@ class Gram:
         return out[:, 0] if v.ndim == 1 else out
 
     def _added(self, v: Array) -> Array:
-        out = like(np.zeros((self.shape[0], v.shape[1])), v)
+        out = zeros((self.shape[0], v.shape[1]), v)
         if self.shape[1] and v.shape[1]:
             for step in self._product:
                 step(out, v)
@@ -138,7 +138,7 @@ class Gram:
 
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
-        out = like(np.zeros(self.shape), self._empty)
+        out = zeros(self.shape, self._empty)
         for block in self._blocks:
             for left, right in block.pairs():
                 tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
@@ -147,7 +147,7 @@ class Gram:
     def diagonal(self) -> Array:
         """G_ii for i up to the smaller side."""
         size = min(self.shape)
-        out = like(np.zeros(size), self._empty)
+        out = zeros((size,), self._empty)
         if all(_aligned(block) for block in self._blocks) and self.shape[0] == self.shape[1]:
             for block in self._blocks:
                 for left, right in block.pairs():

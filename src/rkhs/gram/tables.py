@@ -6,9 +6,7 @@ are tested against it.
 
 from __future__ import annotations
 
-import numpy as np
-
-from rkhs.backend.arrays import Array, apply_matrix, like, namespace
+from rkhs.backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs.backend.memory import tile_entries
 from rkhs.calculus.pairing import AllPairs, Matched
 from rkhs.functionals.base import Part
@@ -36,7 +34,7 @@ def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float
 def add_product(out: Array, kernel: Kernel, left: Part, right: Part, v: Array, weight: float, budget: int) -> None:
     """Add the table of two parts times v to `out`, without holding more than a tile of it."""
     coefficients = right.adjoint(weight * v)
-    values = like(np.zeros((left.atoms.size, v.shape[1])), v)
+    values = zeros((left.atoms.size, v.shape[1]), v)
     entries = tile_entries(budget, v, COPIES)
     tall = _side(left.atoms.size, right.atoms.size, entries)
     for i, a in left.atoms.tiled(tall):

@@ -55,7 +55,7 @@ class Sum(_Several):
         return " + ".join(map(repr, self.kernels))
 
     @property
-    def order(self) -> int:  # type: ignore[override]
+    def order(self) -> int:
         return max(k.order for k in self.kernels)
 
     @property
@@ -135,7 +135,7 @@ class Multiple(Kernel):
         return f"{self.factor!r} * {inner}"
 
     @property
-    def order(self) -> int:  # type: ignore[override]
+    def order(self) -> int:
         return self.kernel.order
 
     @property
@@ -195,11 +195,11 @@ class Pullback(Kernel):
         return hash((self.kernel, self.linear.shape, self.linear.tobytes()))
 
     @property
-    def order(self) -> int:  # type: ignore[override]
+    def order(self) -> int:
         return self.kernel.order
 
     @property
-    def blurs(self) -> bool:  # type: ignore[override]
+    def blurs(self) -> bool:
         return self.kernel.blurs
 
     @property

@@ -28,9 +28,17 @@ class Kernel(ABC):
     derives from `FormKernel`; any other writes `pair`.
     """
 
-    order: int = 0
-    blurs: bool = False  # whether `pair` takes blurred atoms
     __array_ufunc__ = None  # so that `array * kernel` is not taken entry by entry
+
+    @property
+    def order(self) -> int:
+        """The m such that k is conditionally positive definite of order m; 0 for a positive definite kernel."""
+        return 0
+
+    @property
+    def blurs(self) -> bool:
+        """Whether `pair` takes blurred atoms."""
+        return False
 
     @abstractmethod
     def pair(self, pairing: Pairing) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, inf, prod
 from numbers import Real
 
@@ -38,7 +38,7 @@ class Polyharmonic(FormKernel):
         return self.power % 2 == 0
 
     @property
-    def order(self) -> int:  # type: ignore[override]
+    def order(self) -> int:
         return int(self.power) // 2 + 1 if self.even else ceil(self.power / 2)
 
     def smoothness(self, dimension: int) -> float:
@@ -116,7 +116,7 @@ class ThinPlate(FormKernel):
     array([[2.772589]])
     """
 
-    order: int = field()
+    order: int = 2  # that of the bending energy
 
     def __post_init__(self) -> None:
         if not (isinstance(self.order, Real) and self.order >= 1 and self.order % 1 == 0):

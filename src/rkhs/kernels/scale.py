@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from scipy.spatial.distance import pdist
+import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
 from rkhs.kernels.base import FormKernel, Kernel
@@ -28,7 +28,7 @@ def median_scale(X: Array, random_state: int = 0) -> float:
     points = to_numpy(as_points(X))
     if len(points) > MOST_POINTS:
         points = np.random.default_rng(random_state).choice(points, MOST_POINTS, replace=False)
-    distances = pdist(points)
+    distances = scipy.spatial.distance.pdist(points)
     distances = distances[distances > 0]
     if distances.size == 0:
         raise ValueError(

@@ -66,9 +66,11 @@ class Preconditioner:
     def of(cls, m: Array, F: Array, Q: Array) -> Preconditioner:
         """From m (N, 1) > 0, F (N, p) and Q (N, r) with orthonormal columns."""
         inverse = 1 / m
-        S = np.eye(F.shape[1]) + to_numpy(F.T @ (inverse * F)).astype(np.float64)
-        T = inverse * (F @ like(np.linalg.inv(np.linalg.cholesky(S)).T, F)) if F.shape[1] else F
-        diagonal = m + namespace(F).sum(F**2, axis=1, keepdims=True)
+        xp = namespace(F)
+        S = xp.astype(F.T @ (inverse * F), xp.float64)
+        S = S + like(np.eye(F.shape[1]), S)
+        T = inverse * (F @ xp.astype(xp.linalg.inv(xp.linalg.cholesky(S)).T, F.dtype)) if F.shape[1] else F
+        diagonal = m + xp.sum(F**2, axis=1, keepdims=True)
         return cls(inverse, T, Q, _left_inverse(Q, inverse * Q - T @ (T.T @ Q)), _left_inverse(Q, Q / diagonal))
 
     def __call__(self, r: Array) -> tuple[Array, Array, Array]:

@@ -245,9 +245,9 @@ class Problem:
             )
         a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
         basis = system.start().basis
-        if f.basis_coefficients is not None:
+        if f.basis is not None and f.basis_coefficients is not None:
             theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
-            basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)  # type: ignore[union-attr]
+            basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)
         return Iterate(a, basis)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.backend.arrays import like, namespace
+from rkhs.backend.arrays import namespace, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor, Stopped
@@ -113,7 +113,7 @@ class _Rest:
         self.cross = system.gram.block(self.q, self.l)
         a, c, residual = observed.solve(self.cross, self.B.T)
         G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
-        a, c, _ = observed.solve(observed.target, like(np.zeros((U.shape[1], system.columns)), U))
+        a, c, _ = observed.solve(observed.target, zeros((U.shape[1], system.columns), U))
         mean = self.cross.T @ a + self.B @ c
         self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
         Q, back = orthonormal(rest.Q @ unseen)

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.finite.certificate import relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
@@ -153,13 +154,13 @@ def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -
     diagonal = xp.clip(diagonal, 0, None)
     rows = _strongest(to_numpy(diagonal / d)[:, 0], count)
     columns = gram.block(slice(None), rows)
+    some = xp.asarray(rows, device=device(d))
     if image is not None:
-        some = xp.asarray(rows)
         QR, TR = xp.take(Q, some, axis=0), xp.take(image, some, axis=0)
         columns = columns - Q @ (TR - QR @ middle).T - image @ QR.T
-    values, vectors = np.linalg.eigh(to_numpy(columns).astype(np.float64)[rows])
-    kept = values > 1e-10 * max(values[-1], 0.0)
-    F = columns @ like(vectors[:, kept] / np.sqrt(values[kept]), d)
+    values, vectors = xp.linalg.eigh(xp.astype(xp.take(columns, some, axis=0), xp.float64))
+    kept = values > 1e-10 * xp.clip(values[-1], 0, None)
+    F = columns @ xp.astype(vectors[:, kept] / xp.sqrt(values[kept]), d.dtype)
     left = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)
     return Preconditioner.of(d + left, F, Q)
 

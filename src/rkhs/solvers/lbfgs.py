@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.optimize
+import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, certify, relative_gap

@@ -14,8 +14,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.certificate import certify
@@ -127,6 +125,9 @@ def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
 
 def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float]:
     """LIBSVM's coefficients (N,) and intercept."""
+    from sklearn.exceptions import ConvergenceWarning  # here, because it takes longer to import than rkhs
+    from sklearn.svm import SVC
+
     machine = SVC(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the certificate tells

@@ -5,6 +5,9 @@ U = GD, made for one problem, are as good for any other.  On their span every pr
 solving it costs no product.  Its gradient at the small solution costs one, which either certifies the solution or
 becomes a further direction, for this problem and all others.  The span of a problem's own gradients is contained in
 what it sees, so none needs more iterations than it would alone by conjugate gradients.
+
+The first directions are the representers of the rows whose losses are not quadratic, where these are few: whatever the
+weights, targets and kinks there, they are settled by small problems, and products serve the quadratic terms alone.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, Rows, System
+from rkhs.gram import Gram
+from rkhs.gram.matrix import GramMatrix
 from rkhs.solvers.dense import in_the_space
-from rkhs.solvers.observed import part
+from rkhs.solvers.observed import part, quadratic_rows
 from rkhs.solvers.reduced import Matrix, Reduced
 from rkhs.solvers.subspace import Restricted, upright
 
@@ -30,6 +35,7 @@ GAIN = 0.9  # of a gap, at most, is a smaller one
 LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
 MOST = 300  # directions, beyond which they cost more than the products that they save
 CHUNK = 2**16  # columns that are turned together
+REPRESENTERS = 16  # of smooth losses, for each problem, that cost less than the iterations they save
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
 LITTLE = 1e-2  # of a direction of length one
 SMALLER = 0.2  # share of the tolerance that is left to small problems
@@ -67,8 +73,8 @@ class Directions:
         self.system = system
         self.capacity = capacity
         self.count = 0
-        self.D = like(np.zeros((capacity, system.size)), system.Q)
-        self.U = like(np.zeros((capacity, system.size)), system.Q)
+        self.D = zeros((capacity, system.size), system.Q)
+        self.U = zeros((capacity, system.size), system.Q)
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic term, over the basis first and the directions after it
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
@@ -93,6 +99,22 @@ class Directions:
         turn = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
         new = slice(self.count, self.count + len(kept))
         self.D[new], self.U[new] = turn @ V, turn @ image
+        self.count = new.stop
+        self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
+
+    def add_representers(self, rows: Matrix) -> None:
+        """Append the span of the representers of some rows; their images are those columns of the Gram matrix."""
+        block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
+        scale = 1 / np.sqrt(np.clip(np.diag(block), 1e-300, None))
+        values, vectors = np.linalg.eigh(scale[:, None] * block * scale)
+        kept = values > DEPENDENT
+        turn = like(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])), self.D)
+        new = slice(self.count, self.count + int(turn.shape[1]))
+        self.D[new, rows] = turn.T
+        columns = _columns(self.system, rows)
+        for k in range(0, int(turn.shape[1]), BATCH):
+            some = (columns @ turn[:, k : k + BATCH]).T
+            self.U[new.start + k : new.start + k + int(some.shape[0])] = some
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
@@ -136,7 +158,12 @@ def solve_together(
     xp = namespace(shared.Q)
     capacity = max(capacity, 4 * min(BATCH, len(tasks)))
     directions = Directions(shared, capacity)
-    rest = _rest(shared)
+    others = other_rows(shared)
+    rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
+    rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
+    if _representers_pay(shared, len(others), len(tasks), capacity):
+        directions.add_representers(others)
+        monitor.product()
     if first is not None and bool(xp.any(first != 0)):
         directions.add(first, shared.exact @ first)
         monitor.product()
@@ -208,7 +235,22 @@ def _make_room(directions: Directions, tasks: list[Task]) -> None:
 
 def few_others(system: System) -> bool:
     """Whether small problems are small: most rows have quadratic losses, which enter by their moments."""
-    return sum(t.rows.stop - t.rows.start for t in system.terms if not t.loss.quadratic) <= FEW
+    return len(other_rows(system)) <= FEW
+
+
+def _representers_pay(system: System, others: int, tasks: int, capacity: int) -> bool:
+    """Whether the first directions are to be the representers of the rows whose losses are not quadratic.
+
+    They save a few iterations of each problem, and most of them where losses have kinks.  The representers of a
+    conditionally positive definite kernel are not in its space.
+    """
+    worth = capacity // 2 if not system.smooth else min(capacity // 2, REPRESENTERS * tasks)
+    return 0 < others <= worth and not system.kernel.order
+
+
+def other_rows(system: System) -> Matrix:
+    """The rows whose losses are not quadratic."""
+    return np.setdiff1d(np.arange(system.size), quadratic_rows(system))
 
 
 def capacity_of(system: System) -> int:
@@ -217,12 +259,11 @@ def capacity_of(system: System) -> int:
     return min(MOST, max(LEAST, system.gram.budget // (4 * entry * max(system.size, 1))))
 
 
-def _rest(shared: System) -> System:
-    """A system of the functionals whose losses are not quadratic, in NumPy; of one output."""
-    others = [t for t in shared.terms if not t.loss.quadratic]
-    rows = np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in others)])
-    left = part(replace(shared, outputs=None), rows, others)
-    return left.with_matrices(left.gram, np.zeros((left.size, 0)))
+def _columns(system: System, rows: Matrix) -> Array | Gram:
+    """Some columns of the Gram matrix, as an operator where the matrix is one."""
+    if isinstance(system.gram, GramMatrix):
+        return system.gram.block(slice(None), rows)
+    return replace(system.gram, M=system.functionals.take(rows))
 
 
 def _split(tasks: list[Task], term: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.functionals.base import Functional
@@ -77,7 +77,7 @@ class WarpedGram:
         """The diagonal of G~_MM, (m,): infinite where M sees a basis function that no quadratic term does."""
         B = self._on_basis(M) @ self.observed.split[1]
         xp = namespace(B)
-        found = [like(np.zeros(0), B)]
+        found = [zeros((0,), B)]
         for piece, cross, a, c, residual in self._solutions(M, B):
             known = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
             found.append(self._here(gram(self.system.kernel, M.take(piece)).diagonal()) - known)

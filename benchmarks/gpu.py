@@ -1,0 +1,165 @@
+"""One GPU: products of jets in each precision, beside bare matrix products; and GPyTorch's posterior mean beside ours.
+
+    python -m benchmarks.gpu products|peer [--quick] [--out DIR]
+
+Needs PyTorch with CUDA, and GPyTorch for `peer`.  Times are medians after a warm-up, by the host's clock around a
+synchronised device.  `--quick` takes small sizes and runs anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import warnings
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+import rkhs
+from rkhs.backend.memory import DEVICE_ENTRIES
+from rkhs.backend.precision import PRECISIONS, dtype_of, products_in
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+NOISE = 0.01
+
+
+def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """The median after one call to warm up."""
+    times = []
+    for k in range(repeats + 1):
+        _wait()
+        start = perf_counter()
+        call()
+        _wait()
+        if k:
+            times.append(perf_counter() - start)
+    return statistics.median(times)
+
+
+def products(quick: bool) -> list[dict[str, Any]]:
+    """The product of all gradients at t points in R^n, in each precision, beside its bare matrix products."""
+    rows = []
+    for t, n, names in [(500, 50, PRECISIONS)] if quick else [(60_000, 784, PRECISIONS), (200_000, 241, ("tf32x3",))]:
+        generator = torch.Generator(device=DEVICE).manual_seed(0)
+        X = torch.randn(t, n, dtype=torch.float64, device=DEVICE, generator=generator)
+        v = torch.randn(t * n, dtype=torch.float64, device=DEVICE, generator=generator)
+        kernel = rkhs.Gaussian(scale=n**0.5)
+        exact = None if len(names) == 1 else rkhs.gram(kernel, rkhs.Gradient(X)) @ v
+        for name in names:
+            dtype = dtype_of(name, torch)
+            G, right = rkhs.gram(kernel, rkhs.Gradient(X.to(dtype)), precision=name), v.to(dtype)
+            _reset_peak()
+            found = G @ right
+            peak = _peak()
+            row = {"t": t, "n": n, "functionals": t * n, "precision": name, "peak_GiB": peak}
+            row["seconds"] = seconds(lambda G=G, right=right: G @ right)
+            row["bare"] = seconds(lambda X=X, name=name: bare(X, name))
+            row["share"] = row["bare"] / row["seconds"]
+            if exact is not None:
+                row["error"] = float((found - exact).norm() / exact.norm())
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            del G, found
+    return rows
+
+
+def bare(X: torch.Tensor, precision: str) -> None:
+    """The four t x t x n matrix products of one product of gradients, tile by tile, on operands at hand."""
+    multiply = products_in(precision)
+    A = X.to(dtype_of(precision, torch))
+    t = len(A)
+    side = ceil(t / ceil(t / DEVICE_ENTRIES**0.5))
+    points = multiply.operand(A)
+    table = multiply.operand(torch.ones(side, side, dtype=A.dtype, device=A.device))
+    for i in range(0, t, side):
+        left = points[i : i + side]
+        for j in range(0, t, side):
+            right = points[j : j + side]
+            tile = table[: len(A[i : i + side]), : len(A[j : j + side])]
+            multiply(left, right.T)
+            multiply(left, right.T)
+            multiply(tile, right)
+            multiply(tile, right)
+
+
+def peer(quick: bool) -> list[dict[str, Any]]:
+    """The posterior mean of a Gaussian process from values and gradients, at growing sizes, until GPyTorch fails."""
+    import gpytorch
+
+    warnings.simplefilter("ignore")
+    rows = []
+    for t, n in [(20, 5)] if quick else [(500, 20), (1000, 20), (1000, 40), (1200, 40)]:
+        generator = torch.Generator(device=DEVICE).manual_seed(0)
+        X, Z = (torch.randn(k, n, dtype=torch.float64, device=DEVICE, generator=generator) for k in (t, 50))
+        values, gradients = torch.sin(X.sum(1) / n**0.5), torch.cos(X.sum(1) / n**0.5)[:, None].expand(t, n) / n**0.5
+
+        row: dict[str, Any] = {"t": t, "n": n, "functionals": t * (n + 1)}
+        kernel = gpytorch.kernels.RBFKernelGrad().double().to(DEVICE)
+        kernel.lengthscale = n**0.5
+        scale = float(kernel.lengthscale)
+
+        def ours(X=X, Z=Z, values=values, gradients=gradients, scale=scale) -> torch.Tensor:
+            terms = [
+                rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), values, 0.5 / NOISE),
+                rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), gradients, 0.5 / NOISE),
+            ]
+            return rkhs.Problem(rkhs.Gaussian(scale), terms).solve(rkhs.ConjugateGradients(), tol=1e-9).function(Z)
+
+        def theirs(X=X, Z=Z, values=values, gradients=gradients, kernel=kernel) -> torch.Tensor:
+            """GPyTorch's Gram matrix of values and gradients, and its linear solve."""
+            table = torch.cat([values[:, None], gradients], dim=1).reshape(-1)
+            with torch.no_grad(), gpytorch.settings.max_cholesky_size(0), gpytorch.settings.cg_tolerance(1e-8):
+                K = kernel(X).add_diagonal(torch.full((len(table),), NOISE, dtype=X.dtype, device=X.device))
+                return (kernel(Z, X).to_dense() @ K.evaluate_kernel().solve(table[:, None]))[:: X.shape[1] + 1, 0]
+
+        try:
+            row["theirs"] = seconds(theirs, repeats=1)
+            row["ours"] = seconds(ours, repeats=3)
+            row["times_faster"] = row["theirs"] / row["ours"]
+            one, other = ours(), theirs()
+            row["difference"] = float((one - other).norm() / other.norm())
+        except (torch.cuda.OutOfMemoryError, RuntimeError) as error:
+            row["failed"] = str(error).splitlines()[0][:200]
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        torch.cuda.empty_cache()
+    return rows
+
+
+def _wait() -> None:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def _reset_peak() -> None:
+    if DEVICE == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _peak() -> float:
+    """GiB taken on the device since the last reset."""
+    return torch.cuda.max_memory_allocated() / 2**30 if DEVICE == "cuda" else float("nan")
+
+
+def main() -> None:
+    """Run one of the two and write its rows as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["products", "peer"])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    found = {"products": products, "peer": peer}[options.what](options.quick)
+    options.out.mkdir(parents=True, exist_ok=True)
+    name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
+    page = {"device": name, "torch": torch.__version__, "rows": found}
+    (options.out / f"gpu_{options.what}.json").write_text(json.dumps(page, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""`import rkhs` is light: what takes long to import is imported when it is first asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+import rkhs
+
+HEAVY = (
+    "dask",
+    "matplotlib",
+    "pandas",
+    "rich",
+    "skops",
+    "sklearn",
+    "torch",
+    "typer",
+    "scipy.optimize",
+    "scipy.spatial",
+)
+
+
+def test_nothing_heavy_is_imported():
+    code = f"import rkhs, sys; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_every_name_is_there_and_known_to_dir():
+    for name in rkhs.__all__:
+        assert getattr(rkhs, name) is not None
+    assert set(rkhs.__all__) <= set(dir(rkhs))
+
+
+def test_from_import_in_a_fresh_process():
+    code = "from rkhs import InvariantClassifier, invariances, save; print(InvariantClassifier.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "rkhs.estimators.invariant_classifier"
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="module 'rkhs' has no attribute 'InvariantClassifer'"):
+        _ = rkhs.InvariantClassifer
+    with pytest.raises(ImportError, match="cannot import name 'Gausian'"):
+        exec("from rkhs import Gausian")
