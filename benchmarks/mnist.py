@@ -18,7 +18,7 @@ import numpy as np
 import scipy.ndimage
 
 import rkhs
-from benchmarks.data import opened
+from benchmarks.data import digits
 from rkhs.invariances import ImageTangents
 
 SHAPE = (28, 28)
@@ -27,8 +27,8 @@ SMOOTHING = 0.7  # pixels
 
 def images(which: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Smoothed images as rows, and their digits."""
-    with opened("mnist") as data:
-        X, y = data[f"X_{which}"].astype(np.float64) / 255, data[f"y_{which}"].astype(int)
+    X, y = digits("mnist", which)
+    X = X.reshape(-1, *SHAPE) / 255
     return scipy.ndimage.gaussian_filter(X, (0, SMOOTHING, SMOOTHING)).reshape(len(X), -1), y
 
 

@@ -5,7 +5,7 @@ scikit-learn takes longer to import than all the rest.
 """
 
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from rkhs.calculus.polynomials import Constant, Polynomials
@@ -81,7 +81,7 @@ from rkhs.solvers.warped import WarpedGram
 from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 if TYPE_CHECKING:
-    from rkhs import invariances, plotting
+    from rkhs import datasets, invariances, plotting
     from rkhs.estimators import (
         InvariantClassifier,
         InvariantClassifierCV,
@@ -95,7 +95,10 @@ if TYPE_CHECKING:
     from rkhs.invariances import Invariance
     from rkhs.saving import load, save
 
-__version__ = version("rkhs")
+try:
+    __version__ = version("rkhs")
+except PackageNotFoundError:  # a copy of the source that was never installed
+    __version__ = "0+unknown"
 
 __all__ = [
     "LBFGS",
@@ -177,6 +180,7 @@ __all__ = [
     "VirtualSampleSVC",
     "WarpedGram",
     "blocks",
+    "datasets",
     "gram",
     "inner",
     "invariances",
@@ -205,7 +209,7 @@ _WHEN_ASKED = {
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for."""
-    if name in ("estimators", "invariances", "plotting", "saving", "testing"):
+    if name in ("datasets", "estimators", "invariances", "plotting", "saving", "testing"):
         return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}")

@@ -88,6 +88,23 @@ def demo(
     _answer(lambda: run(out), as_json)
 
 
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, in seconds.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for results, page and picture.")] = Path("results"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was killed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compute a table or figure of the papers again, with the printed numbers beside."""
+    from rkhs.experiments import experiment_of, run
+
+    _answer(lambda: run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume), as_json)
+
+
 def _answer(work: Callable[[], dict[str, Any]], as_json: bool) -> None:
     """Do the work and print its facts; exit with 1 and one sentence if it cannot be done."""
     try:

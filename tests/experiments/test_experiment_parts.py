@@ -1,0 +1,152 @@
+"""The fast ways of the experiments beside the estimators and problems that they stand for."""
+
+import numpy as np
+import pytest
+import scipy.sparse.csgraph
+from sklearn.datasets import make_moons
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+import rkhs
+from rkhs.experiments import protocol, usps, warped
+from rkhs.experiments.experiment import Record
+from rkhs.experiments.labelled_search import Setting, search
+from rkhs.experiments.pairs import verdict
+from rkhs.experiments.squared_hinge import Gaussians
+from rkhs.experiments.table1_printed import PRINTED
+from rkhs.invariances.named import neighbour_graph
+
+
+@pytest.fixture
+def moons():
+    X, y = make_moons(60, noise=0.15, random_state=0)
+    return protocol.Points(X, np.where(y == 1, 1, -1), 0.5)
+
+
+def kernel_of(points):
+    return rkhs.gram(rkhs.Gaussian(points.scale), rkhs.Evaluation(points.X)).dense()
+
+
+def decided(K, y, labelled, C):
+    return SVC(C=C, kernel="precomputed", tol=1e-8).fit(K[np.ix_(labelled, labelled)], y[labelled]), K[:, labelled]
+
+
+def test_the_kernel_warped_by_a_graph_is_that_of_laplacian_svc(moons):
+    labelled, C, nu = np.arange(0, 60, 4), 10.0, 0.3
+    L = scipy.sparse.csgraph.laplacian(neighbour_graph(moons.X, 5)).toarray()
+    machine, across = decided(warped.graph_warped(kernel_of(moons), L, nu), moons.y, labelled, C)
+    known = np.zeros(60, dtype=int)
+    known[labelled] = moons.y[labelled]
+    ours = rkhs.LaplacianSVC(5, C=C, nu=nu, scale=moons.scale, unlabeled=0, tol=1e-10).fit(moons.X, known)
+    assert np.allclose(machine.decision_function(across), ours.decision_function(moons.X), atol=1e-4)
+
+
+def test_the_kernel_warped_by_averages_is_the_covariance_given_them(moons):
+    functionals, nu = rkhs.LocalDeviation(moons.X, width=0.2), 0.7
+    norm = float(rkhs.gram(rkhs.Gaussian(moons.scale), functionals).diagonal()[0])
+    weight = nu * 2 / (moons.scale**2 * norm)  # two slopes of squared norm 1 / scale^2 at each point of the plane
+    problem = rkhs.Problem(rkhs.Gaussian(moons.scale), [rkhs.Term(functionals, rkhs.Squared(), weight=weight)])
+    expected = rkhs.WarpedGram.of(problem.system).covariance(rkhs.Evaluation(moons.X))
+    (found,) = warped.average_warped(moons, functionals, kernel_of(moons), [nu])
+    assert np.allclose(found, expected, atol=1e-9)
+
+
+def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):
+    """The best mean accuracy on the folds, counted by hand with SVC on the points themselves."""
+    labelled = np.arange(0, 60, 2)
+    K = kernel_of(moons)
+    predicted, options = warped.chosen_machine((warped.Candidate(K, 0.0, {}),), moons.y, labelled)
+    gamma = 1 / (2 * moons.scale**2)
+    X, y = moons.X[labelled], moons.y[labelled]
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+    means = {
+        C: np.mean([SVC(C=C, gamma=gamma).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]) for C in protocol.CS
+    }
+    assert means[options["C"]] == max(means.values())
+    plain = SVC(C=options["C"], gamma=gamma).fit(X, y)
+    assert np.mean(predicted == plain.predict(moons.X)) == 1.0
+
+
+def test_gaussian_machines_are_those_of_the_squared_hinge(moons):
+    y = moons.y.astype(float)
+    labels = rkhs.Term(rkhs.Evaluation(moons.X), rkhs.SquaredHinge(), target=y, weight=3.0)
+    f = rkhs.Problem(rkhs.Gaussian(0.5), [labels], rkhs.Constant()).solve(tol=1e-10).function
+    there = np.random.default_rng(0).standard_normal((20, 2))
+    assert np.allclose(Gaussians(moons.X, y, 0.5).values(3.0, there), f(there), atol=0.02)  # LIBSVM's tolerance is 1e-2
+
+
+def test_the_search_with_labels_solves_the_problem_it_chose(moons):
+    y = moons.y.astype(float)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(moons.X), rkhs.Logistic(), target=y),
+        rkhs.Term(rkhs.Gradient(moons.X), rkhs.EpsilonInsensitive(0.1)),
+    ]
+    settings = [Setting(rkhs.Problem(rkhs.Gaussian(s), terms, rkhs.Constant()), s) for s in (0.3, 1.0)]
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(moons.X, y))
+    best = search(settings, (0.1, 10.0), (0.01, 1.0), y, folds)
+    assert 0.5 < best.score <= 1
+    scaled = [
+        rkhs.Term(terms[0].functional, rkhs.Logistic(), target=y, weight=best.C),
+        rkhs.Term(terms[1].functional, rkhs.EpsilonInsensitive(0.1), weight=best.nu),
+    ]
+    exact = rkhs.Problem(rkhs.Gaussian(best.setting.scale), scaled, rkhs.Constant()).solve(tol=1e-8).function
+    assert np.allclose(best.solve(1e-6)(moons.X), exact(moons.X), atol=0.02)
+
+
+def test_draws_are_nested_and_have_enough_of_both_classes():
+    y = np.where(np.arange(200) < 30, 1, -1)  # rare
+    for draw in range(10):
+        few, some, many = (protocol.labelled_points(y, labels, draw) for labels in protocol.LABELS)
+        assert set(few) < set(some) < set(many)
+        assert len(few) == 30
+        assert len(many) == 90
+        assert np.sum(y[few] > 0) >= 5
+    assert not np.array_equal(few, protocol.labelled_points(y, 30, 0))
+
+
+def test_a_verdict_needs_a_difference_that_is_larger_than_its_noise():
+    def records(machine, errors):
+        return [Record({"machine": machine, "draw": d}, {"error": e}, 0.0) for d, e in enumerate(errors)]
+
+    plain = records("SVM", [20.0, 22.0, 21.0, 19.0])
+    assert verdict([*plain, *records("InvSVM", [18.0, 20.1, 19.2, 16.9])], "InvSVM", "SVM")[0] == "win"
+    assert verdict([*plain, *records("InvSVM", [22.0, 24.1, 23.2, 20.9])], "InvSVM", "SVM")[0] == "loss"
+    assert verdict([*plain, *records("InvSVM", [18.0, 25.0, 17.0, 22.0])], "InvSVM", "SVM")[0] == "tie"
+
+
+def test_usps_chooses_for_each_digit_and_plans_the_last_machines_then():
+    cells = usps.plan(True, [])
+    assert all("fold" in cell for cell in cells)
+    records = []
+    for cell in cells:
+        errors = {"1": [0.2] * 10, "10": [0.1] * 5 + [0.3] * 5}
+        records.append(Record(cell, {"errors": errors}, 1.0))
+    last = [cell for cell in usps.plan(True, records) if "chosen" in cell]
+    assert [own["C"] for own in last[0]["chosen"]] == [10.0] * 5 + [1.0] * 5
+    assert {own["scale"] for own in last[0]["chosen"]} == {0.5}
+    assert "scale" not in last[1]["chosen"][0]
+
+
+@pytest.mark.parametrize("variant", usps.VARIANTS)
+def test_ten_machines_of_usps_are_each_their_own_problem(variant):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((80, 2)), np.arange(80) % 10
+    found = usps._tried(variant, X, y, X[:7], 0.5, 1e-8, [2.0])[2.0]
+    median = rkhs.median_scale(X)
+    target = np.where(y == 3, 1.0, -1.0)
+    gaussian = variant == "Gaussian"
+    weight = 2.0 if gaussian else 2.0 / median**2
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=target, weight=weight)
+    kernel = rkhs.Gaussian(0.5 * median) if gaussian else rkhs.ThinPlate(order=2)
+    null_space = "dropped" if variant == "thin plate without basis" else "kept"
+    problem = rkhs.Problem(kernel, [labels], rkhs.Constant() if gaussian else None, null_space)
+    expected = problem.solve(tol=1e-10).function(X[:7])
+    assert found.shape == (7, 10)
+    assert np.allclose(found[:, 3], expected, atol=0.02 if gaussian else 1e-3)
+
+
+def test_the_printed_table_is_complete():
+    assert set(PRINTED) == set(protocol.SETS)
+    numbers = [cell for own in PRINTED.values() for cells in own.values() for cell in cells]
+    assert len(numbers) == 9 * 3 * 3
+    assert all(0 < mean < 50 and 0 < deviation < 12 for mean, deviation in numbers)

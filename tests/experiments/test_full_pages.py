@@ -1,0 +1,76 @@
+"""The pages and pictures of full runs, from made-up results: every set, machine and printed number is there."""
+
+import json
+from dataclasses import asdict
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from rkhs.experiments import experiment_of
+from rkhs.experiments.experiment import Record
+from rkhs.experiments.local_average import effective_dimension, page
+from rkhs.experiments.protocol import Points
+
+mpl.use("agg")
+CHOSEN = {"nu": 0.1, "C": 1.0}
+
+
+def made_up(cell, rng):
+    """A result as `compute` would give it, with InvSVM five points better than the others."""
+    if cell.get("machine") == "L-BFGS":
+        reached = cell["set"] == "heart"
+        return {"ours": 0.5, "our gap": 1e-4, "L-BFGS": 60.0, "its gap": 1e-2, "reached": reached}
+    if "fold" in cell:
+        return {"errors": {"1": [0.2] * 10, "10": [0.1] * 10}}
+    if "variant" in cell:
+        return {"errors": 86, "of": 2007, "training": 300.0}
+    better = 5.0 if cell.get("machine") == "InvSVM" else 0.0
+    return {"error": 20.0 - better + rng.random(), "chosen": CHOSEN, "relative gap": 1e-4, "not zero": 50.0}
+
+
+def records_of(name):
+    experiment, rng, records = experiment_of(name), np.random.default_rng(0), []
+    while True:
+        cells = experiment.plan(False, records)
+        if len(cells) == len(records):
+            return records
+        done = [r.cell for r in records]
+        records += [Record(cell, made_up(cell, rng), 2.0) for cell in cells if cell not in done]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "shown"),
+    [
+        ("table1", 9 * 3 * 10 * 3 + 4, ["15.4 ± 4.02", "27 wins, 0 ties, 0 losses", "> 2.1", "of 27 cells"]),
+        ("table1-rows", 9 * 3 * 10 * 3 + 4, ["usps_ssl"]),
+        ("digits", 4 * 3 * 20, ["on 4 of 4 pairs", "20 of 20"]),
+        ("thin-plate", 12 * 2 * 5, ["8.333 (0.378)", "1.867 (0.254)", "On 4 of 12 sets"]),
+        ("usps", 4 * 5 + 5 + 5 + 3, ["86 of 2007 (4.29 %)", "85 (4.25 %)", "~17 min"]),
+        ("two-moons", 20 * 2 * 4, ["20 data sets"]),
+        ("two-moons-2006", 6 * 2 * 2 * 10, ["| 10 | 74.1 |"]),
+    ],
+)
+def test_page_of_a_full_run(name, cells, shown, tmp_path):
+    experiment, records = experiment_of(name), records_of(name)
+    assert len(records) == cells
+    text = experiment.page(records, tmp_path)
+    for part in shown:
+        assert part in text
+    if name in ("table1", "digits", "thin-plate"):
+        experiment.draw(records, tmp_path / "picture.png")
+        assert (tmp_path / "picture.png").stat().st_size > 1000
+
+
+def test_local_averages_stand_beside_the_results_of_table1(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    points = Points(rng.standard_normal((40, 4)), np.ones(40), 1.0)
+    monkeypatch.setattr("rkhs.experiments.local_average.points_of", lambda *_: points)
+    records = records_of("local-average")
+    alone = page(records, tmp_path)
+    assert "gradient" not in alone
+    beside = [asdict(record) for record in records_of("table1")]
+    (tmp_path / "table1.json").write_text(json.dumps({"records": beside}))
+    text = page(records, tmp_path)
+    assert text.count("gradient: win") == 27
+    assert f"| heart | 4 | 10 | {effective_dimension(points.X):.0f} | " in text

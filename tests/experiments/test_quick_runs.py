@@ -1,0 +1,126 @@
+"""Every experiment runs, in its quick form; a killed run goes on where it was."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from rkhs.cli.commands import app
+from rkhs.datasets import MissingDataError
+from rkhs.experiments import EXPERIMENTS, experiment_of, run
+from rkhs.experiments.experiment import key
+
+# what each page must show of the paper
+SHOWN = {
+    "two-moons": "nu = 0.01",
+    "two-moons-2006": "| 0.001 | 36.6 |",
+    "table1": "| heart | 30 | 23.5 ± 2.08 |",
+    "table1-rows": "| heart | 30 | 23.5 ± 2.08 |",
+    "digits": "| 7-1 |",
+    "thin-plate": "| thyroid | 4.199 (1.087) |",
+    "usps": "88 (4.38 %)",
+    "local-average": "| heart | 30 |",
+    "theorems": "-0.0319658144",
+}
+
+
+def quick(name, out, **options):
+    try:
+        return run(experiment_of(name), out, quick=True, **options)
+    except MissingDataError as missing:
+        pytest.skip(str(missing))
+
+
+def results(out, name):
+    """By cell, without the seconds that they took."""
+    records = json.loads((out / f"{name}.json").read_text())["records"]
+    return {key(r["cell"]): r["result"] for r in records}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("results")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_quick_run(name, folder):
+    facts = quick(name, folder)
+    page = (folder / f"{name}.md").read_text()
+    assert facts["cells"] == facts["computed now"] == len(results(folder, name)) > 0
+    assert f"rkhs reproduce {name} --quick" in page
+    assert SHOWN[name] in page
+    assert (folder / f"{name}.png").exists() == (experiment_of(name).draw is not None)
+    if name != "theorems":
+        found = [r["error"] for r in results(folder, name).values() if "error" in r]
+        assert all(0 <= error < 50 for error in found), "worse than guessing"
+
+
+def test_a_finished_run_is_not_computed_again(folder):
+    if not (folder / "theorems.json").exists():
+        quick("theorems", folder)
+    before = results(folder, "theorems")
+    with pytest.raises(FileExistsError, match=r"theorems\.jsonl holds results .* --resume"):
+        run(experiment_of("theorems"), folder, quick=True)
+    assert quick("theorems", folder, resume=True)["computed now"] == 0
+    assert results(folder, "theorems") == before
+
+
+def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
+    """SIGKILL while the third of three cells is computed, and a line that was cut off."""
+    if not (folder / "table1.json").exists():
+        quick("table1", folder)
+    journal = tmp_path / "table1.jsonl"
+    command = [sys.executable, "-m", "rkhs.experiments", "table1", "--quick", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
+        assert process.poll() is None, "it ended before it was killed"
+        assert time.monotonic() < deadline, "nothing was written"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = journal.read_bytes()
+    assert kept.count(b"\n") == 2
+    journal.write_bytes(kept + b'{"cell": {"set": "hea')
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["computed now"] == 1
+    assert journal.read_bytes().startswith(kept)
+    assert journal.read_bytes().count(b"\n") == 3
+    assert results(tmp_path, "table1") == results(folder, "table1")
+
+
+def test_two_processes_find_what_one_does(folder, tmp_path):
+    if not (folder / "two-moons.json").exists():
+        quick("two-moons", folder)
+    quick("two-moons", tmp_path, jobs=2)
+    assert results(tmp_path, "two-moons") == results(folder, "two-moons")
+
+
+def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
+    bare = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('typer', 'rich', 'matplotlib', 'skops')))\n"
+        "from rkhs.experiments.__main__ import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", bare, "two-moons", "--quick", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["picture"] is None
+    assert "matplotlib is not there" in done.stderr
+    assert not (tmp_path / "two-moons.png").exists()
+    facts = quick("two-moons", tmp_path, resume=True)
+    assert facts["computed now"] == 0
+    assert (tmp_path / "two-moons.png").exists()
+
+
+def test_the_command(tmp_path):
+    done = CliRunner().invoke(app, ["reproduce", "two-moons-2006", "--quick", "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["cells"] == 6
+    wrong = CliRunner().invoke(app, ["reproduce", "table2", "--out", str(tmp_path)])
+    assert wrong.exit_code == 1
+    assert "There is no experiment 'table2'; there are two-moons, two-moons-2006, table1" in wrong.stderr
