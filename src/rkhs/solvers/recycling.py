@@ -261,9 +261,9 @@ def capacity_of(system: System) -> int:
 
 def _columns(system: System, rows: Matrix) -> Array | Gram:
     """Some columns of the Gram matrix, as an operator where the matrix is one."""
-    if isinstance(system.gram, GramMatrix):
-        return system.gram.block(slice(None), rows)
-    return replace(system.gram, M=system.functionals.take(rows))
+    if isinstance(system.exact, GramMatrix):
+        return system.exact.block(slice(None), rows)
+    return replace(system.exact, M=system.functionals.take(rows))
 
 
 def _split(tasks: list[Task], term: int) -> bool:
