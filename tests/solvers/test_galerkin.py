@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import rkhs
+from rkhs.finite.parts import other_rows
 from rkhs.solvers import recycling
+from rkhs.solvers.directions import Directions
 from rkhs.solvers.reduced import Reduced
 
 RNG = np.random.default_rng(4)
@@ -70,8 +72,8 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     labels = rkhs.Term(rkhs.Evaluation(convert(points)), rkhs.Hinge(), convert(np.ones(len(points))))
     flat = rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.2)
     system = rkhs.Problem(rkhs.Gaussian(1.5), [flat, labels], rkhs.Constant()).system
-    directions = recycling.Directions(system, 30)
-    directions.add_representers(recycling.other_rows(system))
+    directions = Directions(system, 30)
+    directions.add_representers(other_rows(system))
     assert directions.count == 20
     G, D, U = (np.asarray(array) for array in (system.gram.dense(), directions.D[:20], directions.U[:20]))
     tolerance = 1e3 * np.finfo(G.dtype).eps

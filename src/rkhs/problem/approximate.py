@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+from rkhs.calculus.spaces import Space
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
 from rkhs.finite.system import joined
+from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation
+from rkhs.kernels.base import Kernel
 from rkhs.problem.choice import choose
 from rkhs.solvers.projected import Small
 
-if TYPE_CHECKING:
-    from rkhs.problem.problem import Problem
 
-
-def solve_on_span(problem: Problem, approximation: Approximation, monitor: Monitor) -> Solution:
-    """The minimiser in the span that the approximation chooses from the problem's terms."""
-    counts = {term.outputs for term in problem.terms if term.outputs is not None}
+def solve_on_span(
+    kernel: Kernel, terms: Sequence[Term], basis: Space | None, approximation: Approximation, monitor: Monitor
+) -> Solution:
+    """The minimiser in the span that the approximation chooses from the terms of a problem."""
+    counts = {term.outputs for term in terms if term.outputs is not None}
     if len(counts) > 1:
         raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
-    space = joined(problem.basis, problem.kernel.null_space)
-    span = choose(problem.kernel, problem.terms, space, approximation)
-    summary = Summary.of(span, space, problem.terms, counts.pop() if counts else None)
+    space = joined(basis, kernel.null_space)
+    span = choose(kernel, terms, space, approximation)
+    summary = Summary.of(span, space, terms, counts.pop() if counts else None)
     return solution_of(summary, approximation, monitor)
 
 

@@ -156,7 +156,8 @@ class Problem:
                     f"With {self.approximation!r} the problem is small and solved to rounding: leave `solver` and "
                     "`start` out, or the approximation."
                 )
-            return solve_on_span(self, self.approximation, Monitor(tol, time_limit, callback, verbose))
+            monitor = Monitor(tol, time_limit, callback, verbose)
+            return solve_on_span(self.kernel, self.terms, self.basis, self.approximation, monitor)
         system = self.system
         chosen = auto(system) if solver == "auto" else solver
         if not isinstance(chosen, Solver):

@@ -23,12 +23,13 @@ from rkhs.backend.arrays import namespace, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.parts import orthonormal, part, quadratic_rows, with_shift
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.dense import from_memory, in_memory
 from rkhs.solvers.exact import exact
-from rkhs.solvers.observed import Observed, factorable, orthonormal, part, quadratic_rows, with_shift
+from rkhs.solvers.observed import Observed, factorable
 
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql

@@ -22,16 +22,17 @@ def fits(system: System, rows: int) -> bool:
     return COPIES * 8 * rows**2 <= budget_bytes(system.memory, system.functionals.prototype)
 
 
+def double(array: Array) -> Matrix:
+    """In NumPy and float64."""
+    return to_numpy(array).astype(np.float64)
+
+
 def in_memory(system: System) -> System:
     """The same system, its Gram matrix, basis, targets and weights NumPy arrays in float64.
 
     The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
     precision.
     """
-
-    def double(array: Any) -> Matrix:
-        return to_numpy(array).astype(np.float64)
-
     family = system.functionals
     xp = namespace(family.prototype)
     exact = system

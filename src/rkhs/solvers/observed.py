@@ -11,24 +11,22 @@ nothing else: S is regular, because G_qq is positive definite on {U'a = 0}.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.system import Rows, System
+from rkhs.finite.parts import SEEN, part, quadratic_rows
+from rkhs.finite.system import System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
-from rkhs.losses.shifted import shifted
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.krylov import preconditioner
 
 DENSE = 5000  # observations up to which S is factorised
-SEEN = 1e-9  # the size of a basis function on q, among functions of size one on all functionals, that counts as zero
 LANDMARKS = 100  # of the preconditioner, where S is not factorised
 
 
@@ -88,40 +86,6 @@ class Observed:
         return IterativeSaddle(product, preconditioner(seen, self.d, LANDMARKS, self.monitor), self.d, self.tol)
 
 
-def quadratic_rows(system: System) -> np.ndarray[Any, Any]:
-    """The indices of the functionals with a squared loss."""
-    places = [np.arange(t.rows.start, t.rows.stop) for t in system.terms if t.loss.quadratic]
-    return np.concatenate([np.zeros(0, dtype=int), *places])
-
-
 def factorable(system: System) -> bool:
     """Whether the Gram matrix of a system is to be stored and factorised."""
     return isinstance(system.gram, GramMatrix) or (system.size <= DENSE and fits(system, system.size))
-
-
-def part(system: System, rows: np.ndarray[Any, Any], terms: list[Rows]) -> System:
-    """The system of some functionals, which are those of the given terms, with their rows of Q."""
-    own, start = [], 0
-    for t in terms:
-        size = t.rows.stop - t.rows.start
-        own.append(replace(t, rows=slice(start, start + size)))
-        start += size
-    xp = namespace(system.Q)
-    other = replace(system, functionals=system.functionals.take(rows), terms=tuple(own))
-    stored = isinstance(system.gram, GramMatrix)
-    gram = GramMatrix(system.gram.block(rows, rows)) if stored else other.gram
-    return other.with_matrices(gram, xp.take(system.Q, xp.asarray(rows), axis=0))
-
-
-def orthonormal(B: Array) -> tuple[Array, Array]:
-    """Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
-    U, sizes, Vt = np.linalg.svd(to_numpy(B).astype(np.float64), full_matrices=False)
-    kept = sizes > SEEN * sizes.max(initial=0.0)
-    return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)
-
-
-def with_shift(system: System, shift: Array) -> System:
-    """The system with u + shift in place of u in all losses."""
-    if not np.any(to_numpy(shift)):
-        return system
-    return system.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in system.terms))

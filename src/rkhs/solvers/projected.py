@@ -23,6 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.finite.certificate import FEASIBLE, Certificate, relative_gap
+from rkhs.finite.parts import orthonormal
 from rkhs.finite.summary import Kept, Moments, Summary
 from rkhs.finite.system import Rows, System
 from rkhs.functionals.evaluation import Evaluation
@@ -30,7 +31,6 @@ from rkhs.gram.matrix import GramMatrix
 from rkhs.kernels import Linear
 from rkhs.linalg.projection import project
 from rkhs.losses.base import Loss
-from rkhs.solvers.observed import orthonormal
 from rkhs.solvers.reduced import SEEN, Reduced
 from rkhs.solvers.subspace import Restricted, upright
 from rkhs.solvers.whitening import Matrix, whitened

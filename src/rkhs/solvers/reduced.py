@@ -18,11 +18,11 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.finite.monitor import Monitor
+from rkhs.finite.parts import orthonormal, with_shift
 from rkhs.finite.system import Rows, System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.projection import project
 from rkhs.solvers.exact import exact
-from rkhs.solvers.observed import orthonormal, with_shift
 
 Matrix = np.ndarray[Any, Any]
 SEEN = 1e-12  # of the curvature in c alone, the least that counts as determined

@@ -21,10 +21,11 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.monitor import Monitor
+from rkhs.finite.parts import SEEN
 from rkhs.finite.system import Iterate, System
 from rkhs.functionals.base import Functional
 from rkhs.gram import gram
-from rkhs.solvers.observed import SEEN, Observed
+from rkhs.solvers.observed import Observed
 
 COLUMNS = 1024  # of G_qM that are stored at a time
 ROUNDED = 64  # units of rounding of the points, by which a basis function that is seen may seem not to be
