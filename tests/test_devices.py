@@ -1,5 +1,7 @@
 """Problems on a device and in a precision: the same solution, with a true gap."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -63,3 +65,29 @@ def test_estimators_take_a_device_and_a_precision():
     np.testing.assert_allclose(values, plain.decision_function(Z), atol=1e-2)
     regressor = rkhs.InvariantRegressor(precision="tf32x3", tol=1e-6).fit(X, Y)
     np.testing.assert_allclose(regressor.predict(Z), rkhs.InvariantRegressor(tol=1e-6).fit(X, Y).predict(Z), atol=1e-2)
+
+
+def test_what_is_in_numpy_comes_to_where_the_function_is():
+    f = problem(rkhs.SquaredHinge(), device="cpu").solve().function
+    for functional in (rkhs.Evaluation(Z), rkhs.Gradient(Z)):
+        moved = functional(f)
+        assert isinstance(moved, torch.Tensor)
+        np.testing.assert_allclose(moved.numpy(), functional.like(torch.zeros(0, dtype=torch.float64))(f).numpy())
+
+
+def test_probabilities_and_pickles_of_a_machine_on_a_device():
+    labels = (Y > 0).astype(int)
+    plain, moved = (rkhs.InvariantClassifier(unlabeled=None, tol=1e-6, device=d).fit(X, labels) for d in (None, "cpu"))
+    assert isinstance(moved.predict_proba(Z), np.ndarray)
+    np.testing.assert_allclose(moved.predict_proba(Z), plain.predict_proba(Z), atol=1e-2)
+    again = pickle.loads(pickle.dumps(moved))
+    np.testing.assert_array_equal(again.decision_function(Z), moved.decision_function(Z))
+
+
+def test_standard_deviations_on_a_device():
+    plain, moved = (
+        rkhs.InvariantRegressor(**where).fit(X, Y) for where in ({}, {"device": "cpu", "precision": "tf32"})
+    )
+    (_, exact), (_, found) = (machine.predict(Z, return_std=True) for machine in (plain, moved))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, exact, rtol=1e-6)

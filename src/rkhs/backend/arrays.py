@@ -82,6 +82,8 @@ def like(values: Any, array: Array) -> Array:
     """The values as an array of the namespace, dtype and device of `array`."""
     if isinstance(values, np.ndarray) and is_torch_array(array):
         values = np.require(values, requirements=["C", "W"])  # read-only and negative strides are not PyTorch's
+    elif isinstance(array, np.ndarray) and is_torch_array(values):
+        values = to_numpy(values)
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
 
 

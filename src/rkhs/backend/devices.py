@@ -6,7 +6,7 @@ import warnings
 
 from array_api_compat import is_torch_array
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, namespace
 
 
 def placed(data: Array, device: str | None, precision: str | None) -> Array | None:
@@ -25,11 +25,11 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
     return xp.astype(data[:0], xp.float64)
 
 
-def to_device(X: Array, array: Array) -> Array:
-    """NumPy points, or tensors of any device, where the array is."""
-    if not is_torch_array(array):
-        return to_numpy(X)
-    return namespace(array).asarray(X, device=array.device)
+def in_one_place(one: Array, other: Array) -> bool:
+    """Whether two arrays are both NumPy's, or tensors on one device."""
+    if not (is_torch_array(one) and is_torch_array(other)):
+        return is_torch_array(one) == is_torch_array(other)
+    return bool(one.device == other.device)
 
 
 def _there(device: str) -> bool:

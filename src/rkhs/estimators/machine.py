@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.backend.arrays import Array
-from rkhs.backend.devices import to_device
 from rkhs.estimators.sample import as_numpy
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
@@ -77,7 +76,7 @@ class Machine(BaseEstimator):
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        return self.function_(to_device(_dense(given), self.function_.coefficients)), given
+        return self.function_(_dense(given)), given
 
 
 def _accepted(X: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
 from rkhs.backend.arrays import Array, namespace
+from rkhs.backend.devices import in_one_place
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.labels import unlabelled
 from rkhs.estimators.machine import Machine, home
@@ -36,13 +37,14 @@ class Spread:
                     f"A standard deviation needs all losses to be squared, and one is {term.loss!r}: use "
                     'loss="squared" and invariance_loss="squared".'
                 )
-        return WarpedGram.of(replace(self.problem).system)
+        return WarpedGram.of(replace(self.problem, precision=None).system)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"problem": self.problem}  # what is cached is computed again where it is opened
 
     def __call__(self, X: Array) -> Array:
-        variance = self.warped.variance(Evaluation(X))
+        points, there = Evaluation(X), self.warped.system.functionals.prototype
+        variance = self.warped.variance(points if in_one_place(X, there) else points.like(there))
         return namespace(variance).sqrt(variance)
 
 

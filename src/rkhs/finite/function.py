@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, as_array, like, namespace, to_numpy
+from rkhs.backend.devices import in_one_place
 from rkhs.calculus.spaces import Space
 from rkhs.functionals.base import Functional, stack
 from rkhs.functionals.evaluation import Evaluation
@@ -74,7 +75,9 @@ class Function:
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """L(f), in the shape of L, with a last axis for several outputs."""
+        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        if not in_one_place(functional.prototype, self.functionals.prototype):
+            functional = functional.like(self.functionals.prototype)
         values = gram(self.kernel, functional, self.functionals) @ self.coefficients
         if self.basis is not None:
             values = values + functional.assemble(self.basis.on) @ self.basis_coefficients
