@@ -215,3 +215,12 @@ def test_unbounded_functionals_are_refused():
 
 def _problem(**options):
     return rkhs.Problem(rkhs.Gaussian(1.0), terms(rkhs.Squared()), **options)
+
+
+@pytest.mark.parametrize("option", [{"solver": rkhs.Newton()}, {"time_limit": 1.0}, {"callback": print}], ids=str)
+def test_what_a_problem_on_a_span_cannot_do_is_refused(option):
+    X = np.linspace(0, 1, 30)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(X[:, 0]))
+    problem = rkhs.Problem(rkhs.Gaussian(0.3), [term], approximation=rkhs.Landmarks(10))
+    with pytest.raises(ValueError, match="solved in one go"):
+        problem.solve(**option)

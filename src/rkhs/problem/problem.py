@@ -151,12 +151,12 @@ class Problem:
         Ctrl-C returns the best iterate so far, with its true gap.
         """
         if self.approximation is not None:
-            if solver != "auto" or start is not None:
+            if solver != "auto" or start is not None or time_limit is not None or callback is not None:
                 raise ValueError(
-                    f"With {self.approximation!r} the problem is small and solved to rounding: leave `solver` and "
-                    "`start` out, or the approximation."
+                    f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
+                    "`time_limit` and `callback` out, or the approximation."
                 )
-            monitor = Monitor(tol, time_limit, callback, verbose)
+            monitor = Monitor(tol, verbose=verbose)
             return solve_on_span(self.kernel, self.terms, self.basis, self.approximation, monitor)
         system = self.system
         chosen = auto(system) if solver == "auto" else solver
