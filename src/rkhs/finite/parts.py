@@ -17,13 +17,17 @@ SEEN = 1e-9  # the size of a basis function on some rows, among functions of siz
 
 def quadratic_rows(system: System) -> np.ndarray[Any, Any]:
     """The indices of the functionals with a squared loss."""
-    places = [np.arange(t.rows.start, t.rows.stop) for t in system.terms if t.loss.quadratic]
-    return np.concatenate([np.zeros(0, dtype=int), *places])
+    return _rows(system, quadratic=True)
 
 
 def other_rows(system: System) -> np.ndarray[Any, Any]:
-    """The rows whose losses are not quadratic."""
-    return np.setdiff1d(np.arange(system.size), quadratic_rows(system))
+    """The indices of the others."""
+    return _rows(system, quadratic=False)
+
+
+def _rows(system: System, quadratic: bool) -> np.ndarray[Any, Any]:
+    places = [np.arange(t.rows.start, t.rows.stop) for t in system.terms if t.loss.quadratic == quadratic]
+    return np.concatenate([np.zeros(0, dtype=int), *places])
 
 
 def part(system: System, rows: np.ndarray[Any, Any], terms: list[Rows]) -> System:

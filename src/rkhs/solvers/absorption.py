@@ -23,7 +23,7 @@ from rkhs.backend.arrays import namespace, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.parts import orthonormal, part, quadratic_rows, with_shift
+from rkhs.finite.parts import orthonormal, other_rows, part, quadratic_rows, with_shift
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.solvers.base import NotApplicableError, Solver
@@ -106,7 +106,7 @@ class _Rest:
         xp = namespace(system.Q)
         self.observed = observed
         self.q = quadratic_rows(system)
-        self.l = np.setdiff1d(np.arange(system.size), self.q)
+        self.l = other_rows(system)
         others = [t for t in system.terms if not t.loss.quadratic]
         rest = part(system, self.l, others)
         U, self.seen, unseen = observed.split
