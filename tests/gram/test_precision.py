@@ -90,3 +90,12 @@ def test_a_full_device_gets_smaller_tiles(monkeypatch):
     most = 0
     with pytest.raises(MemoryError, match="too little memory for 1 right-hand sides"):
         G @ v
+
+
+def test_tiles_are_fused_only_where_they_are_laid_out_alike():
+    one, other = torch.zeros(4, 6), torch.zeros(6, 4)
+    assert precisions._alike(one, one)
+    assert precisions._alike(other.T, other.T)
+    assert not precisions._alike(one, other.T)
+    assert not precisions._alike(one, one.double())
+    assert not precisions._alike(one, torch.zeros(1, 1).expand(4, 6))

@@ -55,8 +55,6 @@ def combined(S: Array, phi: Array, psi: Array, c: Array | None, cut: int | None)
     """
     transposed = not S.is_contiguous()
     flat = [array.T if transposed else array for array in (S, phi, psi)]
-    if not all(array.is_contiguous() for array in flat):
-        raise ValueError("Tiles must be laid out alike, by rows or by columns.")
     second = S.new_empty(flat[0].shape) if cut is not None else flat[0]
     _combine[(triton.cdiv(S.numel(), BLOCK),)](
         *flat,

@@ -15,6 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ class Products(ABC):
 
     def combined(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
         """phi * S + psi * c as an operand, for a tile S that is not needed any more and a row c."""
-        if _on_gpu(S) and S.dtype == phi.dtype:
+        if _on_gpu(S) and _has_triton() and _alike(S, phi, psi):
             return self._fused(S, phi, psi, c)
         S *= phi
         if c is not None:
@@ -137,6 +139,18 @@ def cut(A: Array) -> Array:
     import torch
 
     return ((A.view(torch.int32) + half) & mask).view(torch.float32)
+
+
+@cache
+def _has_triton() -> bool:
+    """Whether there is a compiler for `fused`, which PyTorch brings along on Linux."""
+    return find_spec("triton") is not None
+
+
+def _alike(*tiles: Array) -> bool:
+    """Whether tiles have one type and one layout, by rows or by columns."""
+    by_rows, by_columns = (all(t.is_contiguous() for t in way) for way in (tiles, [t.T for t in tiles]))
+    return len({t.dtype for t in tiles}) == 1 and (by_rows or by_columns)
 
 
 def _on_gpu(A: Array) -> bool:
