@@ -44,6 +44,26 @@ class Rows:
     target: Array
     weight: Array
 
+    def conjugate(self, alpha: Array) -> Array:
+        """sum_i w_i loss_i*(-alpha_i / w_i), per output (c,), for alpha (n, c) in the box up to rounding."""
+        xp = namespace(alpha)
+        low, high = self.loss.domain(self.target)
+        s = -alpha / xp.where(self.weight > 0, self.weight, xp.ones_like(self.weight))
+        s = xp.minimum(xp.maximum(s, low), high)
+        return xp.sum(self.weight * self.loss.conjugate(s, self.target), axis=0)
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """The bounds (n, c) that the conjugate puts on alpha: -w times its domain; 0 for rows of weight zero."""
+        xp = namespace(self.target)
+        low, high = self.loss.domain(self.target)
+
+        def bound(end: Array) -> Array:
+            present = xp.broadcast_to(self.weight > 0, end.shape)
+            return xp.where(present, -self.weight * xp.where(present, end, xp.zeros_like(end)), xp.zeros_like(end))
+
+        return bound(high), bound(low)
+
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
@@ -209,20 +229,12 @@ class System:
 
     def conjugate(self, alpha: Array) -> Array:
         """sum_i w_i loss_i*(-alpha_i / w_i), per output, for alpha in the box up to rounding."""
-        xp = namespace(alpha)
-        total = 0.0
-        for t in self.terms:
-            low, high = t.loss.domain(t.target)
-            present = t.weight > 0
-            s = -alpha[t.rows] / xp.where(present, t.weight, xp.ones_like(t.weight))
-            s = xp.minimum(xp.maximum(s, low), high)
-            total = total + xp.sum(t.weight * t.loss.conjugate(s, t.target), axis=0)
-        return total
+        return sum(t.conjugate(alpha[t.rows]) for t in self.terms)
 
     @cached_property
     def box(self) -> tuple[Array, Array]:
         """The bounds (N, c) that the conjugates put on alpha."""
-        return self._rowwise(lambda t: _bound(t, 1)), self._rowwise(lambda t: _bound(t, 0))
+        return self._rowwise(lambda t: t.box[0]), self._rowwise(lambda t: t.box[1])
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
@@ -246,14 +258,6 @@ class System:
     def _rowwise(self, values: Any) -> Array:
         parts = [values(t) for t in self.terms]
         return namespace(parts[0]).concat(parts, axis=0)
-
-
-def _bound(t: Rows, side: int) -> Array:
-    """-w times one end of the conjugate's domain; 0 for rows of weight zero, which stay out."""
-    xp = namespace(t.target)
-    end = t.loss.domain(t.target)[side]
-    present = xp.broadcast_to(t.weight > 0, end.shape)
-    return xp.where(present, -t.weight * xp.where(present, end, xp.zeros_like(end)), xp.zeros_like(end))
 
 
 def joined(basis: Space | None, null_space: Space) -> Space | None:

@@ -155,7 +155,7 @@ class Small:
             start += len(part.target)
         E = np.concatenate([part.E for part in self.parts])
         rest = System(Linear(), Evaluation(np.zeros((start, 1))), None, tuple(rows), None)
-        rest = rest.with_matrices(GramMatrix(np.zeros((start, 0)) @ np.zeros((0, start))), np.zeros((start, 0)))
+        rest = rest.with_matrices(GramMatrix(np.zeros((start, start))), np.zeros((start, 0)))
         theta, alpha = Reduced(rest, tuple(rows), E, upright(square, square), linear, self.rank).solve(tol / 4)
         return theta, *self._values(c, theta, [alpha[own.rows] for own in rows])
 
@@ -170,7 +170,7 @@ class Small:
         padded = np.zeros((len(theta), unseen.shape[1]))
         padded[: self.rank] = unseen
         Q = orthonormal(np.concatenate([part.E @ padded for part in self.parts]))[0]
-        lows, highs = zip(*(_box(part, c) for part in self.parts), strict=True)
+        lows, highs = zip(*(part.rows(c).box for part in self.parts), strict=True)
         ends = np.cumsum([0, *(len(alpha) for alpha in alphas)])
         whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
         return [whole[a:b] for a, b in pairwise(ends)]
@@ -183,9 +183,7 @@ class Small:
         for part, alpha in zip(self.parts, alphas, strict=True):
             w, b = part.weight[:, 0], part.target[:, c]
             primal += float(np.sum(w * part.loss.value(part.E @ theta, b)))
-            low, high = part.loss.domain(b)
-            s = np.clip(-alpha / np.where(w > 0, w, 1.0), low, high)
-            conjugates += float(np.sum(w * part.loss.conjugate(s, b)))
+            conjugates += float(part.rows(c).conjugate(alpha[:, None])[0])
             g = g + part.E.T @ alpha
             size = size + np.abs(alpha).sum() * np.sqrt(np.diag(self.S)[:r] + 1)
         seen = _split(self.S[:r, :r])[0]
@@ -197,12 +195,6 @@ class Small:
             return primal, -inf
         dual = constant - float(g[r:] @ g[r:]) / 2 - float(other @ self.S @ other) / 2 - conjugates
         return primal, min(dual, primal)
-
-
-def _box(part: _Part, c: int) -> tuple[Matrix, Matrix]:
-    """The bounds (t, 1) that the conjugate puts on alpha."""
-    low, high = part.loss.domain(part.target[:, c : c + 1])
-    return -part.weight * high, -part.weight * low
 
 
 def _split(S: Matrix) -> tuple[Matrix, Matrix]:
