@@ -161,3 +161,13 @@ def test_tensors_give_the_same_system():
     for mine, theirs in zip(one.box, other.box, strict=True):
         np.testing.assert_array_equal(mine, to_numpy(theirs))
     np.testing.assert_allclose(abs(one.Q), abs(to_numpy(other.Q)))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2)], ids=["one output", "two"])
+def test_a_part_of_a_term_is_changed(shape):
+    term = rkhs.Term(gradients, rkhs.Squared(), np.arange(np.prod(shape), dtype=float).reshape(shape), np.arange(12.0))
+    other = term.changed(loss=rkhs.Huber(0.5))
+    assert other.loss == rkhs.Huber(0.5)
+    np.testing.assert_array_equal(other.target, term.target)
+    np.testing.assert_array_equal(other.weight, term.weight)
+    np.testing.assert_array_equal(term.changed(target=0.0, weight=2.0).target, np.zeros(12))

@@ -122,11 +122,7 @@ def _solutions(
 def _with_nu(problem: Problem, nu: float) -> Problem:
     """Invariances of several losses, which have no common factor in `Problem.grid`."""
     labels, *others = problem.terms
-    scaled = [
-        Term(term.functional, term.loss, to_numpy(term.target).reshape(term.functional.shape), nu * term.weight)
-        for term in others
-        if nu > 0
-    ]
+    scaled = [term.changed(weight=nu * term.weight) for term in others if nu > 0]
     return replace(problem, terms=[labels, *scaled])
 
 

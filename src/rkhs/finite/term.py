@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,11 @@ class Term:
     def outputs(self) -> int | None:
         """The number of outputs, or None for a target without that axis."""
         return int(self.target.shape[1]) if self.target.ndim == 2 else None
+
+    def changed(self, **parts: Any) -> Term:
+        """The same term with another loss, target or weight."""
+        target = namespace(self.target).reshape(self.target, (*self.functional.shape, *self.target.shape[1:]))
+        return replace(self, **{"target": target, **parts})
 
     def weights(self) -> Array:
         """The weights as a column, (size, 1)."""

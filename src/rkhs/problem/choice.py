@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,17 +134,10 @@ def _some(term: Term, most: int, random: np.random.Generator) -> Term:
     """Some functionals in place of all, with weights to match, and kinks smoothed."""
     loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
     if term.size <= most:
-        return replace(term, loss=loss, target=_shaped(term, slice(None), term.functional))
+        return term.changed(loss=loss)
     rows = np.sort(random.choice(term.size, most, replace=False))
     weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
-    family = term.functional.take(rows)
-    return Term(family, loss, _shaped(term, rows, family), weight * (term.size / most))
-
-
-def _shaped(term: Term, rows: Any, family: Functional) -> Array:
-    """The targets of some rows, in the shape of their family."""
-    target = to_numpy(term.target)[rows]
-    return target.reshape(*family.shape, *target.shape[1:])
+    return Term(term.functional.take(rows), loss, to_numpy(term.target)[rows], weight * (term.size / most))
 
 
 def _seed(random_state: Any) -> Any:
