@@ -104,7 +104,6 @@ class System:
     space: Space | None
     terms: tuple[Rows, ...]
     outputs: int | None
-    memory: float | None = None
     precision: str | None = None
 
     @classmethod
@@ -137,7 +136,7 @@ class System:
             wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
             rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
             start += family.size
-        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, None, precision)
+        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, precision)
 
     @property
     def size(self) -> int:
@@ -149,12 +148,12 @@ class System:
 
     @cached_property
     def gram(self) -> Gram:
-        return gram(self.kernel, self.functionals, memory=self.memory, precision=self.precision)
+        return gram(self.kernel, self.functionals, precision=self.precision)
 
     @cached_property
     def exact(self) -> Gram | GramMatrix:
         """The Gram operator for images from which others are computed: in the precision of the data."""
-        return self.gram if self.precision is None else gram(self.kernel, self.functionals, memory=self.memory)
+        return self.gram if self.precision is None else gram(self.kernel, self.functionals)
 
     @cached_property
     def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:

@@ -69,7 +69,7 @@ class Absorption(Solver):
                 "rkhs.ConjugateGradients() when it is large."
             )
         needed = COPIES * 8 * absorbed * left
-        if left > REST or needed > budget_bytes(system.memory, system.functionals.prototype):
+        if left > REST or needed > budget_bytes(None, system.functionals.prototype):
             raise NotApplicableError(
                 f"Absorption would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
                 "is too large: use rkhs.Descent()."
