@@ -248,3 +248,14 @@ def test_not_converged_is_a_warning():
     machine = rkhs.InvariantClassifier(loss="logistic", C=1000.0, solver=rkhs.Descent(max_iterations=1), tol=1e-10)
     with pytest.warns(ConvergenceWarning, match="larger tol"):
         machine.fit(X, y)
+
+
+def test_an_invariance_about_no_point_is_not_asked():
+    """Nothing is unlabelled here, and neighbours of a single point would be an error."""
+
+    def never(X):
+        raise AssertionError("asked")
+
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    machine = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabelled"), unlabeled=None)
+    assert len(machine.fit(X, X[:, 0] > 0).problem_.terms) == 1

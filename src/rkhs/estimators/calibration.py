@@ -40,12 +40,12 @@ class Calibration:
 
     def probabilities(self, values: Vector) -> Vector:
         """(t, classes) from decision values (t,) or (t, classes)."""
-        return np.asarray(softmax(self.slope * _per_class(values), axis=1))
+        return probabilities(self.slope, values)
 
     @cached_property
     def slope(self) -> float:
         """s."""
-        return fitted_slope(_per_class(self._held_out_values()), self.codes, self.weight)
+        return fitted_slope(per_class(self._held_out_values()), self.codes, self.weight)
 
     def _held_out_values(self) -> Vector:
         """Decision values at the labelled points, each from machines that did not see its label."""
@@ -85,6 +85,11 @@ def fitted_slope(values: Vector, codes: Vector, weight: Vector) -> float:
     return float(np.exp(found.x)) / size
 
 
-def _per_class(values: Vector) -> Vector:
+def probabilities(slope: float, values: Vector) -> Vector:
+    """(t, classes) from decision values (t,) or (t, classes): the formula at the top."""
+    return np.asarray(softmax(slope * per_class(values), axis=1))
+
+
+def per_class(values: Vector) -> Vector:
     """(t, classes): for two classes f stands for the difference, so each has half of it."""
     return values if values.ndim == 2 else np.column_stack([-values / 2, values / 2])

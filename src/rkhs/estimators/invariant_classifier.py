@@ -117,7 +117,7 @@ class InvariantClassifier(Classifier):
         self._learn(invariant_problem(self, sample), sample)
         return self
 
-    @available_if(approximated)  # type: ignore[untyped-decorator]
+    @available_if(approximated)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn from one more block of rows; needs an `approximation`.
 

@@ -111,7 +111,7 @@ class InvariantRegressor(Regressor):
         self._learn(invariant_problem(self, sample))
         return self
 
-    @available_if(approximated)  # type: ignore[untyped-decorator]
+    @available_if(approximated)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn from one more block of rows; needs an `approximation`.
 

@@ -20,11 +20,11 @@ from sklearn.base import clone, is_classifier
 from rkhs.backend.arrays import to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
-from rkhs.estimators.calibration import _per_class, fitted_slope
+from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, unlabelled
-from rkhs.estimators.options import INVARIANCE, as_kernel, as_loss, check_number
+from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
-from rkhs.estimators.terms import copies
+from rkhs.estimators.terms import about, invariance_term
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
@@ -78,6 +78,13 @@ class BlockTerms:
         others = [self._term(one, rows, nu) for one in self.invariances] if nu > 0 else []
         return [self.machine._label_term(rows, self.machine.C), *others]
 
+    def _term(self, one: Invariance, rows: Sample, nu: float) -> Term:
+        """At the rows that an invariance is about; the same kind of functionals, none of them, where there are none."""
+        points = about(one, rows)
+        some = points if points.size else rows.take(np.arange(1))
+        term = invariance_term(one, some, nu, self.machine.invariance_loss, self.machine.epsilon)
+        return term if points.size else Term(term.functional.take([]), term.loss, target=one.target)
+
     def _codes(self, block: Block, y: Vector, labelled: Vector) -> Vector:
         """The index of each row's class, 0 for no label."""
         classes = self.machine.classes_
@@ -93,16 +100,6 @@ class BlockTerms:
         codes = np.zeros(len(y), dtype=int)
         codes[labelled] = places
         return codes
-
-    def _term(self, one: Invariance, rows: Sample, nu: float) -> Term:
-        machine = self.machine
-        default = machine.invariance_loss if one.loss is None else one.loss
-        loss = as_loss(default, INVARIANCE, "invariance_loss", machine.epsilon)
-        some = rows if one.on == "all" else rows.take(rows.labelled == (one.on == "labelled"))
-        if some.size == 0:  # the same kind of functionals, none of them
-            return Term(one(rows.X[:1]).take([]), loss, target=one.target)
-        functionals = one(some.X)
-        return Term(functionals, loss, target=one.target, weight=nu * one.weight * copies(functionals, some.weight))
 
 
 def _missing(y: Vector) -> Vector:
@@ -148,14 +145,12 @@ class InSample:
 
     def probabilities(self, values: Vector) -> Vector:
         """(t, classes) from decision values (t,) or (t, classes)."""
-        scores = self.slope * _per_class(values)
-        scores = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(scores / scores.sum(axis=1, keepdims=True))
+        return probabilities(self.slope, values)
 
     @cached_property
     def slope(self) -> float:
         """s."""
-        return fitted_slope(_per_class(to_numpy(self.function(self.X))), self.codes, self.weight)
+        return fitted_slope(per_class(to_numpy(self.function(self.X))), self.codes, self.weight)
 
 
 def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:

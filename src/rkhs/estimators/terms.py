@@ -12,25 +12,28 @@ from rkhs.estimators.sample import Sample, Vector
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional, GraphDifference
 from rkhs.invariances import Invariance
-from rkhs.losses import Loss
 
 
 def invariance_terms(
     invariances: Sequence[Invariance], sample: Sample, nu: float, loss: Any, epsilon: float
 ) -> list[Term]:
-    """nu * weight * sum_i loss(L_i(f); target) for each invariance; those that are about no point are left out."""
-    default = as_loss(loss, INVARIANCE, "invariance_loss", epsilon)
-    terms = []
-    for one in invariances:
-        points = sample if one.on == "all" else sample.take(sample.labelled == (one.on == "labelled"))
-        if points.size == 0:
-            continue
-        functionals = one(points.X)
-        own: Loss = default if one.loss is None else as_loss(one.loss, INVARIANCE, "The loss of an Invariance", epsilon)
-        weight = nu * one.weight * copies(functionals, points.weight)
-        if functionals.size and np.any(weight > 0):
-            terms.append(Term(functionals, own, target=one.target, weight=weight))
-    return terms
+    """The terms of all invariances; those that are about no point are left out."""
+    places = ((one, about(one, sample)) for one in invariances)
+    terms = [invariance_term(one, points, nu, loss, epsilon) for one, points in places if points.size]
+    return [term for term in terms if term.size and np.any(np.asarray(term.weight) > 0)]
+
+
+def about(one: Invariance, sample: Sample) -> Sample:
+    """The points that an invariance is about."""
+    return sample if one.on == "all" else sample.take(sample.labelled == (one.on == "labelled"))
+
+
+def invariance_term(one: Invariance, points: Sample, nu: float, loss: Any, epsilon: float) -> Term:
+    """nu * weight * sum_i loss(L_i(f); target) at some points; an invariance without a loss gets `loss`."""
+    given, name = (loss, "invariance_loss") if one.loss is None else (one.loss, "The loss of an Invariance")
+    functionals = one(points.X)
+    weight = nu * one.weight * copies(functionals, points.weight)
+    return Term(functionals, as_loss(given, INVARIANCE, name, epsilon), target=one.target, weight=weight)
 
 
 def copies(functionals: Functional, weight: Vector) -> Any:

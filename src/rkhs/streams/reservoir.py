@@ -55,9 +55,9 @@ class Reservoir:
     facts: Any
 
     def __add__(self, other: Reservoir) -> Reservoir:
-        kinds = tuple((a + b).smallest(self.size) for a, b in zip(self.kinds, other.kinds, strict=True))
+        first, second = ((a + b).smallest(self.size) for a, b in zip(self.kinds, other.kinds, strict=True))
         facts = None if self.facts is None else self.facts + other.facts
-        return Reservoir(self.size, kinds, facts)  # type: ignore[arg-type]
+        return Reservoir(self.size, (first, second), facts)
 
     def block(self) -> Block:
         """The sample as a block, its weights those of all the rows it stands for."""
