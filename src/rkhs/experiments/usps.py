@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.datasets import load
+from rkhs.estimators.labels import one_vs_rest
 from rkhs.estimators.thin_plate import second_order
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import table
@@ -33,13 +34,12 @@ PRINTED = {"Gaussian": "88 (4.38 %)", "thin plate without basis": "85 (4.25 %)"}
 SECONDS = {"Gaussian": "~40 s", "thin plate without basis": "~17 min"}  # of one machine, in 2007
 ALL, QUICK = 7291, 700  # training points
 FOLDS = 5
+DIGITS = 10
 SCALES = (0.125, 0.25, 0.5, 1.0)  # of the Gaussian, in median distances
 GAUSSIAN_CS = (1.0, 10.0, 100.0)
 CS = (0.01, 0.1, 1.0, 10.0)  # of the thin plate, divided by the squared median distance
 FOLD_TOL, TOL = 1e-2, 1e-3
-PATIENCE = (
-    60.0  # seconds for one solve with basis: where linear functions separate, J tends to zero and no gap is small
-)
+PATIENCE = 60.0  # seconds for one solve with basis: where linear functions separate, J tends to 0 and no gap is small
 
 
 @lru_cache(maxsize=1)
@@ -54,11 +54,6 @@ def digits(points: int) -> tuple[Array, Array, Array, Array]:
         data.X[split : split + tests],
         data.y[split : split + tests],
     )
-
-
-def one_against_rest(y: Array) -> Array:
-    """(t, 10) of -1 and +1."""
-    return np.where(y[:, None] == np.arange(10), 1.0, -1.0)
 
 
 def options(variant: str, quick: bool) -> list[dict[str, Any]]:
@@ -102,11 +97,11 @@ def compute(cell: Cell) -> Result:
     if "fold" in cell:
         splitter = StratifiedKFold(cell["folds"], shuffle=True, random_state=0)
         a, b = list(splitter.split(X, y))[cell["fold"]]
-        wanted = one_against_rest(y[b])
+        wanted = one_vs_rest(y[b], DIGITS)
         tried = _tried(cell["variant"], X[a], y[a], X[b], cell.get("scale"), FOLD_TOL)
         return {"errors": {f"{C:g}": np.mean(np.sign(f) != wanted, axis=0).tolist() for C, f in tried.items()}}
     start = perf_counter()
-    decided = np.empty((len(y_test), 10))
+    decided = np.empty((len(y_test), DIGITS))
     for scale in sorted({own.get("scale") for own in cell["chosen"]}, key=str):
         Cs = sorted({own["C"] for own in cell["chosen"] if own.get("scale") == scale})
         tried = _tried(cell["variant"], X, y, X_test, scale, TOL, Cs)
@@ -121,7 +116,7 @@ def _tried(
     variant: str, X: Array, y: Array, points: Array, scale: float | None, tol: float, Cs: list[float] | None = None
 ) -> dict[float, Array]:
     """For each C the values (t, 10) of the ten machines at the points."""
-    target = one_against_rest(y)
+    target = one_vs_rest(y, DIGITS)
     median = median_scale(X)
     if variant == "Gaussian":
         assert scale is not None

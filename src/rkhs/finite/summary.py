@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -94,12 +95,7 @@ class Summary:
         return replace(empty, terms=work.result())
 
     def __add__(self, other: Summary) -> Summary:
-        terms = tuple(_added(mine, theirs) for mine, theirs in zip(self.terms, other.terms, strict=True))
-        return replace(self, terms=terms)
-
-
-def _added(mine: Any, theirs: Any) -> Any:
-    return mine + theirs
+        return replace(self, terms=tuple(map(add, self.terms, other.terms)))
 
 
 def _place(functional: Functional, k: int) -> Any:
