@@ -91,3 +91,9 @@ def test_standard_deviations_on_a_device():
     (_, exact), (_, found) = (machine.predict(Z, return_std=True) for machine in (plain, moved))
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["tpu", 1.5])
+def test_a_device_that_pytorch_does_not_know_is_refused(device):
+    with pytest.raises(ValueError, match='device must be one that PyTorch knows, such as "cuda"'):
+        problem(rkhs.Squared(), device=device).solve()

@@ -39,7 +39,11 @@ def _there(device: str) -> bool:
     except ImportError:
         missing = "PyTorch is not installed (pip install 'rkhs[gpu]')"
     else:
-        if torch.device(device).type != "cuda" or torch.cuda.is_available():
+        try:
+            kind = torch.device(device).type
+        except (RuntimeError, TypeError):
+            raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
+        if kind != "cuda" or torch.cuda.is_available():
             return True
         missing = "PyTorch sees no GPU here"
     warnings.warn(f"device={device!r}: {missing}, so the problem is solved on the CPU.", UserWarning, stacklevel=2)

@@ -28,6 +28,7 @@ from rkhs.estimators.terms import about, invariance_term
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
+from rkhs.gram.approximation import check_approximation
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
 from rkhs.streams.blocks import Block, Blocks
@@ -174,6 +175,7 @@ def approximated(machine: Any) -> bool:
 
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
+    check_approximation(machine.approximation)
     before = getattr(machine, "_sums", None)
     index = 0 if before is None else before[2]
     block = Block.of(index, np.asarray(X), None if y is None else np.asarray(y), sample_weight)
@@ -191,6 +193,7 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
+    check_approximation(machine.approximation)
     if machine.device is not None or machine.precision is not None:
         raise ValueError("An approximation is computed where its rows are, in float64: leave device and precision out.")
     if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):

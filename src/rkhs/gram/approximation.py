@@ -87,6 +87,14 @@ class FourierFeatures:
 Approximation = Landmarks | FourierFeatures
 
 
+def check_approximation(approximation: Any) -> None:
+    """Refuse what is neither."""
+    if not isinstance(approximation, (Landmarks, FourierFeatures)):
+        raise TypeError(
+            f"approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), got {approximation!r}."
+        )
+
+
 def _check_count(owner: Any, count: Any) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"{type(owner).__name__} needs a positive number of functions, got {count!r}.")

@@ -23,7 +23,7 @@ from rkhs.finite.restricted import without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
+from rkhs.gram.approximation import Approximation, check_approximation
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import solve_on_span
 from rkhs.problem.grid import GridTasks, multiples_of
@@ -93,11 +93,7 @@ class Problem:
             raise ValueError("A null space that is dropped leaves no room for a basis: leave `basis` out.")
         check_precision(self.precision)
         if self.approximation is not None:
-            if not isinstance(self.approximation, (Landmarks, FourierFeatures)):
-                raise TypeError(
-                    "approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), "
-                    f"got {self.approximation!r}."
-                )
+            check_approximation(self.approximation)
             if self.null_space == "dropped":
                 raise ValueError('null_space="dropped" needs all representers: leave the approximation out.')
             if self.device is not None or self.precision is not None:
