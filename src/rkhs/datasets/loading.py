@@ -32,13 +32,12 @@ class Dataset:
     def standardised(self) -> Array:
         """X with columns of mean zero and variance one; columns of a single value become zero.
 
-                Examples
-                --------
-                >>> import numpy as np
-        from sklearn.preprocessing import normalize, scale
-                >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardised
-                array([[-1.,  0.],
-                       [ 1.,  0.]])
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardised
+        array([[-1.,  0.],
+               [ 1.,  0.]])
         """
         return np.asarray(scale(self.X))
 
