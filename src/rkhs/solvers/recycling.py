@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import bounds, relative_gap
+from rkhs.finite.certificate import bounds, feasible, lower_bound, relative_gap, upper_bound
+from rkhs.finite.ledger import Ledger
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate, Rows, System
@@ -50,6 +51,7 @@ class Task:
     theta: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
     iterate: Iterate | None = None
     alpha: Array | None = None  # of the best dual value so far
+    alpha_image: Array | None = None
     primal: float = float("inf")
     dual: float = -float("inf")
     gap: float = float("inf")
@@ -67,8 +69,47 @@ def solve_together(
 ) -> None:
     """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
 
-    The columns of `first` (N, k) are the first directions.
+    The columns of `first` (N, k) are the first directions.  Iterates of solved tasks have their bounds, all checked by
+    one product in the end.
     """
+    books = _Books(shared, monitor.tol)
+    _solve(tasks, shared, monitor, capacity, first, books)
+    books.close()
+
+
+class _Books:
+    """The bounds of solved tasks, from the images that are at hand when they are solved."""
+
+    def __init__(self, shared: System, tol: float) -> None:
+        self.ledger, self.tol = Ledger(shared), tol
+        self.known: list[tuple[Task, Iterate, tuple[Array, Array]]] = []
+
+    def enter(self, task: Task, iterate: Iterate, image: Array, u: Array) -> None:
+        """A task that is solved, with its point and the images at hand: its bounds are those of a feasible alpha."""
+        if self.ledger.system.precision is not None or task.alpha is None:  # such images are not exact
+            return
+        xp, system = namespace(u), task.system
+        alpha = feasible(system, task.alpha)
+        primal, dual = upper_bound(system, iterate.a, image, u), lower_bound(system, alpha, task.alpha_image)
+        size = max(abs(float(primal[0])), system.rounding[0])
+        length = float(xp.linalg.vector_norm(iterate.a) + xp.linalg.vector_norm(alpha))
+        factor = np.full(1, length / size if size else 0.0)
+        self.ledger.add(iterate.a, image, factor)
+        self.ledger.add(alpha, task.alpha_image, factor)
+        task.alpha, task.alpha_image = alpha, None
+        task.iterate = replace(iterate, alpha=alpha)
+        self.known.append((task, task.iterate, (primal, dual)))
+
+    def close(self) -> None:
+        """Give the tasks their bounds, if one product says that all images are right."""
+        if self.known and self.ledger.right(self.tol):
+            for task, iterate, bounds in self.known:
+                task.iterate = replace(iterate, bounds=bounds)
+
+
+def _solve(
+    tasks: list[Task], shared: System, monitor: Monitor, capacity: int, first: Array | None, books: _Books
+) -> None:
     xp = namespace(shared.Q)
     capacity = max(capacity, 4 * min(BATCH, len(tasks)))
     directions = Directions(shared, capacity)
@@ -93,8 +134,7 @@ def solve_together(
         for task in batch:
             _solve_small(task, directions, E, rest, monitor.tol)
         T = like(np.stack([task.theta for task in batch], axis=1), shared.Q)  # (r + m, b)
-        tau = T[directions.rank :]
-        a, image = directions.D[: directions.count].T @ tau, directions.U[: directions.count].T @ tau
+        a, image = directions.at(T[directions.rank :])
         u = image + shared.Q @ T[: directions.rank]
         gradients = [a[:, k : k + 1] + task.slope(u[:, k : k + 1]) for k, task in enumerate(batch)]
         G = in_the_space(shared, xp.concat(gradients, axis=1))
@@ -105,9 +145,11 @@ def solve_together(
             point = (a[:, one], image[:, one], u[:, one], G[:, one], product[:, one])
             task.primal, dual = bounds(task.system, *point)
             if dual > task.dual:
-                task.dual, task.alpha = dual, a[:, one] - G[:, one]
+                task.dual, task.alpha, task.alpha_image = dual, a[:, one] - G[:, one], image[:, one] - product[:, one]
             task.iterate = Iterate(a[:, one], T[: directions.rank, one], task.alpha)
             task.gap = relative_gap(task.primal, task.dual, task.system.rounding[0])
+            if task.gap <= monitor.tol:
+                books.enter(task, task.iterate, image[:, one], u[:, one])
         worst = max(batch, key=lambda task: task.gap)
         monitor.report(worst.iterate or shared.start(), worst.primal, worst.gap)
         unsolved = [k for k, task in enumerate(batch) if task.gap > monitor.tol]
