@@ -13,7 +13,8 @@ from rkhs.backend.arrays import like, namespace
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.descent import Descent
-from rkhs.solvers.recycling import Task, capacity_of, few_others, solve_together
+from rkhs.solvers.recycling import capacity_of, few_others, solve_together
+from rkhs.solvers.task import Task
 
 
 def multiples_of(

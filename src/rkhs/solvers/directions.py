@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.system import System
@@ -92,25 +93,26 @@ class Directions:
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
     def restart(self, kept: Matrix) -> Matrix:
-        """Make room: keep the span of the columns of `kept` (m, k) and the latest directions, half of the capacity.
+        """Make room: keep the representers, the span of the columns of `kept` (m, k) and the latest directions.
 
-        Returns the map (m, new m) from the coefficients of the new directions to those of the old.
+        All but the representers take half of the room.  Returns the map (m, new m) from the coefficients of the new
+        directions to those of the old.
         """
-        latest = np.eye(self.count)[:, ::-1][:, : max(1, self.capacity // 2 - kept.shape[1])]
-        R = np.linalg.qr(np.concatenate([kept, latest], axis=1))[0]
-        turn, new = like(R.T, self.D), R.shape[1]
+        first, others = self.first, self.count - self.first
+        latest = np.eye(others)[:, ::-1][:, : max(1, (self.capacity - first) // 2 - kept.shape[1])]
+        turned = np.linalg.qr(np.concatenate([kept[first:], latest], axis=1))[0]
+        turn, new = like(turned.T, self.D), first + turned.shape[1]
         for start in range(0, self.system.size, CHUNK):
             columns = slice(start, start + CHUNK)
             for directions in (self.D, self.U):
-                directions[:new, columns] = turn @ directions[: self.count, columns]
-        self.first = 0
+                directions[first:new, columns] = turn @ directions[first : self.count, columns]
         r, old = self.rank, self.rank + self.count
-        whole = np.zeros((old, r + new))
-        whole[:r, :r], whole[r:, r:] = np.eye(r), R
+        R = scipy.linalg.block_diag(np.eye(first), turned)
+        whole = scipy.linalg.block_diag(np.eye(r), R)
         for moment in self.moments.values():
             moment[: r + new, : r + new] = whole.T @ moment[:old, :old] @ whole
         self.count = new
-        return R
+        return np.asarray(R)
 
     def _add_moments(self, new: slice, E: Array) -> None:
         for k, moment in self.moments.items():
