@@ -57,6 +57,7 @@ class CrossValidated:
         taken = own.get_params(deep=False)
         machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
         machine.set_params(**values)
-        if hasattr(own, "classes_"):
-            machine.classes_ = own.classes_
+        for name in ("classes_", "feature_names_in_"):
+            if hasattr(own, name):
+                setattr(machine, name, getattr(own, name))
         return machine
