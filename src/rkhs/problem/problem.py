@@ -235,7 +235,7 @@ class Problem:
         return found[0]
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
-        """The solution of an iterate, its certificate computed from scratch."""
+        """The solution of an iterate, with its certificate."""
         certificate = certify(system, iterate, monitor.tol)
         if certificate.relative <= monitor.tol + certificate.resolution:
             status = CONVERGED
