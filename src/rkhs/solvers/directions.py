@@ -13,6 +13,7 @@ from rkhs.gram import Gram
 from rkhs.gram.matrix import GramMatrix
 from rkhs.solvers.dense import Matrix
 
+CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
 CHUNK = 2**16  # columns that are turned together
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
 LITTLE = 1e-2  # of a direction of length one
@@ -87,8 +88,10 @@ class Directions:
             self.first, self.rows = new.stop, rows
         columns = _columns(self.system, rows)
         for k in range(0, int(turn.shape[1]), TOGETHER):
-            some = (columns @ turn[:, k : k + TOGETHER]).T
-            self.U[new.start + k : new.start + k + int(some.shape[0])] = some
+            some = columns @ turn[:, k : k + TOGETHER]
+            own = slice(new.start + k, new.start + k + int(some.shape[1]))
+            for start in range(0, self.system.size, CACHED):
+                self.U[own, start : start + CACHED] = some[start : start + CACHED].T
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
