@@ -5,6 +5,7 @@ import warnings
 import cvxpy
 import numpy as np
 import pytest
+import torch
 
 import rkhs
 from rkhs.finite.certificate import certify, dual_value
@@ -131,6 +132,7 @@ def test_gradients_that_are_alike_are_combined():
     assert _combinations(RNG.standard_normal((200, 10)), gaps, 1e-4) is None
     assert _combinations(G, np.full(10, np.inf), 1e-4) is None
     assert _combinations(G[:, :1], gaps[:1], 1e-4) is None
+    np.testing.assert_allclose(_combinations(torch.from_numpy(G), gaps, 1e-4), _combinations(G, gaps, 1e-4))
 
 
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
@@ -182,3 +184,18 @@ def test_a_restart_keeps_the_representers():
     np.testing.assert_allclose(directions.moments[0][:size, :size], E.T @ (whole.terms[0].weight * E), atol=1e-9)
     span = SpanDual(directions)
     assert span.serves(Task.of(whole, 0, MULTIPLES))
+
+
+@pytest.mark.parametrize("convert", [torch.from_numpy, lambda a: a.astype(np.float32)], ids=["torch", "float32"])
+def test_arrays_of_other_kinds(convert):
+    """Several outputs, whose gradients are combined, in a grid."""
+
+    def solutions(made):
+        points, target = made(X), made(np.stack([LABELS, np.roll(LABELS, 1), np.roll(LABELS, 2)], axis=1))
+        labels = rkhs.Term(rkhs.Evaluation(points[:9]), rkhs.SquaredHinge(), target)
+        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
+        return rkhs.Problem(rkhs.Gaussian(1.2), [labels, flat], rkhs.Constant()).grid({labels: [1, 10]}, tol=1e-3)
+
+    for found, expected in zip(solutions(convert), solutions(np.asarray), strict=True):
+        assert found.status == "converged"
+        np.testing.assert_allclose(np.asarray(found.certificate.primal), expected.certificate.primal, rtol=2e-3)
