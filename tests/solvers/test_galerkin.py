@@ -45,11 +45,11 @@ def test_agrees_with_dense_solvers(loss, space, values):
     assert np.max(np.abs(np.asarray(ours.function(Z) - exact.function(Z)))) < 1e-3 or space[1] is not None
 
 
-def test_one_product_an_iteration_and_fewer_than_descent():
+def test_at_most_one_product_an_iteration_and_fewer_than_descent():
     for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
         whole = problem(loss, weight=100.0)
         ours, descent = whole.solve(rkhs.Galerkin(), tol=1e-4), whole.solve(rkhs.Descent(), tol=1e-4)
-        assert ours.products == ours.iterations + 1  # that of the representers of the labels
+        assert ours.products == ours.iterations  # the representers have one; the last gap closes without one
         assert ours.products < descent.products * (1 if loss.smooth else 0.5)
 
 
