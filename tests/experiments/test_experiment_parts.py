@@ -8,13 +8,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.experiments import protocol, usps, warped
+from rkhs.experiments import digits, protocol, usps, warped
 from rkhs.experiments.experiment import Record
 from rkhs.experiments.labelled_search import Setting, search
 from rkhs.experiments.pairs import verdict
+from rkhs.experiments.splitting import Splitting
 from rkhs.experiments.squared_hinge import Gaussians
 from rkhs.experiments.table1_printed import PRINTED
 from rkhs.invariances.named import neighbour_graph
+from rkhs.solvers.dense import in_memory
 
 
 @pytest.fixture
@@ -91,6 +93,41 @@ def test_the_search_with_labels_solves_the_problem_it_chose(moons):
     ]
     exact = rkhs.Problem(rkhs.Gaussian(best.setting.scale), scaled, rkhs.Constant()).solve(tol=1e-8).function
     assert np.allclose(best.solve(1e-6)(moons.X), exact(moons.X), atol=0.02)
+
+
+def test_problems_split_together_are_each_solved(moons):
+    """Kinks with large weights, beside labels some of which are left out."""
+    left_out = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
+    weights = {"labels": [np.ones(60), 100 * left_out], "slopes": [1.0, 50.0]}
+    families = {"labels": rkhs.Evaluation(moons.X), "slopes": rkhs.Gradient(moons.X)}
+
+    def problem(labels, slopes):
+        terms = [
+            rkhs.Term(families["labels"], rkhs.Logistic(), target=moons.y, weight=labels),
+            rkhs.Term(families["slopes"], rkhs.EpsilonInsensitive(0.1), weight=slopes),
+        ]
+        return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant())
+
+    columns = [np.r_[labels, np.full(120, slopes)] for labels, slopes in zip(*weights.values(), strict=True)]
+    together = Splitting(in_memory(problem(1.0, 1.0).system), np.stack(columns, axis=1))
+    together.run(1e-4)
+    for k, (labels, slopes) in enumerate(zip(*weights.values(), strict=True)):
+        f = problem(labels, slopes).solve(tol=1e-9).function
+        assert np.allclose(together.images[:60, k], f(moons.X), atol=1e-3)
+        assert np.allclose(together.images[60:, k], families["slopes"](f).ravel(), atol=5e-3)
+
+
+def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():
+    X = np.random.default_rng(0).random((2, 784))
+    f = rkhs.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
+    down, up, right, left = digits.moved(X)[:4]
+    assert np.allclose(down.reshape(2, 28, 28)[:, 3:], X.reshape(2, 28, 28)[:, 1:-2], atol=1e-12)
+    assert np.allclose(left.reshape(2, 28, 28)[:, :, :-3], X.reshape(2, 28, 28)[:, :, 2:-1], atol=1e-12)
+    differences = digits.unchanged(X)(f).reshape(2, 12, 2)  # once and twice, transformations, images
+    assert np.allclose(differences[0, 1], f(up) - f(X))
+    assert np.allclose(differences[1, 1], f(digits.moved(up)[3]) - f(up))
+    assert np.allclose(differences[1, 11], f(digits.moved(digits.moved(X)[11])[1]) - f(digits.moved(X)[11]))
+    assert not np.allclose(f(right), f(left))
 
 
 def test_draws_are_nested_and_have_enough_of_both_classes():
