@@ -54,12 +54,15 @@ class Directions:
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
-    def add_representers(self, rows: Matrix) -> None:
-        """Append the span of the representers of some rows; their images are those columns of the Gram matrix."""
+    def add_representers(self, rows: Matrix, count: int) -> None:
+        """Append the `count` leading directions in the span of the representers of some rows, all of it if so many.
+
+        Their images need those columns of the Gram matrix alone.
+        """
         block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
         scale = 1 / np.sqrt(np.clip(np.diag(block), 1e-300, None))
         values, vectors = np.linalg.eigh(scale[:, None] * block * scale)
-        kept = values > DEPENDENT
+        kept = np.flatnonzero(values > DEPENDENT)[-count:]
         turn = like(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])), self.D)
         new = slice(self.count, self.count + int(turn.shape[1]))
         self.D[new, rows] = turn.T

@@ -6,8 +6,10 @@ solving it costs no product.  Its gradient at the small solution costs one, whic
 becomes a further direction, for this problem and all others.  The span of a problem's own gradients is contained in
 what it sees, so none needs more iterations than it would alone by conjugate gradients.
 
-The first directions are the representers of the rows whose losses are not quadratic, where these are few: whatever the
-weights, targets and kinks there, they are settled by small problems, and products serve the quadratic terms alone.
+The first directions are in the span of the representers of the rows whose losses are not quadratic.  Where these have
+kinks and are few, all of it: whatever the weights, targets and kinks there, they are settled by small problems, and
+products serve the quadratic terms alone.  Where they are smooth, what leads in it: that saves a third of the products
+or more, and costs as much as one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
 LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
 MOST = 300  # directions, beyond which they cost more than the products that they save
-REPRESENTERS = 16  # of smooth losses, for each problem, that cost less than the iterations they save
+REPRESENTERS = 16  # leading ones of smooth losses, for each problem, that cost less than the products they save
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
 SMALLER = 0.2  # share of the tolerance that is left to small problems
 
@@ -75,8 +77,9 @@ def solve_together(
     others = other_rows(shared)
     rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
     rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
-    if _representers_pay(shared, len(others), len(tasks), capacity):
-        directions.add_representers(others)
+    leading = _representers(shared, len(others), len(tasks), capacity)
+    if leading:
+        directions.add_representers(others, leading)
         monitor.product()
     if first is not None and bool(xp.any(first != 0)):
         directions.add(first, shared.exact @ first)
@@ -152,14 +155,16 @@ def few_others(system: System) -> bool:
     return len(other_rows(system)) <= FEW
 
 
-def _representers_pay(system: System, others: int, tasks: int, capacity: int) -> bool:
-    """Whether the first directions are to be the representers of the rows whose losses are not quadratic.
+def _representers(system: System, others: int, tasks: int, capacity: int) -> int:
+    """How many of the first directions are to be representers of the rows whose losses are not quadratic.
 
-    They save a few iterations of each problem, and most of them where losses have kinks.  The representers of a
-    conditionally positive definite kernel are not in its space.
+    The representers of a conditionally positive definite kernel are not in its space.
     """
-    worth = capacity // 2 if not system.smooth else min(capacity // 2, REPRESENTERS * tasks)
-    return 0 < others <= worth and not system.kernel.order
+    if system.kernel.order or others > MOST:
+        return 0
+    if system.smooth:
+        return min(others, capacity // 2, REPRESENTERS * tasks)
+    return others if others <= capacity // 2 else 0
 
 
 def capacity_of(system: System) -> int:
