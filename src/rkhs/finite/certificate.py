@@ -63,7 +63,9 @@ def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
     """
     if iterate.bounds is not None:
         known = Certificate(*iterate.bounds, system.rounding)
-        if known.relative <= tol:
+        if known.relative <= tol and bool(
+            namespace(known.dual).all(known.dual <= known.primal)
+        ):  # not lost in rounding
             return known
     image = system.exact @ iterate.a
     u = image + system.Q @ iterate.basis
