@@ -19,7 +19,7 @@ from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import certify
 from rkhs.finite.function import Function
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.restricted import without_null_space
+from rkhs.finite.restricted import Restriction, without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
@@ -108,7 +108,7 @@ class Problem:
         return self._finite[0]
 
     @cached_property
-    def _finite(self) -> tuple[System, Array | None]:
+    def _finite(self) -> tuple[System, Restriction | None]:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
         place = placed(self.terms[0].functional.prototype, self.device, self.precision)
         system = System.of(self.kernel, self.terms, self.basis, place, self.precision)
