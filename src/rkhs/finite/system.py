@@ -84,6 +84,11 @@ class Iterate:
         columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
         return cls(*(xp.concat(column, axis=1) for column in columns))
 
+    def output(self, which: int) -> Iterate:
+        """The iterate of one output."""
+        one = slice(which, which + 1)
+        return Iterate(self.a[:, one], self.basis[:, one], None if self.alpha is None else self.alpha[:, one])
+
     def with_output(self, which: int, other: Iterate) -> Iterate:
         """The iterate with one output, a column, from another."""
         xp = namespace(self.a)

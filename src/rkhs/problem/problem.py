@@ -217,14 +217,14 @@ class Problem:
         }
         cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
-        tasks = GridTasks(system, cells)
+        count = len(next(iter(folds.values()))) if folds else None
+        tasks = GridTasks(system, cells, count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(cells), dtype=object)
         for k in range(len(cells)):
             cell, iterate = tasks.cell(k)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
-        shape = [len(values) for values in axes.values()] + ([len(next(iter(folds.values())))] if folds else [])
-        return solutions.reshape(shape)
+        return solutions.reshape([len(values) for values in axes.values()] + ([] if count is None else [count]))
 
     def _index(self, term: Term | int) -> int:
         """Which term is meant."""
