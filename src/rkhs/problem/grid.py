@@ -17,6 +17,8 @@ from rkhs.solvers.descent import Descent
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.recycling import Task, capacity_of, few_others, solve_together
 
+DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products
+
 
 def multiples_of(
     system: System, weights: Mapping[int, Sequence[float]], folds: Mapping[int, Sequence[np.ndarray[Any, Any]]]
@@ -65,9 +67,10 @@ class GridTasks:
     def _solve_by_newton(self, monitor: Monitor) -> None:
         """Each cell with all its outputs from the one before it in its fold, whose curved rows are nearly its own."""
         before: dict[int, Iterate] = {}
+        solver = Newton(direct=max(DIRECT, int(SHARE * self.system.size)))
         for k in sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0])):
             system, start = self.cell(k)
-            found = before[k % self.folds] = Newton().run(system, before.get(k % self.folds, start), monitor)
+            found = before[k % self.folds] = solver.run(system, before.get(k % self.folds, start), monitor)
             for c, task in enumerate(self.tasks[k]):
                 task.iterate = found.output(c)
 
