@@ -33,7 +33,7 @@ FOLDS = 5
 DIGITS = 10
 SCALES = (0.35, 0.5, 0.7, 1.0)  # of the Gaussian, in median distances
 GAUSSIAN_CS = (1.0, 10.0, 100.0)
-CS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # of the thin plate, divided by the squared median distance
+CS = (1.0, 10.0, 100.0, 1000.0)  # of the thin plate, divided by the squared median distance
 TOL = 1e-3
 STRAIGHT = 1e-6  # norm up to which a thin plate is a linear function
 
