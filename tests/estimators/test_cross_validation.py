@@ -109,14 +109,23 @@ def test_without_knowledge_nu_does_nothing(moons):
     np.testing.assert_array_equal(mean[:, 0], mean[:, 1])
 
 
-def test_of_equals_the_flattest():
+def test_of_equals_the_one_with_the_least_loss():
     candidates = [{"C": C, "nu": nu} for C in (1, 10) for nu in (0, 1)]
-    scores = np.array([[0.5, 1.0], [1.0, 0.5], [0.75, 0.75], [0.9, 0.6]])
-    assert Search(candidates, scores, 0.0).best == 1
+    scores = np.array([[0.5, 1.0], [1.0, 0.5], [0.75, 0.75], [0.9, 0.5]])
+    losses = np.array([[0.4, 0.4], [0.1, 0.5], [0.2, 0.5], [0.0, 0.0]])
+    assert Search(candidates, scores, losses, 0.0).best == 1
     scores[2] += 0.01
-    found = Search(candidates, scores, 0.0)
+    found = Search(candidates, scores, losses, 0.0)
     assert found.best == 2
-    assert found.results(["C", "nu"])["rank_test_score"].tolist() == [2, 2, 1, 2]
+    assert found.results(["C", "nu"])["rank_test_score"].tolist() == [2, 2, 1, 4]
+
+
+def test_the_loss_among_equals_is_that_of_held_out_labels():
+    """One C makes f so small that nobody is sure; accuracies on the folds are the same."""
+    X = np.repeat([[0.0], [10.0]], 6, axis=0) + np.linspace(0, 1, 12)[:, None]
+    search = rkhs.InvariantClassifierCV(Cs=[1e-3, 10], nus=[0], cv=3, fit_intercept=False).fit(X, np.repeat([0, 1], 6))
+    assert np.ptp(search.cv_results_["mean_test_score"]) == 0
+    assert search.C_ == 10
 
 
 def test_the_form_of_the_results(moons):

@@ -8,7 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.experiments import protocol, thin_plate, usps, warped
+from rkhs.experiments import flat, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
 from rkhs.experiments.labelled_search import Setting, search
 from rkhs.experiments.pairs import verdict
@@ -34,7 +34,7 @@ def decided(K, y, labelled, C):
 def test_the_kernel_warped_by_a_graph_is_that_of_laplacian_svc(moons):
     labelled, C, nu = np.arange(0, 60, 4), 10.0, 0.3
     L = scipy.sparse.csgraph.laplacian(neighbour_graph(moons.X, 5)).toarray()
-    machine, across = decided(warped.graph_warped(kernel_of(moons), L, nu), moons.y, labelled, C)
+    machine, across = decided(warped.graph_warped(kernel_of(moons), L, nu, np.arange(60)), moons.y, labelled, C)
     known = np.zeros(60, dtype=int)
     known[labelled] = moons.y[labelled]
     ours = rkhs.LaplacianSVC(5, C=C, nu=nu, scale=moons.scale, unlabeled=0, tol=1e-10).fit(moons.X, known)
@@ -47,8 +47,45 @@ def test_the_kernel_warped_by_averages_is_the_covariance_given_them(moons):
     weight = nu * 2 / (moons.scale**2 * norm)  # two slopes of squared norm 1 / scale^2 at each point of the plane
     problem = rkhs.Problem(rkhs.Gaussian(moons.scale), [rkhs.Term(functionals, rkhs.Squared(), weight=weight)])
     expected = rkhs.WarpedGram.of(problem.system).covariance(rkhs.Evaluation(moons.X))
-    (found,) = warped.average_warped(moons, functionals, kernel_of(moons), [nu])
-    assert np.allclose(found, expected, atol=1e-9)
+    at = np.arange(0, 60, 7)
+    (found,) = warped.average_warped(moons, functionals, kernel_of(moons), [nu], at)
+    assert np.allclose(found, expected[:, at], atol=1e-9)
+
+
+@pytest.mark.parametrize("few", [3, 20])
+def test_the_flat_kernel_is_the_covariance_given_all_slopes(moons, few):
+    """As long as the bound says; few columns need more blocks."""
+    nus, at = [0.01, 3.0], np.arange(0, 60, 60 // few)
+    for nu, found in zip(nus, flat.flat_kernels(moons.X, at, moons.scale, nus), strict=True):
+        terms = [rkhs.Term(rkhs.Gradient(moons.X), rkhs.Squared(), weight=nu)]
+        problem = rkhs.Problem(rkhs.Gaussian(moons.scale), terms)
+        expected = rkhs.WarpedGram.of(problem.system).covariance(rkhs.Evaluation(moons.X))
+        assert np.allclose(found, expected[:, at], atol=flat.TOL)
+        assert not np.allclose(found, kernel_of(moons)[:, at], atol=flat.TOL)
+
+
+def test_the_bound_of_the_krylov_space_is_never_below_the_error(moons):
+    G = rkhs.gram(rkhs.Gaussian(moons.scale), rkhs.Gradient(moons.X)).dense()
+    B = rkhs.gram(rkhs.Gaussian(moons.scale), rkhs.Gradient(moons.X), rkhs.Evaluation(moons.X)).dense()
+    space, nu = flat.Krylov(lambda V: np.concatenate([B.T @ V, G @ V]), B[:, :4]), 3.0
+    exact = B.T @ np.linalg.solve(G + np.eye(len(G)) / (2 * nu), B[:, :4])
+    errors = []
+    for _ in range(8):
+        space.grow()
+        y = space.solution(nu)
+        errors.append(np.abs(space.values @ y - exact).max())
+        assert errors[-1] <= np.sqrt(2 * nu) * space.residual(y)
+    assert errors[-1] < errors[0] / 100
+
+
+def test_a_machine_with_the_flat_kernel_is_an_invariant_classifier(moons):
+    labelled, C, nu = np.arange(0, 60, 4), 10.0, 0.3
+    (K,) = flat.flat_kernels(moons.X, np.arange(60), moons.scale, [nu])
+    machine, across = decided(K, moons.y, labelled, C)
+    known = np.zeros(60, dtype=int)
+    known[labelled] = moons.y[labelled]
+    ours = rkhs.InvariantClassifier(C=C, nu=nu, scale=moons.scale, unlabeled=0, tol=1e-8).fit(moons.X, known)
+    assert np.allclose(machine.decision_function(across), ours.decision_function(moons.X), atol=0.05)
 
 
 def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):

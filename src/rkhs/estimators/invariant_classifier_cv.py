@@ -19,8 +19,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
 
     The labelled points are split into stratified folds; the labels of one fold are left out at a time, and its
     points stay, unlabelled, as [Z] 6.2 has it.  The grid shares its work over folds, C, nu and classes.  Among
-    candidates of equal accuracy, of which there are many with few labels, the flattest is taken: that of the largest
-    nu, and of these that of the smallest C.
+    candidates of equal accuracy, of which there are many with few labels, the one with the least loss of held-out
+    labels is taken.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     The points with a target are split into folds; the targets of one fold are left out at a time, and its points
     stay, unlabelled, as [Z] 6.2 has it.  The grid shares its work over folds, C and nu.  The score is minus the mean
     error at the points left out: squared for the squared losses, the quantile's own for "quantile" and absolute for
-    the others.  Among equals the one with the largest nu is taken, and of these the one with the smallest C.
+    the others.  Among equals the one with the least loss of held-out targets is taken.
 
     Parameters
     ----------

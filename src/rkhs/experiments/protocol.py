@@ -35,7 +35,7 @@ class Points:
     scale: float
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def points_of(name: str, normalised: str) -> Points:
     """The set with its "columns" standardised, or with centred columns and "rows" of length one."""
     data = load(name)
@@ -60,6 +60,11 @@ def labelled_points(y: Array, labels: int, draw: int) -> Array:
         first = y[order[: LABELS[0]]]
         if min(np.sum(first > 0), np.sum(first < 0)) >= FOLDS:
             return np.sort(order[:labels])
+
+
+def ever_labelled(y: Array) -> Array:
+    """The rows that have a label in some draw, in order."""
+    return np.unique(np.concatenate([labelled_points(y, LABELS[-1], draw) for draw in range(DRAWS)]))
 
 
 def folds_of(y: Array) -> list[tuple[Array, Array]]:

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from time import perf_counter
 
-import numpy as np
-
 from rkhs.calculus.polynomials import Constant
-from rkhs.estimators import InvariantClassifierCV
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result
-from rkhs.experiments.protocol import CS, DRAWS, LABELS, SETS, cells, labelled_points, points_of, test_error
+from rkhs.experiments.protocol import DRAWS, LABELS, SETS, cells, labelled_points, points_of, test_error
 from rkhs.experiments.table1_page import draw, page
 from rkhs.experiments.warped import candidates, chosen_machine
 from rkhs.finite.term import Term
@@ -22,7 +19,6 @@ from rkhs.problem import Problem
 from rkhs.solvers import LBFGS
 
 MACHINES = ("SVM", "LapSVM", "InvSVM")
-NUS = (0.0, 0.01, 0.1, 1.0, 10.0)
 RACED = ("heart", "australian", "bci", "usps_ssl")  # where the papers' solver is timed
 PATIENCE = 60.0  # seconds that it gets
 RACE_TOL = 1e-3
@@ -41,27 +37,10 @@ def compute(cell: Cell) -> Result:
     machine = cell["machine"]
     if machine == "L-BFGS":
         return raced(cell)
-    if machine == "InvSVM":
-        return invariant(cell)
     points = points_of(cell["set"], cell["normalised"])
     labelled = labelled_points(points.y, cell["labels"], cell["draw"])
     predicted, options = chosen_machine(candidates(machine, cell["set"], cell["normalised"]), points.y, labelled)
     return {"error": test_error(predicted, points.y, labelled), "chosen": options}
-
-
-def invariant(cell: Cell) -> Result:
-    """InvSVM, its grid and folds solved together."""
-    points = points_of(cell["set"], cell["normalised"])
-    labelled = labelled_points(points.y, cell["labels"], cell["draw"])
-    known = np.zeros(len(points.y), dtype=int)
-    known[labelled] = points.y[labelled]
-    machine = InvariantClassifierCV(Cs=CS, nus=NUS, scales=points.scale, loss="hinge", unlabeled=0, tol=1e-3)
-    machine.fit(points.X, known)
-    return {
-        "error": test_error(machine.predict(points.X), points.y, labelled),
-        "chosen": machine.best_params_,
-        "relative gap": machine.solution_.relative_gap,
-    }
 
 
 def raced(cell: Cell) -> Result:
