@@ -72,7 +72,7 @@ def plan(quick: bool, records: list[Record]) -> list[Cell]:
         done = [r for r in records if r.cell in folds]
         if len(done) == len(folds):
             found.append({"variant": variant, "points": points, "chosen": best(done)})
-    if not quick:  # C has a say only where no linear function separates: no folds
+    if not quick and len(records) >= len(found):  # C has a say only where no linear function separates: no folds
         found.append({"variant": VARIANTS[2], "points": points, "chosen": [{"C": 1.0}] * DIGITS})
     return found
 
