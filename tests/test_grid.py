@@ -148,3 +148,25 @@ def test_rows_of_weight_zero_do_not_shift_the_folds():
 def test_a_term_without_weight_takes_no_part():
     for solution, lam in zip(problem(nu=0.0).path(0, LAMBDAS, tol=1e-8), LAMBDAS, strict=True):
         assert solution.primal == pytest.approx(problem(nu=0.0, lam=lam).solve(tol=1e-9).primal, rel=1e-7)
+
+
+def test_a_fold_may_have_factors():
+    """Factors on the weights of rows: the cell is the problem with these weights."""
+    X = np.random.default_rng(3).standard_normal((20, 2))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    weight = np.linspace(0, 2, 20)  # the first row is not in the system
+    factors = np.where(np.arange(20) % 4 == 0, 0.0, np.linspace(2, 0.5, 20))
+    labels, flat = (
+        rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, weight),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared()),
+    )
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], rkhs.Constant())
+    folds = problem.grid({}, held_out={labels: [factors, [0, 3]]}, tol=1e-9)
+    alone = rkhs.Problem(problem.kernel, [labels.changed(weight=weight * factors), flat], rkhs.Constant()).solve(
+        tol=1e-9
+    )
+    assert folds[0].primal == pytest.approx(alone.primal, rel=1e-8)
+    assert folds[1].primal != pytest.approx(alone.primal, rel=1e-3)
+    for wrong in (factors[:-1], -factors, np.full(20, np.inf)):
+        with pytest.raises(ValueError, match="factors that are not negative"):
+            problem.grid({}, held_out={labels: [wrong]})

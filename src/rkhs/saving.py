@@ -24,6 +24,7 @@ import numpy
 import sklearn
 
 from rkhs.errors import ModelFileError
+from rkhs.portable import in_numpy
 
 NOTE = "rkhs.json"
 OURS = (
@@ -57,6 +58,9 @@ THEIRS = (
 def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to a file that `rkhs.load` opens on another machine, without running foreign code.
 
+    A model that was fitted with tensors, on whatever device, is stored with NumPy arrays: after `load` it takes and
+    returns NumPy arrays.
+
     Parameters
     ----------
     model : an estimator of ours, or a scikit-learn pipeline around one
@@ -74,7 +78,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     """
     skops = _skops()
     try:
-        data = skops.dumps(model, compression=ZIP_DEFLATED)
+        data = skops.dumps(in_numpy(model), compression=ZIP_DEFLATED)
     except (TypeError, RuntimeError) as error:  # open files, generators; tensors, and lists that hold themselves
         raise ModelFileError(
             f"{type(model).__name__} holds something that cannot be saved ({error}): what a file can hold is arrays of "

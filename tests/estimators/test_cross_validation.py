@@ -7,6 +7,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
+from rkhs.estimators.folds import Folds
 from rkhs.estimators.search import Search
 
 
@@ -49,6 +50,26 @@ def test_every_cell_is_the_machine_with_these_values(moons):
     assert search.best_score_ == results["mean_test_score"].max()
     best = rkhs.InvariantClassifier(loss="squared_hinge", **search.best_params_).fit(X, few)
     np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("centers", [2, 3])
+def test_balanced_classes_are_those_of_each_fold(centers):
+    """As GridSearchCV over the plain machine, which sees the labels of a fold alone; folds differ in their classes."""
+    X, y = make_blobs(60, centers=centers, cluster_std=4.0, random_state=1)
+    y = np.where(np.arange(60) < 25, 0, y)  # most of the first class are in the first fold, and left out there
+    Cs, folds = [0.01, 0.1, 1.0], KFold(3)
+    settings = {"loss": "squared_hinge", "class_weight": "balanced"}
+    ours = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings).fit(X, y)
+    plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
+    theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folds, "weighted", lambda self, _: self)
+        counted = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings).fit(X, y)
+    scores = [found.cv_results_["split0_test_score"] for found in (ours, counted)]
+    assert not np.allclose(*scores)  # the counts of all labels are not those of the fold
 
 
 def test_three_classes():

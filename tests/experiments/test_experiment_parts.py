@@ -1,5 +1,7 @@
 """The fast ways of the experiments beside the estimators and problems that they stand for."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse.csgraph
@@ -8,13 +10,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.experiments import flat, protocol, thin_plate, usps, warped
+from rkhs.experiments import digits, flat, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
 from rkhs.experiments.labelled_search import Setting, search
 from rkhs.experiments.pairs import verdict
+from rkhs.experiments.splitting import Splitting
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
 from rkhs.invariances.named import neighbour_graph
+from rkhs.solvers.dense import in_memory
 
 
 @pytest.fixture
@@ -137,32 +141,76 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
 
-def test_the_search_with_labels_solves_the_problem_it_chose(moons):
-    y = moons.y.astype(float)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(moons.X), rkhs.Logistic(), target=y),
-        rkhs.Term(rkhs.Gradient(moons.X), rkhs.EpsilonInsensitive(0.1)),
-    ]
-    settings = [Setting(rkhs.Problem(rkhs.Gaussian(s), terms, rkhs.Constant()), s) for s in (0.3, 1.0)]
-    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(moons.X, y))
-    best = search(settings, (0.1, 10.0), (0.01, 1.0), y, folds)
+def test_the_search_with_labels_chooses_by_the_held_out_loss_and_solves_what_it_chose(moons):
+    X, y = moons.X[:40], moons.y[:40].astype(float)
+
+    def problem(scale, labels, slopes):
+        terms = [
+            rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y, weight=labels),
+            rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.1), weight=slopes),
+        ]
+        return rkhs.Problem(rkhs.Gaussian(scale), terms, rkhs.Constant())
+
+    def held_out_loss(scale, C, nu):
+        losses = []
+        for train, test in folds:
+            f = problem(scale, C * np.isin(np.arange(40), train), nu).solve(tol=1e-8).function
+            loss = np.log1p(np.exp(-y[test] * f(X[test])))
+            losses.append((loss[y[test] > 0].mean() + loss[y[test] < 0].mean()) / 2)
+        return np.mean(losses)
+
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
+    best = search([Setting(problem(s, 1.0, 1.0), s) for s in (0.3, 1.0)], (0.1, 10.0), (0.01, 1.0), y, folds)
+    by_hand = {key: held_out_loss(*key) for key in product((0.3, 1.0), (0.1, 10.0), (0.01, 1.0))}
+    assert (best.setting.scale, best.C, best.nu) == min(by_hand, key=by_hand.get)
+    assert np.isclose(best.loss, min(by_hand.values()), atol=0.01)
     assert 0.5 < best.score <= 1
-    scaled = [
-        rkhs.Term(terms[0].functional, rkhs.Logistic(), target=y, weight=best.C),
-        rkhs.Term(terms[1].functional, rkhs.EpsilonInsensitive(0.1), weight=best.nu),
-    ]
-    exact = rkhs.Problem(rkhs.Gaussian(best.setting.scale), scaled, rkhs.Constant()).solve(tol=1e-8).function
-    assert np.allclose(best.solve(1e-6)(moons.X), exact(moons.X), atol=0.02)
+    exact = problem(best.setting.scale, best.C, best.nu).solve(tol=1e-8).function
+    assert np.allclose(best.solve(1e-6)(X), exact(X), atol=0.01)
 
 
-def test_draws_are_nested_and_have_enough_of_both_classes():
-    y = np.where(np.arange(200) < 30, 1, -1)  # rare
+def test_problems_split_together_are_each_solved(moons):
+    """Kinks with large weights, beside labels some of which are left out."""
+    left_out = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
+    weights = {"labels": [np.ones(60), 100 * left_out], "slopes": [1.0, 50.0]}
+    families = {"labels": rkhs.Evaluation(moons.X), "slopes": rkhs.Gradient(moons.X)}
+
+    def problem(labels, slopes):
+        terms = [
+            rkhs.Term(families["labels"], rkhs.Logistic(), target=moons.y, weight=labels),
+            rkhs.Term(families["slopes"], rkhs.EpsilonInsensitive(0.1), weight=slopes),
+        ]
+        return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant())
+
+    columns = [np.r_[labels, np.full(120, slopes)] for labels, slopes in zip(*weights.values(), strict=True)]
+    together = Splitting(in_memory(problem(1.0, 1.0).system), np.stack(columns, axis=1))
+    together.run(1e-4)
+    for k, (labels, slopes) in enumerate(zip(*weights.values(), strict=True)):
+        f = problem(labels, slopes).solve(tol=1e-9).function
+        assert np.allclose(together.images[:60, k], f(moons.X), atol=1e-3)
+        assert np.allclose(together.images[60:, k], families["slopes"](f).ravel(), atol=5e-3)
+
+
+def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():
+    X = np.random.default_rng(0).random((2, 784))
+    f = rkhs.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
+    down, up, right, left = digits.moved(X)[:4]
+    assert np.allclose(down.reshape(2, 28, 28)[:, 3:], X.reshape(2, 28, 28)[:, 1:-2], atol=1e-12)
+    assert np.allclose(left.reshape(2, 28, 28)[:, :, :-3], X.reshape(2, 28, 28)[:, :, 2:-1], atol=1e-12)
+    differences = digits.unchanged(X)(f).reshape(2, 12, 2)  # once and twice, transformations, images
+    assert np.allclose(differences[0, 1], f(up) - f(X))
+    assert np.allclose(differences[1, 1], f(digits.moved(up)[3]) - f(up))
+    assert np.allclose(differences[1, 11], f(digits.moved(digits.moved(X)[11])[1]) - f(digits.moved(X)[11]))
+    assert not np.allclose(f(right), f(left))
+
+
+def test_draws_are_nested_and_have_classes_in_proportion():
+    y = np.where(np.arange(200) < 40, 1, -1)  # a fifth
     for draw in range(10):
         few, some, many = (protocol.labelled_points(y, labels, draw) for labels in protocol.LABELS)
         assert set(few) < set(some) < set(many)
-        assert len(few) == 30
-        assert len(many) == 90
-        assert np.sum(y[few] > 0) >= 5
+        assert [len(few), len(some), len(many)] == [30, 60, 90]
+        assert [int(np.sum(y[own] > 0)) for own in (few, some, many)] == [6, 12, 18]
     assert not np.array_equal(few, protocol.labelled_points(y, 30, 0))
 
 

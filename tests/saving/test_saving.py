@@ -10,10 +10,11 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
+import sklearn
 import skops.io
 from numpy.testing import assert_array_equal
 from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
@@ -142,6 +143,40 @@ def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
     assert not (tmp_path / "model.skops").exists()
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize("given", ["tensors", "device"])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["machine", "pipeline"])
+def test_a_model_of_tensors_is_stored_in_numpy(given, wrapped, tmp_path):
+    """Fitted with tensors, or on a device: the file has arrays, and the loaded machine takes them."""
+    torch = pytest.importorskip("torch")
+    fitted = machine(device="cpu" if given == "device" else None)
+    if given == "tensors":
+        with sklearn.config_context(array_api_dispatch=True):
+            fitted.fit(torch.from_numpy(X), torch.from_numpy(Y))
+            expected = fitted.decision_function(torch.from_numpy(X)).numpy()
+    else:
+        expected = fitted.fit(X, Y).decision_function(X)
+    model = Pipeline([("machine", fitted)]) if wrapped else fitted
+    assert torch.is_tensor(fitted.function_.coefficients)
+    rkhs.save(model, tmp_path / "model.skops")
+    assert torch.is_tensor(fitted.function_.coefficients)  # what was saved is not changed
+    again = rkhs.load(tmp_path / "model.skops")
+    inner = again["machine"] if wrapped else again
+    assert isinstance(inner.function_.coefficients, np.ndarray)
+    np.testing.assert_allclose(again.decision_function(X), expected, atol=1e-12)
+    assert_array_equal(again.predict(X), fitted.classes_[expected.argmax(axis=1)])
+    assert again.predict_proba(X).shape == (24, 3)
+    assert repr(inner) == repr(fitted)
+    with ZipFile(tmp_path / "model.skops") as archive:
+        assert b"torch" not in archive.read("schema.json")
+
+
+def test_a_function_of_tensors_is_stored_in_numpy(tmp_path):
+    torch = pytest.importorskip("torch")
+    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(torch.from_numpy(X)), torch.ones(24, dtype=torch.float64))
+    rkhs.save(f, tmp_path / "f.skops")
+    np.testing.assert_allclose(rkhs.load(tmp_path / "f.skops")(X), f(torch.from_numpy(X)).numpy(), atol=1e-12)
 
 
 def holds_itself():

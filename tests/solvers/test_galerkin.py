@@ -45,11 +45,11 @@ def test_agrees_with_dense_solvers(loss, space, values):
     assert np.max(np.abs(np.asarray(ours.function(Z) - exact.function(Z)))) < 1e-3 or space[1] is not None
 
 
-def test_one_product_an_iteration_and_fewer_than_descent():
+def test_at_most_one_product_an_iteration_and_fewer_than_descent():
     for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
         whole = problem(loss, weight=100.0)
         ours, descent = whole.solve(rkhs.Galerkin(), tol=1e-4), whole.solve(rkhs.Descent(), tol=1e-4)
-        assert ours.products == ours.iterations + 1  # that of the representers of the labels
+        assert ours.products == ours.iterations  # the representers have one; the last gap closes without one
         assert ours.products < descent.products * (1 if loss.smooth else 0.5)
 
 
@@ -58,7 +58,7 @@ def test_representers_of_labels_save_products(loss, monkeypatch):
     """With them as first directions the same solution takes fewer products."""
     whole = problem(loss, weight=100.0)
     ours = whole.solve(rkhs.Galerkin(), tol=1e-6)
-    monkeypatch.setattr(recycling, "_representers_pay", lambda *_: False)
+    monkeypatch.setattr(recycling, "_representers", lambda *_: 0)
     without = whole.solve(rkhs.Galerkin(), tol=1e-6)
     assert ours.products < without.products
     assert ours.primal == pytest.approx(without.primal, rel=2e-6)
@@ -73,7 +73,7 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     flat = rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.2)
     system = rkhs.Problem(rkhs.Gaussian(1.5), [flat, labels], rkhs.Constant()).system
     directions = Directions(system, 30)
-    directions.add_representers(other_rows(system))
+    directions.add_representers(other_rows(system), 30)
     assert directions.count == 20
     G, D, U = (np.asarray(array) for array in (system.gram.dense(), directions.D[:20], directions.U[:20]))
     tolerance = 1e3 * np.finfo(G.dtype).eps
@@ -83,13 +83,25 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     np.testing.assert_allclose(directions.moments[0][:21, :21], E.T @ (weight * E), atol=tolerance * np.abs(E).max())
 
 
+def test_leading_representers_are_those_that_see_most():
+    """Of the values of functions of norm one at the labelled points, no other five directions see more."""
+    labels = rkhs.Term(rkhs.Evaluation(X[:20]), rkhs.Logistic(), np.ones(20))
+    system = rkhs.Problem(rkhs.Gaussian(1.5), [labels, rkhs.Term(rkhs.Gradient(X), rkhs.Squared())]).system
+    directions = Directions(system, 30)
+    directions.add_representers(other_rows(system), 5)
+    assert directions.count == 5
+    seen = np.linalg.svd(directions.U[:5, :20], compute_uv=False) ** 2
+    everything = np.linalg.eigvalsh(system.gram.block(slice(20), slice(20)))[::-1]
+    np.testing.assert_allclose(seen, everything[:5], rtol=1e-8)
+
+
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 def test_a_restart_forgets_no_point(loss):
     """With room for a few directions it still converges, and J never rises."""
     whole = problem(loss, weight=100.0, space=SPACES[0])
     free = whole.solve(rkhs.Galerkin(), tol=1e-8)
-    tight = whole.solve(rkhs.Galerkin(capacity=12), tol=1e-8)
-    assert tight.products > 13  # more than there is room for
+    tight = whole.solve(rkhs.Galerkin(capacity=8), tol=1e-8)
+    assert tight.products > 9  # more than there is room for
     assert tight.status == "converged"
     assert tight.primal == pytest.approx(free.primal, rel=2e-8)
     primals = np.array([record.primal for record in tight.history])

@@ -9,6 +9,7 @@ from typing import Any
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid, as_list
 from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.labels import class_weights
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import search
 from rkhs.problem import Problem
@@ -34,6 +35,13 @@ class CrossValidated:
 
         seed = 0 if own.random_state is None else own.random_state
         folds = folds_of(own.cv, sample, partial(splitter, shuffle=True, random_state=seed))
+        if getattr(own, "class_weight", None) == "balanced":  # counts the labels that a fold keeps
+            labelled = sample.take(sample.labelled)
+
+            def of_classes(rows: Vector) -> Vector:
+                return class_weights(own.class_weight, own.classes_, labelled.y[rows], labelled.weight[rows])
+
+            folds = folds.weighted(of_classes)
         found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         best = found.candidates[found.best]
@@ -49,6 +57,7 @@ class CrossValidated:
         taken = own.get_params(deep=False)
         machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
         machine.set_params(**values)
-        if hasattr(own, "classes_"):
-            machine.classes_ = own.classes_
+        for name in ("classes_", "feature_names_in_"):
+            if hasattr(own, name):
+                setattr(machine, name, getattr(own, name))
         return machine

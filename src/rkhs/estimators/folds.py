@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -16,16 +16,31 @@ from rkhs.estimators.sample import Sample, Vector
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """For each fold a mask of the points whose labels are left out, and one of those it is scored on."""
+    """For each fold factors on the weights of labels, 0 where they are left out, and a mask of those it is scored on.
 
-    left_out: Vector  # (t, folds)
+    The factors are 1 where a fold keeps a label, but for class weights that count the labels of each fold.
+    """
+
+    factors: Vector  # (t, folds)
     scored: Vector  # (t, folds)
 
     def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
-        return iter(zip(self.left_out.T, self.scored.T, strict=True))
+        return iter(zip(self.factors.T, self.scored.T, strict=True))
 
     def __len__(self) -> int:
-        return self.left_out.shape[1]
+        return self.factors.shape[1]
+
+    def weighted(self, weights: Callable[[Vector], Vector]) -> Folds:
+        """The folds with weights of the labels that each of them keeps in the place of those of all labels.
+
+        `weights` is a function from some rows to the weights that these have if there are no others.
+        """
+        factors = np.zeros(self.factors.shape)
+        whole = weights(np.arange(len(factors)))
+        for k, column in enumerate(self.factors.T):
+            kept = np.flatnonzero(column)
+            factors[kept, k] = weights(kept) / whole[kept]
+        return replace(self, factors=factors)
 
 
 def user_marks(machine: Any, y: Vector, labelled: Vector) -> Vector | None:
@@ -57,10 +72,10 @@ def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
     labelled = sample.take(sample.labelled)
     if sample.marks.shape[1]:
         marks = labelled.marks.astype(bool)
-        return Folds(marks[:, 0::2], marks[:, 1::2])
+        return Folds(1.0 - marks[:, 0::2], marks[:, 1::2])
     smallest = np.unique(labelled.y, return_counts=True)[1].min() if sample.y.dtype.kind == "i" else labelled.size
     count = max(2, min(5 if cv is None else int(cv), smallest))
     test = np.zeros((labelled.size, count), dtype=bool)
     for k, (_, rows) in enumerate(splitter(count).split(np.zeros((labelled.size, 1)), labelled.y)):
         test[rows, k] = True
-    return Folds(test, test)
+    return Folds(1.0 - test, test)

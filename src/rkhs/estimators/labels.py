@@ -82,7 +82,7 @@ def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vec
         if class_weight != "balanced":
             raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
         counts = np.bincount(codes, weights=weight, minlength=len(classes))
-        factors = weight.sum() / (len(classes) * np.where(counts > 0, counts, 1.0))
+        factors = weight.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
     else:
         unknown = set(class_weight) - set(classes.tolist())
         if unknown:

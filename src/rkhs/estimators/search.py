@@ -125,7 +125,7 @@ def _solutions(
     problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool
 ) -> list[list[Solution]]:
     """For each (C, nu) the solutions of all folds."""
-    held_out = {0: [np.flatnonzero(left_out) for left_out, _ in folds]}
+    held_out = {0: [factors for factors, _ in folds]}
     options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
     if len(problem.terms) == 1:
         alone = problem.grid({0: Cs}, **options)

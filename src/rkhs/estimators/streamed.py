@@ -210,7 +210,7 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
 
 def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[str, Any]]:
     """The plan for all blocks, the sample it was made from, and what else the machine learns: classes and features."""
-    invariances = as_invariances(machine.invariance)
+    invariances = as_invariances(machine.invariance, getattr(machine, "feature_names_in_", None))
     for one in invariances:
         if one.functional in WHOLE:
             raise ValueError(

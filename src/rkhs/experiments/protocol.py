@@ -1,8 +1,8 @@
 """[Z] 6.2's protocol: l labels drawn at random, the rest of the set without labels, which is also the test set.
 
 The Gaussian kernel has the median distance as its scale.  5 stratified folds of the labels choose the weights; the
-points of a fold stay, unlabelled, while its labels are left out.  Draws are nested: the first 30 of a random order,
-then 60, then 90; an order without 5 of each class among its first 30 is drawn again, since there would be no 5 folds.
+points of a fold stay, unlabelled, while its labels are left out.  Draws are stratified, as the folds are, and nested:
+the first 30 of a random order in which classes come in proportion, then 60, then 90.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ def points_of(name: str, normalised: str) -> Points:
 
 
 def labelled_points(y: Array, labels: int, draw: int) -> Array:
-    """The rows whose labels are known.
+    """The rows whose labels are known, of each class in proportion.
 
     Examples
     --------
     >>> import numpy as np
     >>> y = np.repeat([-1, 1], 50)
     >>> few, more = labelled_points(y, 30, draw=0), labelled_points(y, 60, draw=0)
-    >>> len(few), set(few) <= set(more)
-    (30, True)
+    >>> int(sum(y[few])), len(few), set(few) <= set(more)
+    (0, 30, True)
     """
     rng = np.random.default_rng(draw)
-    while True:
-        order = rng.permutation(len(y))
-        first = y[order[: LABELS[0]]]
-        if min(np.sum(first > 0), np.sum(first < 0)) >= FOLDS:
-            return np.sort(order[:labels])
+    place = np.empty(len(y))
+    for label in np.unique(y):
+        own = rng.permutation(np.flatnonzero(y == label))
+        place[own] = (np.arange(len(own)) + 0.5) / len(own)
+    return np.sort(np.argsort(place, kind="stable")[:labels])
 
 
 def ever_labelled(y: Array) -> Array:

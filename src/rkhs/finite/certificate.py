@@ -15,8 +15,9 @@ from math import inf
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.system import Iterate, Rows, System
 from rkhs.linalg.projection import project
+from rkhs.losses.base import between
 
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
@@ -57,7 +58,13 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 
 
 def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
-    """The certificate of an iterate, from scratch: a Gram product for f, and one for each alpha that is tried."""
+    """The certificate of an iterate: its bounds where they have been checked, as good as tol asks; otherwise from
+    scratch, a Gram product for f, and one for each alpha that is tried.
+    """
+    if iterate.bounds is not None:
+        known = Certificate(*iterate.bounds, system.rounding)
+        if known.relative <= tol:
+            return known
     image = system.exact @ iterate.a
     u = image + system.Q @ iterate.basis
     primal = upper_bound(system, iterate.a, image, u)
@@ -115,8 +122,25 @@ def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
 
 def lower_bound(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
-    xp = namespace(alpha)
     value = dual_value(system, alpha, image)
+    return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
+
+
+def feasible(system: System, alpha: Array) -> Array:
+    """A point of the dual near alpha: alpha within its bounds where Q'alpha = 0 holds there, or the nearest."""
+    xp = namespace(alpha)
+    parts = [alpha[t.rows] if _free(t) else between(alpha[t.rows], *t.box) for t in system.terms]
+    inside = xp.concat(parts, axis=0)
+    return inside if bool(xp.all(_balanced(system, inside))) else project(alpha, *system.box, system.Q)
+
+
+def _free(t: Rows) -> bool:
+    """Whether there are no bounds on the alpha of a term."""
+    return t.loss.quadratic and bool(namespace(t.weight).all(t.weight > 0))
+
+
+def _balanced(system: System, alpha: Array) -> Array:
+    """For each output whether Q'alpha = 0, up to rounding."""
+    xp = namespace(alpha)
     rounding = FEASIBLE * float(xp.finfo(alpha.dtype).eps) * xp.linalg.vector_norm(alpha, axis=0)
-    feasible = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0) <= rounding
-    return xp.where(feasible, value, xp.full_like(value, -inf))
+    return xp.linalg.vector_norm(system.Q.T @ alpha, axis=0) <= rounding

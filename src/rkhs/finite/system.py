@@ -69,12 +69,14 @@ class Rows:
 class Iterate:
     """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q.
 
-    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u.
+    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u; `bounds` are
+    the primal values of a and the dual values of alpha, (c,) each, from solvers that have checked them (`Ledger`).
     """
 
     a: Array
     basis: Array
     alpha: Array | None = None
+    bounds: tuple[Array, Array] | None = None
 
     @classmethod
     def joined(cls, outputs: Sequence[Iterate]) -> Iterate:
@@ -82,7 +84,12 @@ class Iterate:
         xp = namespace(outputs[0].a)
         alphas = [one.a if one.alpha is None else one.alpha for one in outputs]
         columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
-        return cls(*(xp.concat(column, axis=1) for column in columns))
+        known = [one.bounds for one in outputs if one.bounds is not None]
+        bounds = None
+        if len(known) == len(outputs):
+            bounds = xp.concat([primal for primal, _ in known]), xp.concat([dual for _, dual in known])
+        a, basis, alpha = (xp.concat(column, axis=1) for column in columns)
+        return cls(a, basis, alpha, bounds)
 
     def output(self, which: int) -> Iterate:
         """The iterate of one output."""

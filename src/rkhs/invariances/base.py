@@ -11,7 +11,7 @@ An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) ze
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rkhs.backend.arrays import Array
@@ -72,8 +72,11 @@ class Invariance:
         return functionals
 
 
-def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
+def as_invariances(knowledge: Any, names: Sequence[str] | None = None) -> tuple[Invariance, ...]:
     """A list of `Invariance` from anything an estimator takes as `invariance`; none from None.
+
+    `names` are those of the columns of X: knowledge about columns by name gets their numbers, by its own method
+    `numbered`.
 
     Examples
     --------
@@ -83,11 +86,11 @@ def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
     """
     if knowledge is None:
         return ()
-    if isinstance(knowledge, Invariance):
-        return (knowledge,)
     if isinstance(knowledge, Sequence) and not isinstance(knowledge, str):
-        return tuple(one for item in knowledge for one in as_invariances(item))
-    return (Invariance(knowledge),)
+        return tuple(one for item in knowledge for one in as_invariances(item, names))
+    one = knowledge if isinstance(knowledge, Invariance) else Invariance(knowledge)
+    numbered = getattr(one.functional, "numbered", None)
+    return (one if numbered is None else replace(one, functional=numbered(names)),)
 
 
 def _names() -> str:

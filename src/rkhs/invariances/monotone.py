@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rkhs.backend.arrays import Array, as_points
@@ -13,12 +13,13 @@ from rkhs.invariances.base import Invariance
 from rkhs.losses import OneSided
 
 
-def Monotone(features: Mapping[int, int], weight: float = 1.0, on: str = "all") -> Invariance:
+def Monotone(features: Mapping[Any, int], weight: float = 1.0, on: str = "all") -> Invariance:
     """loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1.
 
     Parameters
     ----------
-    features : the number of each feature and its sign, +1 or -1
+    features : the number of each feature, or its name in the data frame that an estimator is given, and its sign, +1
+        or -1
     weight, on : as in `Invariance`
 
     Examples
@@ -29,19 +30,40 @@ def Monotone(features: Mapping[int, int], weight: float = 1.0, on: str = "all") 
     """
     if not features or any(sign not in (1, -1) for sign in features.values()):
         raise ValueError(f"Monotone needs a sign, +1 or -1, for each feature, such as {{0: +1}}, got {features!r}.")
-    slopes = Slopes(tuple(int(a) for a in features), tuple(int(s) for s in features.values()))
+    columns = tuple(a if isinstance(a, str) else int(a) for a in features)
+    slopes = Slopes(columns, tuple(int(s) for s in features.values()))
     return Invariance(slopes, weight=weight, loss=OneSided(), on=on)
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """L_ia(f) = s_a df/dx_a (x_i) for some features a."""
+    """L_ia(f) = s_a df/dx_a (x_i) for some features a, which are numbers or names of columns."""
 
-    features: tuple[int, ...]
+    features: tuple[int | str, ...]
     signs: tuple[int, ...]
+
+    def numbered(self, names: Sequence[str] | None) -> Slopes:
+        """The same with numbers in the place of names; `names` are those of the columns, None where they have none."""
+        named = [a for a in self.features if isinstance(a, str)]
+        if named and names is None:
+            raise ValueError(
+                f"Monotone names columns ({_quoted(named)}) and X has no column names: fit with a data frame, or give "
+                "the numbers of the features."
+            )
+        places = {name: k for k, name in enumerate([] if names is None else names)}
+        unknown = [a for a in named if a not in places]
+        if unknown:
+            raise ValueError(
+                f"Monotone names columns that X does not have: {_quoted(unknown)}. Its columns are {_quoted(places)}."
+            )
+        return replace(self, features=tuple(places[a] if isinstance(a, str) else a for a in self.features))
 
     def __call__(self, X: Array) -> Functional:
         """The signed partial derivatives at each row: flat, feature by feature."""
         points: Any = as_points(X)
-        pairs = zip(self.features, self.signs, strict=True)
+        pairs = zip(map(int, self.numbered(None).features), self.signs, strict=True)
         return stack([float(sign) * Derivative(points, axes=[feature]) for feature, sign in pairs])
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(str(name)) for name in names)

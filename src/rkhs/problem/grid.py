@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import like, namespace
+from rkhs.backend.arrays import like, namespace, to_numpy
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
+from rkhs.finite.term import Term
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.newton import Newton
-from rkhs.solvers.recycling import Task, capacity_of, few_others, solve_together
+from rkhs.solvers.recycling import capacity_of, few_others, solve_together
+from rkhs.solvers.task import Task
 
 DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products
 
@@ -25,7 +28,7 @@ def multiples_of(
 ) -> list[tuple[Any, ...]]:
     """For each cell of the grid, the factor on the weights of each term: axes are the terms' weights, then folds.
 
-    A fold is 1 for the rows that it keeps and 0 for others.
+    A fold has a factor for each row, 0 for those that it leaves out.
     """
     count = max((len(parts) for parts in folds.values()), default=0)
     cells = []
@@ -38,6 +41,22 @@ def multiples_of(
                 factors[term] = like(factors[term] * parts[fold][:, None], system.terms[term].weight)
         cells.append(tuple(factors))
     return cells
+
+
+def fold_factors(term: Term, held_out: Any) -> np.ndarray[Any, Any]:
+    """The factors of a fold, 0 for rows left out, on those rows of a term that are in the system."""
+    given = np.asarray(held_out)
+    if given.dtype.kind == "f" and given.size:
+        if given.shape != (term.size,) or not np.all((given >= 0) & (given < inf)):
+            raise ValueError(
+                f"A fold of {term!r} needs rows to leave out, or {term.size} factors that are not negative, got "
+                f"{held_out!r}."
+            )
+        factors = given
+    else:
+        factors = np.ones(term.size)
+        factors[given if given.size else given.astype(int)] = 0.0
+    return factors[to_numpy(term.weights())[:, 0] > 0]
 
 
 class GridTasks:

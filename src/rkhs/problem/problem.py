@@ -26,7 +26,7 @@ from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import solve_on_span
-from rkhs.problem.grid import GridTasks, multiples_of
+from rkhs.problem.grid import GridTasks, fold_factors, multiples_of
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -186,7 +186,8 @@ class Problem:
         Parameters
         ----------
         weights : for each term (or its index) the factors by which its weight is multiplied, one axis each
-        held_out : for a term the rows to leave out in each fold (integers or a mask), the last axis
+        held_out : for a term what each fold, the last axis, leaves out: rows (integers or a mask), or a factor for the
+            weight of each row (floats), 0 where it is left out
         tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
 
         Returns
@@ -212,7 +213,7 @@ class Problem:
         system = self.system
         axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
         folds = {
-            k: [self._kept(k, part) for part in parts]
+            k: [fold_factors(self.terms[k], part) for part in parts]
             for k, parts in ((self._index(term), parts) for term, parts in (held_out or {}).items())
         }
         cells = multiples_of(system, axes, folds)
@@ -233,14 +234,8 @@ class Problem:
             raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
         return found[0]
 
-    def _kept(self, term: int, held_out: Any) -> np.ndarray[Any, Any]:
-        """1 for the rows of a term that a fold keeps and 0 for others; rows of weight zero are not in the system."""
-        kept = np.ones(self.terms[term].size)
-        kept[np.asarray(held_out)] = 0.0
-        return kept[to_numpy(self.terms[term].weights())[:, 0] > 0]
-
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
-        """The solution of an iterate, its certificate computed from scratch."""
+        """The solution of an iterate, with its certificate."""
         certificate = certify(system, iterate, monitor.tol)
         if certificate.relative <= monitor.tol + certificate.resolution:
             status = CONVERGED

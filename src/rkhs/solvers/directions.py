@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.system import System
@@ -12,6 +13,7 @@ from rkhs.gram import Gram
 from rkhs.gram.matrix import GramMatrix
 from rkhs.solvers.dense import Matrix
 
+CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
 CHUNK = 2**16  # columns that are turned together
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
 LITTLE = 1e-2  # of a direction of length one
@@ -25,8 +27,9 @@ class Directions:
         self.system = system
         self.capacity = capacity
         self.count = 0
-        self.D = zeros((capacity, system.size), system.Q)
+        self.D = zeros((capacity, system.size), system.Q)  # the memory of zeros is taken when they are first changed
         self.U = zeros((capacity, system.size), system.Q)
+        self.first, self.rows = 0, np.zeros(0, dtype=int)  # so many directions are zero but on these rows
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic term, over the basis first and the directions after it
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
@@ -36,14 +39,32 @@ class Directions:
         """E = [Q, U'] on some rows: the change of u for each of the small problem's variables."""
         return namespace(self.U).concat([self.system.Q[rows], self.U[: self.count, rows].T], axis=1)
 
+    def at(self, tau: Array) -> tuple[Array, Array]:
+        """The points a = D'tau (N, b) and their images, for coefficients (m, b)."""
+        return self._combined(tau.T).T, (tau.T @ self.U[: self.count]).T
+
+    def _combined(self, tau: Array) -> Array:
+        """tau D (b, N), for coefficients (b, m)."""
+        a = tau[:, self.first :] @ self.D[self.first : self.count]
+        if self.first:
+            a[:, self.rows] += tau[:, : self.first] @ self.D[: self.first, self.rows]
+        return a
+
+    def _inside(self, image: Array) -> Array:
+        """The coefficients (b, m) of the projections on the directions, from images (b, N)."""
+        own = image @ self.D[self.first : self.count].T
+        if not self.first:
+            return own
+        return namespace(own).concat([image[:, self.rows] @ self.D[: self.first, self.rows].T, own], axis=1)
+
     def add(self, V: Array, image: Array) -> None:
         """Append what is new in the columns of V (N, b), with images GV."""
         xp = namespace(V)
         sizes = xp.sqrt(xp.clip(xp.vecdot(V, image, axis=0), 1e-300, None))
         V, image = (V / sizes).T, (image / sizes).T
         for _ in range(2):  # twice is enough, and once where little was inside
-            inside = image @ self.D[: self.count].T
-            V, image = V - inside @ self.D[: self.count], image - inside @ self.U[: self.count]
+            inside = self._inside(image)
+            V, image = V - self._combined(inside), image - inside @ self.U[: self.count]
             if self.count == 0 or float(xp.max(xp.abs(inside))) < LITTLE:
                 break
         values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
@@ -54,48 +75,61 @@ class Directions:
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
-    def add_representers(self, rows: Matrix) -> None:
-        """Append the span of the representers of some rows; their images are those columns of the Gram matrix."""
+    def add_representers(self, rows: Matrix, count: int) -> None:
+        """Append the `count` leading directions in the span of the representers of some rows, all of it if so many.
+
+        Their images need those columns of the Gram matrix alone.
+        """
         block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
         scale = 1 / np.sqrt(np.clip(np.diag(block), 1e-300, None))
         values, vectors = np.linalg.eigh(scale[:, None] * block * scale)
-        kept = values > DEPENDENT
+        kept = np.flatnonzero(values > DEPENDENT)[-count:]
         turn = like(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])), self.D)
         new = slice(self.count, self.count + int(turn.shape[1]))
         self.D[new, rows] = turn.T
+        if self.count == 0:
+            self.first, self.rows = new.stop, rows
         columns = _columns(self.system, rows)
         for k in range(0, int(turn.shape[1]), TOGETHER):
-            some = (columns @ turn[:, k : k + TOGETHER]).T
-            self.U[new.start + k : new.start + k + int(some.shape[0])] = some
+            some = columns @ turn[:, k : k + TOGETHER]
+            own = slice(new.start + k, new.start + k + int(some.shape[1]))
+            for start in range(0, self.system.size, CACHED):
+                self.U[own, start : start + CACHED] = some[start : start + CACHED].T
         self.count = new.stop
         self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
 
     def restart(self, kept: Matrix) -> Matrix:
-        """Make room: keep the span of the columns of `kept` (m, k) and the latest directions, half of the capacity.
+        """Make room: keep the representers, the span of the columns of `kept` (m, k) and the latest directions.
 
-        Returns the map (m, new m) from the coefficients of the new directions to those of the old.
+        All but the representers take half of the room.  Returns the map (m, new m) from the coefficients of the new
+        directions to those of the old.
         """
-        latest = np.eye(self.count)[:, ::-1][:, : max(1, self.capacity // 2 - kept.shape[1])]
-        R = np.linalg.qr(np.concatenate([kept, latest], axis=1))[0]
-        turn, new = like(R.T, self.D), R.shape[1]
+        first, others = self.first, self.count - self.first
+        latest = np.eye(others)[:, ::-1][:, : max(1, (self.capacity - first) // 2 - kept.shape[1])]
+        turned = np.linalg.qr(np.concatenate([kept[first:], latest], axis=1))[0]
+        turn, new = like(turned.T, self.D), first + turned.shape[1]
         for start in range(0, self.system.size, CHUNK):
             columns = slice(start, start + CHUNK)
             for directions in (self.D, self.U):
-                directions[:new, columns] = turn @ directions[: self.count, columns]
+                directions[first:new, columns] = turn @ directions[first : self.count, columns]
         r, old = self.rank, self.rank + self.count
-        whole = np.zeros((old, r + new))
-        whole[:r, :r], whole[r:, r:] = np.eye(r), R
+        R = scipy.linalg.block_diag(np.eye(first), turned)
+        whole = scipy.linalg.block_diag(np.eye(r), R)
         for moment in self.moments.values():
             moment[: r + new, : r + new] = whole.T @ moment[:old, :old] @ whole
         self.count = new
-        return R
+        return np.asarray(R)
 
     def _add_moments(self, new: slice, E: Array) -> None:
         for k, moment in self.moments.items():
             t = self.system.terms[k]
-            weighted = E[:, t.rows] * t.weight[:, 0]
+            weight, own = t.weight[:, 0], E[:, t.rows]
+            common = weight.shape[0] > 0 and bool(
+                namespace(weight).all(weight == weight[0])
+            )  # no copy, and half a product
+            weighted = own if common else own * weight
             known = weighted @ self.system.Q[t.rows], weighted @ self.U[: self.count, t.rows].T
-            against = np.concatenate([to_numpy(part) for part in known], axis=1)
+            against = np.concatenate([to_numpy(part) for part in known], axis=1) * (float(weight[0]) if common else 1.0)
             moment[new, : new.stop] = against
             moment[: new.stop, new] = against.T
 

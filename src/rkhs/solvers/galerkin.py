@@ -9,7 +9,8 @@ from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.descent import Descent
-from rkhs.solvers.recycling import FEW, Task, capacity_of, few_others, solve_together
+from rkhs.solvers.recycling import FEW, capacity_of, few_others, solve_together
+from rkhs.solvers.task import Task
 
 
 @dataclass(frozen=True)

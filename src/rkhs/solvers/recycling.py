@@ -1,20 +1,23 @@
 """Many problems with one Gram: what one of them learns about the space serves all.
 
 The weights, targets and folds of a grid change the losses but not the representers: directions D and their images
-U = GD, made for one problem, are as good for any other.  On their span every problem is a small one (`subspace`), and
+U = GD, made for one problem, are as good for any other.  On their span every problem is a small one (`small`), and
 solving it costs no product.  Its gradient at the small solution costs one, which either certifies the solution or
 becomes a further direction, for this problem and all others.  The span of a problem's own gradients is contained in
 what it sees, so none needs more iterations than it would alone by conjugate gradients.
 
-The first directions are the representers of the rows whose losses are not quadratic, where these are few: whatever the
-weights, targets and kinks there, they are settled by small problems, and products serve the quadratic terms alone.
+The first directions are in the span of the representers of the rows whose losses are not quadratic.  Where these have
+kinks and are few, all of it: whatever the weights, targets and kinks there, they are settled by small problems, and
+products serve the quadratic terms alone.  Where they are smooth, what leads in it: that saves a third of the products
+or more, and costs as much as one.
+
+Where all representers are there, the best dual point in the span is known as well (`span_dual`): a problem whose gap it
+closes needs no product, and of the gradients of the others so many combinations are multiplied as their gaps ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,44 +25,25 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
-from rkhs.finite.system import Iterate, Rows, System
-from rkhs.solvers.dense import double, in_the_space
+from rkhs.finite.system import Iterate, System
+from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.directions import Directions
-from rkhs.solvers.reduced import Matrix, Reduced
-from rkhs.solvers.subspace import Restricted, upright
+from rkhs.solvers.reduced import Matrix
+from rkhs.solvers.small import SmallProblem
+from rkhs.solvers.solved import Solved
+from rkhs.solvers.span_dual import SpanDual
+from rkhs.solvers.subspace import upright
+from rkhs.solvers.task import Task
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
 LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
 MOST = 300  # directions, beyond which they cost more than the products that they save
-REPRESENTERS = 16  # of smooth losses, for each problem, that cost less than the iterations they save
+REPRESENTERS = 16  # leading ones of smooth losses, for each problem, that cost less than the products they save
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
 SMALLER = 0.2  # share of the tolerance that is left to small problems
-
-
-@dataclass(eq=False)
-class Task:
-    """One problem with one output; its weights are multiples of those of the system that all problems share.
-
-    `multiples` holds a number for each term, or an array (n, 1) where rows differ (a fold leaves some out).
-    """
-
-    system: System
-    slope: Callable[[Array], Array]  # of the losses at u, or of what stands in for those that have none
-    multiples: tuple[Any, ...]
-    theta: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
-    iterate: Iterate | None = None
-    alpha: Array | None = None  # of the best dual value so far
-    primal: float = float("inf")
-    dual: float = -float("inf")
-    gap: float = float("inf")
-
-    @classmethod
-    def of(cls, shared: System, output: int, multiples: tuple[Any, ...]) -> Task:
-        one = shared.output(output)
-        rows = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
-        system = one.with_rows(rows)
-        return cls(system, system.slope, multiples)
+LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient
+SHARE = 0.7  # of the gradients, beyond which all are multiplied, for then each has its own certificate
 
 
 def solve_together(
@@ -67,60 +51,159 @@ def solve_together(
 ) -> None:
     """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
 
-    The columns of `first` (N, k) are the first directions.
+    The columns of `first` (N, k) are the first directions.  Iterates of solved tasks have their bounds, all checked by
+    one product in the end.
     """
-    xp = namespace(shared.Q)
-    capacity = max(capacity, 4 * min(BATCH, len(tasks)))
-    directions = Directions(shared, capacity)
-    others = other_rows(shared)
-    rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
-    rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
-    if _representers_pay(shared, len(others), len(tasks), capacity):
-        directions.add_representers(others)
+    together = _Together(tasks, shared, monitor, max(capacity, 4 * min(BATCH, len(tasks))))
+    if first is not None and bool(namespace(first).any(first != 0)):
+        together.directions.add(first, shared.exact @ first)
         monitor.product()
-    if first is not None and bool(xp.any(first != 0)):
-        directions.add(first, shared.exact @ first)
-        monitor.product()
-    open_ones = list(tasks)
-    progress = _Progress(capacity)
-    while open_ones:
-        batch = open_ones[:BATCH]
+    together.run()
+    together.solved.close()
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """Points of the span for some tasks: coefficients a (N, b), images, and u with those of the basis (r, b)."""
+
+    a: Array
+    image: Array
+    u: Array
+    basis: Array
+
+    def iterate(self, k: int, alpha: Array | None) -> Iterate:
+        return Iterate(self.a[:, k : k + 1], self.basis[:, k : k + 1], alpha)
+
+
+class _Together:
+    """The tasks, their directions, and what is solved."""
+
+    def __init__(self, tasks: list[Task], shared: System, monitor: Monitor, capacity: int) -> None:
+        self.tasks, self.shared, self.monitor = tasks, shared, monitor
+        self.directions = Directions(shared, capacity)
+        self.solved = Solved(shared, monitor.tol)
+        others = other_rows(shared)
+        rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
+        self.rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
+        leading = _representers(shared, len(others), len(tasks), capacity)
+        if leading:
+            self.directions.add_representers(others, leading)
+            monitor.product()
+        self.span = SpanDual(self.directions)
+
+    def run(self) -> None:
+        """Solve all tasks, or as many as directions lead to."""
+        open_ones, progress = list(self.tasks), _Progress(self.directions.capacity)
+        while open_ones:
+            batch = open_ones[:BATCH]
+            self._solve_small(batch)
+            unsolved = [task for task in batch if task.gap > self.monitor.tol]
+            if unsolved:
+                more = self._multiply(unsolved, progress)
+                if not more:
+                    return
+            else:
+                self._report(batch)
+            open_ones = [task for task in open_ones if task.gap > self.monitor.tol]
+
+    def _solve_small(self, batch: list[Task]) -> None:
+        """Solve on the span; tasks whose gap closes there are solved."""
+        shared, tol, directions = self.shared, self.monitor.tol, self.directions
         E = {
             k: directions.images(t.rows)
             for k, t in enumerate(shared.terms)
-            if k not in directions.moments or _split(tasks, k)
+            if k not in directions.moments or _split(self.tasks, k)
         }
+        self.span.update()
         for task in batch:
-            _solve_small(task, directions, E, rest, monitor.tol)
-        T = like(np.stack([task.theta for task in batch], axis=1), shared.Q)  # (r + m, b)
-        tau = T[directions.rank :]
-        a, image = directions.D[: directions.count].T @ tau, directions.U[: directions.count].T @ tau
-        u = image + shared.Q @ T[: directions.rank]
-        gradients = [a[:, k : k + 1] + task.slope(u[:, k : k + 1]) for k, task in enumerate(batch)]
-        G = in_the_space(shared, xp.concat(gradients, axis=1))
-        product = shared.gram @ G
-        monitor.product()
-        for k, task in enumerate(batch):
+            small = _small(task, directions, E)
+            task.theta, task.others = small.minimise(task.theta, self.rest, SMALLER * tol)
+            task.gap, task.gamma = float("inf"), None
+            if shared.precision is None and self.span.serves(task):
+                dual, task.gamma = self.span.bound(task, small, self.rest, SMALLER * tol)
+                task.primal = small.value(task.theta)
+                task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
+        closed = [task for task in batch if task.gap <= tol]
+        if not closed:
+            return
+        points = self._at(closed)
+        alpha, image = directions.at(like(np.stack([np.asarray(task.gamma) for task in closed], axis=1), shared.Q))
+        for k, task in enumerate(closed):
             one = slice(k, k + 1)
-            point = (a[:, one], image[:, one], u[:, one], G[:, one], product[:, one])
-            task.primal, dual = bounds(task.system, *point)
+            task.alpha, task.alpha_image = alpha[:, one], image[:, one]
+            if not self.solved.enter(task, points.iterate(k, task.alpha), points.image[:, one], points.u[:, one]):
+                task.gap = float("inf")
+
+    def _at(self, tasks: list[Task]) -> _Points:
+        """Where the tasks are."""
+        r = self.directions.rank
+        T = like(np.stack([task.theta for task in tasks], axis=1), self.shared.Q)  # (r + m, b)
+        a, image = self.directions.at(T[r:])
+        return _Points(a, image, image + self.shared.Q @ T[:r], T[:r])
+
+    def _multiply(self, tasks: list[Task], progress: _Progress) -> bool:
+        """One product, with the gradients of the tasks or combinations of them; whether it leads on."""
+        tol, directions = self.monitor.tol, self.directions
+        points = self._at(tasks)
+        slopes = [points.a[:, k : k + 1] + t.slope(points.u[:, k : k + 1]) for k, t in enumerate(tasks)]
+        G = in_the_space(self.shared, namespace(points.u).concat(slopes, axis=1))
+        some = _combinations(G, np.array([task.gap for task in tasks]), tol)
+        V = G if some is None else some
+        product = self.shared.gram @ V
+        self.monitor.product()
+        for k, task in enumerate(tasks):
+            task.iterate = points.iterate(k, task.alpha)
+        if some is None:
+            self._certify(tasks, points, G, product)
+        self._report(tasks)
+        unsolved = [k for k, task in enumerate(tasks) if task.gap > tol]
+        if not unsolved:
+            return True
+        if some is None:
+            V, product = V[:, unsolved], product[:, unsolved]
+        if progress.ended([tasks[k].gap for k in unsolved]):
+            return False
+        if directions.count + int(V.shape[1]) > directions.capacity:
+            _make_room(directions, [tasks[k] for k in unsolved])
+            self.span = SpanDual(directions)
+        before = directions.count
+        directions.add(V, product)
+        return directions.count > before
+
+    def _certify(self, tasks: list[Task], points: _Points, G: Array, product: Array) -> None:
+        """The bounds that gradients and their images give."""
+        for k, task in enumerate(tasks):
+            one = slice(k, k + 1)
+            a, image, u = points.a[:, one], points.image[:, one], points.u[:, one]
+            task.primal, dual = bounds(task.system, a, image, u, G[:, one], product[:, one])
             if dual > task.dual:
-                task.dual, task.alpha = dual, a[:, one] - G[:, one]
-            task.iterate = Iterate(a[:, one], T[: directions.rank, one], task.alpha)
-            task.gap = relative_gap(task.primal, task.dual, task.system.rounding[0])
-        worst = max(batch, key=lambda task: task.gap)
-        monitor.report(worst.iterate or shared.start(), worst.primal, worst.gap)
-        unsolved = [k for k, task in enumerate(batch) if task.gap > monitor.tol]
-        open_ones = [task for task in open_ones if task.gap > monitor.tol]
-        if unsolved:
-            if progress.ended([batch[k].gap for k in unsolved]):
-                return
-            if directions.count + len(unsolved) > capacity:
-                _make_room(directions, [batch[k] for k in unsolved])
-            before = directions.count
-            directions.add(G[:, unsolved], product[:, unsolved])
-            if directions.count == before:
-                return
+                task.dual, task.alpha, task.alpha_image = dual, a - G[:, one], image - product[:, one]
+            task.iterate = points.iterate(k, task.alpha)
+            task.gap = min(task.gap, relative_gap(task.primal, task.dual, task.system.rounding[0]))
+            if task.gap <= self.monitor.tol:
+                self.solved.enter(task, task.iterate, image, u)
+
+    def _report(self, tasks: list[Task]) -> None:
+        worst = max(tasks, key=lambda task: task.gap)
+        self.monitor.report(worst.iterate or self.shared.start(), worst.primal, worst.gap)
+
+
+def _combinations(G: Array, gaps: Matrix, tol: float) -> Array | None:
+    """As few combinations of gradients (N, b) as bring all gaps to the tolerance; None if these are most of them.
+
+    A gap falls about as far as the share of its gradient that is not among the combinations.
+    """
+    if G.shape[1] < 2 or not np.all(np.isfinite(gaps)):
+        return None
+    xp = namespace(G)
+    weight = like(np.sqrt(gaps), G) / xp.clip(xp.linalg.vector_norm(G, axis=0), 1e-300, None)
+    weighted = G * weight
+    values, vectors = np.linalg.eigh(to_numpy(weighted.T @ weighted).astype(np.float64))
+    caught = np.cumsum((vectors**2 * values)[:, ::-1], axis=1)  # of each gap, by so many combinations
+    count = 1 + int(np.argmax(np.all(gaps[:, None] - caught <= LEFT * tol, axis=0)))
+    if not np.all(gaps - caught[:, count - 1] <= LEFT * tol) or count > SHARE * len(gaps):
+        return None
+    return weighted @ like(vectors[:, ::-1][:, :count], G)
 
 
 class _Progress:
@@ -152,14 +235,16 @@ def few_others(system: System) -> bool:
     return len(other_rows(system)) <= FEW
 
 
-def _representers_pay(system: System, others: int, tasks: int, capacity: int) -> bool:
-    """Whether the first directions are to be the representers of the rows whose losses are not quadratic.
+def _representers(system: System, others: int, tasks: int, capacity: int) -> int:
+    """How many of the first directions are to be representers of the rows whose losses are not quadratic.
 
-    They save a few iterations of each problem, and most of them where losses have kinks.  The representers of a
-    conditionally positive definite kernel are not in its space.
+    The representers of a conditionally positive definite kernel are not in its space.
     """
-    worth = capacity // 2 if not system.smooth else min(capacity // 2, REPRESENTERS * tasks)
-    return 0 < others <= worth and not system.kernel.order
+    if system.kernel.order or others > MOST:
+        return 0
+    if system.smooth:
+        return min(others, capacity // 2, REPRESENTERS * tasks)
+    return others if others <= capacity // 2 else 0
 
 
 def capacity_of(system: System) -> int:
@@ -173,18 +258,15 @@ def _split(tasks: list[Task], term: int) -> bool:
     return any(not isinstance(task.multiples[term], float) for task in tasks)
 
 
-def _solve_small(task: Task, directions: Directions, E: dict[int, Array], rest: System, tol: float) -> None:
-    """Minimise over the basis and the directions."""
+def _small(task: Task, directions: Directions, E: dict[int, Array]) -> SmallProblem:
+    """The problem over the basis and the directions."""
     r, size = directions.rank, directions.rank + directions.count
     linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
     square[r:, r:] = np.eye(size - r)
-    others: list[tuple[Rows, Array]] = []
     for k, t in enumerate(task.system.terms):
-        xp = namespace(t.target)
-        multiple = task.multiples[k]
         if not t.loss.quadratic:
-            others.append((t, E[k]))
             continue
+        xp, multiple = namespace(t.target), task.multiples[k]
         if isinstance(multiple, float):
             square += 2 * multiple * directions.moments[k][:size, :size]
         else:
@@ -193,32 +275,5 @@ def _solve_small(task: Task, directions: Directions, E: dict[int, Array], rest: 
             weighted = t.weight * t.target
             linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
             constant += float(xp.sum(weighted * t.target))
-    square = upright(square, directions.U)
-    if task.system.smooth:
-        theta = np.concatenate([task.theta, np.zeros(size - len(task.theta))])
-        rowwise = [(t, namespace(e).zeros_like(t.target[:, 0]), e) for t, e in others]
-        task.theta = Restricted(0.0, linear, square, constant, rowwise).minimise(theta)
-    else:
-        _eliminate(task, rest, others, square, linear, r, tol)
-
-
-def _eliminate(
-    task: Task, rest: System, others: list[tuple[Rows, Array]], square: Matrix, linear: Matrix, rank: int, tol: float
-) -> None:
-    """The small problem by elimination of its variables; the alpha of the others stands in for their slopes."""
-    rows = tuple(
-        replace(own, loss=t.loss, target=double(t.target), weight=double(t.weight))
-        for own, (t, _) in zip(rest.terms, others, strict=True)
-    )
-    E = np.concatenate([double(e) for _, e in others])
-    task.theta, alpha = Reduced(rest, rows, E, square, linear, rank).solve(SMALLER * tol)
-    fixed = {t.rows.start: -alpha[own.rows, None] for own, (t, _) in zip(rows, others, strict=True)}
-
-    def slope(u: Array) -> Array:
-        parts = [
-            t.weight * t.loss.gradient(u[t.rows], t.target) if t.loss.quadratic else like(fixed[t.rows.start], u)
-            for t in task.system.terms
-        ]
-        return namespace(u).concat(parts, axis=0)
-
-    task.slope = slope
+    others = [(t, E[k]) for k, t in enumerate(task.system.terms) if not t.loss.quadratic]
+    return SmallProblem(upright(square, directions.U), linear, constant, others, r)

@@ -1,0 +1,52 @@
+"""One of many problems that share a Gram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace
+from rkhs.finite.system import Iterate, System
+from rkhs.solvers.reduced import Matrix
+
+
+@dataclass(eq=False)
+class Task:
+    """One problem with one output; its weights are multiples of those of the system that all problems share.
+
+    `multiples` holds a number for each term, or an array (n, 1) where rows differ (a fold leaves some out).
+    """
+
+    system: System
+    multiples: tuple[Any, ...]
+    theta: Matrix = field(default_factory=lambda: np.zeros(0))  # of the solution on the directions so far
+    others: Matrix = field(default_factory=lambda: np.zeros(0))  # its alpha on rows of losses that are not quadratic
+    gamma: Matrix | None = None  # of the best dual point in the span
+    iterate: Iterate | None = None
+    alpha: Array | None = None  # of the best dual value so far
+    alpha_image: Array | None = None
+    primal: float = float("inf")
+    dual: float = -float("inf")
+    gap: float = float("inf")
+
+    @classmethod
+    def of(cls, shared: System, output: int, multiples: tuple[Any, ...]) -> Task:
+        one = shared.output(output)
+        rows = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
+        return cls(one.with_rows(rows), multiples)
+
+    def slope(self, u: Array) -> Array:
+        """w loss'(u) (N, 1); where losses are not smooth, what the small problem has in its place."""
+        if self.system.smooth:
+            return self.system.slope(u)
+        parts, start = [], 0
+        for t in self.system.terms:
+            if t.loss.quadratic:
+                parts.append(t.weight * t.loss.gradient(u[t.rows], t.target))
+            else:
+                stop = start + int(t.target.shape[0])
+                parts.append(like(-self.others[start:stop, None], u))
+                start = stop
+        return namespace(u).concat(parts, axis=0)
