@@ -90,6 +90,35 @@ def test_many_rows_without_a_gradient(monkeypatch):
         assert solution.primal == pytest.approx(alone.primal, rel=2e-3)
 
 
+@pytest.mark.parametrize("null_space", ["kept", "dropped"])
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
+def test_labels_alone(loss, null_space):
+    """Newton's method along the weights of each fold, all outputs together."""
+    points, target = X[:, :2], np.where(RNG.random((50, 2)) > 0.5, 1.0, -1.0)
+    folds = [np.arange(k, 50, 3) for k in range(3)]
+
+    def alone(weight):
+        term = rkhs.Term(rkhs.Evaluation(points), loss, target, weight)
+        return rkhs.Problem(rkhs.Polyharmonic(3), [term], null_space=null_space)
+
+    weights = [10.0, 0.1, 1.0]  # not in order
+    solutions = alone(1.0).grid({0: weights}, held_out={0: folds}, tol=1e-8)
+    assert solutions.shape == (3, 3)
+    for row, weight in zip(solutions, weights, strict=True):
+        for solution, fold in zip(row, folds, strict=True):
+            left = np.full(50, weight)
+            left[fold] = 0.0
+            expected = alone(left).solve(tol=1e-9).primal
+            assert solution.status == "converged"
+            if null_space == "kept":
+                assert solution.primal == pytest.approx(expected, rel=2e-8)
+            else:  # held-out points still give functions to choose from
+                assert solution.primal < expected
+    whole = alone(1.0).path(0, weights, tol=1e-8)
+    for solution, weight in zip(whole, weights, strict=True):
+        assert solution.primal == pytest.approx(alone(weight).solve(tol=1e-9).primal, rel=2e-8)
+
+
 def test_torch():
     path = problem(points=torch.from_numpy(X), target=torch.from_numpy(Y)).path(1, NUS, tol=1e-6)
     for ours, theirs in zip(problem().path(1, NUS, tol=1e-6), path, strict=True):

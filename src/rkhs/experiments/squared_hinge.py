@@ -1,69 +1,64 @@
-"""The Gaussian machine with the squared hinge, by LIBSVM.
+"""The machines of [W]: squared hinge, with the Gaussian or the thin plate.
 
     min 1/2 |f|^2 + C sum_i max(0, 1 - y_i f(x_i))^2
 
-has the dual of a hinge SVM without an upper bound on its kernel plus I / (2 C): LIBSVM with a large bound solves it.
-The kernel is computed once for all C and folds.
+with an unpenalised constant (Gaussian), unpenalised linear functions (thin plate), or neither (thin plate without its
+null space).  A problem has C = 1; `Problem.grid` has all C and folds, from small C to large ones, and shares the Gram
+matrix.
 """
 
 from __future__ import annotations
 
-import warnings
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
+from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.thin_plate import second_order
+from rkhs.finite.function import Function
+from rkhs.finite.solution import Solution
+from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
-from rkhs.gram import gram
-from rkhs.kernels import Gaussian
+from rkhs.kernels import Gaussian, median_scale
+from rkhs.losses import SquaredHinge
+from rkhs.problem import Problem
 
 Array = np.ndarray[Any, Any]
-UNBOUNDED = 1e10  # coefficients never reach it: they are at most 2 C times the largest loss
-CACHE = 500  # MiB
-STEPS = 50_000, 1_000_000  # of LIBSVM, on folds and for the last machine: with large C on noisy data it has no end
 
 
-class Gaussians:
-    """Machines of one scale on the points X with labels y, -1 and +1.
+def gaussian_machine(X: Array, target: Array, scale: float) -> Problem:
+    """The problem of the Gaussian and a constant."""
+    return Problem(Gaussian(scale), [Term(Evaluation(X), SquaredHinge(), target=target)], Constant())
+
+
+def thin_plate_machine(X: Array, target: Array, null_space: str = "kept") -> Problem:
+    """The problem of the thin plate; C is divided by the squared median distance, so that units do not matter."""
+    labels = Term(Evaluation(X), SquaredHinge(), target=target, weight=1 / median_scale(X) ** 2)
+    return Problem(second_order(X.shape[1]), [labels], null_space=null_space)
+
+
+def machine_values(solutions: Sequence[Solution], points: Array) -> Array:
+    """f(x) of solutions of one problem with several weights or folds: (solutions, t) or (solutions, t, outputs).
 
     Examples
     --------
     >>> import numpy as np
     >>> X, y = np.array([[0.0], [1.0], [3.0]]), np.array([-1.0, -1.0, 1.0])
-    >>> machines = Gaussians(X, y, scale=1.0)
-    >>> np.sign(machines.values(10.0, np.array([[0.5], [2.9]])))
-    array([-1.,  1.])
+    >>> path = gaussian_machine(X, y, scale=1.0).path(0, [1.0, 10.0])
+    >>> np.sign(machine_values(path, np.array([[0.5], [2.9]])))
+    array([[-1.,  1.],
+           [-1.,  1.]])
     """
-
-    def __init__(self, X: Array, y: Array, scale: float) -> None:
-        self.X, self.y = X, y
-        self.kernel = Gaussian(scale)
-
-    @cached_property
-    def K(self) -> Array:
-        """(t, t)."""
-        return np.asarray(gram(self.kernel, Evaluation(self.X)).dense())
-
-    def fold_error(self, C: float, folds: list[tuple[Array, Array]]) -> float:
-        """The mean error on the folds."""
-        found = []
-        for a, b in folds:
-            machine = _trained(self.K[np.ix_(a, a)], self.y[a], C, STEPS[0])
-            found.append(np.mean(np.sign(machine.decision_function(self.K[np.ix_(b, a)])) != self.y[b]))
-        return float(np.mean(found))
-
-    def values(self, C: float, points: Array) -> Array:
-        """f at the points, trained on all of X."""
-        across = gram(self.kernel, Evaluation(points), Evaluation(self.X)).dense()
-        return np.asarray(_trained(self.K, self.y, C, STEPS[1]).decision_function(across))
-
-
-def _trained(K: Array, y: Array, C: float, steps: int) -> Any:
-    shifted = K + np.eye(len(K)) / (2 * C)
-    machine = SVC(C=UNBOUNDED, kernel="precomputed", cache_size=CACHE, tol=1e-2, max_iter=steps)
-    with warnings.catch_warnings():  # a machine that is not done by then has a poor error, and is not chosen for it
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return machine.fit(shifted, y)
+    functions = [solution.function for solution in solutions]
+    first = functions[0]
+    coefficients = np.stack([np.asarray(f.coefficients) for f in functions], axis=1)  # (n, solutions[, outputs])
+    basis = None if first.basis is None else np.stack([np.asarray(f.basis_coefficients) for f in functions], axis=1)
+    together = Function(
+        first.kernel,
+        first.functionals,
+        coefficients.reshape(len(coefficients), -1),
+        first.basis,
+        None if basis is None else basis.reshape(len(basis), -1),
+    )
+    return np.moveaxis(np.asarray(together(points)).reshape(len(points), *coefficients.shape[1:]), 1, 0)

@@ -7,6 +7,7 @@ all of them; the largest of the ten values labels the 2,007 test digits.  Linear
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter
@@ -17,16 +18,11 @@ from sklearn.model_selection import StratifiedKFold
 
 from rkhs.datasets import load
 from rkhs.estimators.labels import one_vs_rest
-from rkhs.estimators.thin_plate import second_order
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import table
-from rkhs.experiments.squared_hinge import Gaussians
-from rkhs.finite.term import Term
-from rkhs.functionals import Evaluation
+from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
+from rkhs.finite.solution import Solution
 from rkhs.kernels import median_scale
-from rkhs.losses import SquaredHinge
-from rkhs.problem import Problem
-from rkhs.solvers import Descent
 
 Array = np.ndarray[Any, Any]
 VARIANTS = ("Gaussian", "thin plate without basis", "thin plate with basis")
@@ -35,11 +31,11 @@ SECONDS = {"Gaussian": "~40 s", "thin plate without basis": "~17 min"}  # of one
 ALL, QUICK = 7291, 700  # training points
 FOLDS = 5
 DIGITS = 10
-SCALES = (0.125, 0.25, 0.5, 1.0)  # of the Gaussian, in median distances
+SCALES = (0.35, 0.5, 0.7, 1.0)  # of the Gaussian, in median distances
 GAUSSIAN_CS = (1.0, 10.0, 100.0)
-CS = (0.01, 0.1, 1.0, 10.0)  # of the thin plate, divided by the squared median distance
-FOLD_TOL, TOL = 1e-2, 1e-3
-PATIENCE = 60.0  # seconds for one solve with basis: where linear functions separate, J tends to 0 and no gap is small
+CS = (1.0, 10.0, 100.0, 1000.0)  # of the thin plate, divided by the squared median distance
+TOL = 1e-3
+STRAIGHT = 1e-6  # norm up to which a thin plate is a linear function
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +54,7 @@ def digits(points: int) -> tuple[Array, Array, Array, Array]:
 
 def options(variant: str, quick: bool) -> list[dict[str, Any]]:
     """What a cell of a fold tries; the Cs are tried together."""
-    scales = SCALES[2:3] if quick else SCALES
+    scales = SCALES[1:2] if quick else SCALES
     return [{"scale": scale} for scale in scales] if variant == "Gaussian" else [{}]
 
 
@@ -66,7 +62,7 @@ def plan(quick: bool, records: list[Record]) -> list[Cell]:
     """The folds; and when they are done, the machines with the best parameters."""
     points, count = (QUICK, 2) if quick else (ALL, FOLDS)
     found: list[Cell] = []
-    for variant in VARIANTS[:2] if quick else VARIANTS:
+    for variant in VARIANTS[:2]:
         folds = [
             {"variant": variant, "points": points, "folds": count, "fold": fold, **option}
             for option in options(variant, quick)
@@ -76,19 +72,26 @@ def plan(quick: bool, records: list[Record]) -> list[Cell]:
         done = [r for r in records if r.cell in folds]
         if len(done) == len(folds):
             found.append({"variant": variant, "points": points, "chosen": best(done)})
+    if not quick and len(records) >= len(found):  # C has a say only where no linear function separates: no folds
+        found.append({"variant": VARIANTS[2], "points": points, "chosen": [{"C": 1.0}] * DIGITS})
     return found
 
 
 def best(records: list[Record]) -> list[dict[str, float]]:
-    """For each digit the parameters of the least mean error; of several the first."""
-    tried: dict[tuple[float | None, float], list[list[float]]] = {}
+    """For each digit the parameters of the least mean error; of several the flattest: large scale, small C."""
+    found: dict[tuple[float | None, float], list[list[float]]] = {}
     for r in records:
         for C, errors in r.result["errors"].items():
-            tried.setdefault((r.cell.get("scale"), float(C)), []).append(errors)
-    keys = list(tried)
-    means = np.array([np.mean(tried[k], axis=0) for k in keys])  # (parameters, 10)
+            found.setdefault((r.cell.get("scale"), float(C)), []).append(errors)
+    keys = sorted(found, key=lambda option: (-(option[0] or 0.0), option[1]))
+    means = np.array([np.mean(found[k], axis=0) for k in keys])  # (parameters, 10)
     least = np.argmin(np.round(means, 12), axis=0)
     return [{"C": keys[k][1]} | ({} if keys[k][0] is None else {"scale": keys[k][0]}) for k in least]
+
+
+def tried(variant: str) -> list[float]:
+    """The Cs, from small to large."""
+    return list(GAUSSIAN_CS if variant == "Gaussian" else CS)
 
 
 def compute(cell: Cell) -> Result:
@@ -97,48 +100,37 @@ def compute(cell: Cell) -> Result:
     if "fold" in cell:
         splitter = StratifiedKFold(cell["folds"], shuffle=True, random_state=0)
         a, b = list(splitter.split(X, y))[cell["fold"]]
-        wanted = one_vs_rest(y[b], DIGITS)
-        tried = _tried(cell["variant"], X[a], y[a], X[b], cell.get("scale"), FOLD_TOL)
-        return {"errors": {f"{C:g}": np.mean(np.sign(f) != wanted, axis=0).tolist() for C, f in tried.items()}}
+        Cs = tried(cell["variant"])
+        solutions = path(cell["variant"], X[a], one_vs_rest(y[a], DIGITS), cell.get("scale"), Cs)
+        there = machine_values(solutions, X[b])  # (Cs, t, 10)
+        wrong = np.mean(np.sign(there) != one_vs_rest(y[b], DIGITS), axis=1)
+        return {"errors": {f"{C:g}": own.tolist() for C, own in zip(Cs, wrong, strict=True)}}
     start = perf_counter()
-    decided = np.empty((len(y_test), DIGITS))
+    decided, straight = np.empty((len(y_test), DIGITS)), 0
     for scale in sorted({own.get("scale") for own in cell["chosen"]}, key=str):
-        Cs = sorted({own["C"] for own in cell["chosen"] if own.get("scale") == scale})
-        tried = _tried(cell["variant"], X, y, X_test, scale, TOL, Cs)
-        for digit, own in enumerate(cell["chosen"]):
-            if own.get("scale") == scale:
-                decided[:, digit] = tried[own["C"]][:, digit]
+        own = [digit for digit in range(DIGITS) if cell["chosen"][digit].get("scale") == scale]
+        wanted = [cell["chosen"][digit]["C"] for digit in own]
+        Cs = [C for C in tried(cell["variant"]) if max(wanted) >= C]  # the small ones on the way
+        solutions = path(cell["variant"], X, one_vs_rest(y, DIGITS)[:, own], scale, Cs)
+        there = machine_values(solutions, X_test)  # (Cs, t, own)
+        which = [Cs.index(C) for C in wanted]
+        decided[:, own] = there[which, :, range(len(own))].T
+        if cell["variant"] == "thin plate with basis":
+            norms = np.array([solution.function.norm() for solution in solutions])
+            straight += int(np.sum(norms[which, range(len(own))] <= STRAIGHT))
     wrong = int(np.sum(decided.argmax(axis=1) != y_test))
-    return {"errors": wrong, "of": len(y_test), "training": round(perf_counter() - start, 1)}
+    training = round(perf_counter() - start, 1)
+    return {"errors": wrong, "of": len(y_test), "training": training, "straight": straight}
 
 
-def _tried(
-    variant: str, X: Array, y: Array, points: Array, scale: float | None, tol: float, Cs: list[float] | None = None
-) -> dict[float, Array]:
-    """For each C the values (t, 10) of the ten machines at the points."""
-    target = one_vs_rest(y, DIGITS)
-    median = median_scale(X)
+def path(variant: str, X: Array, target: Array, scale: float | None, Cs: Sequence[float]) -> list[Solution]:
+    """The machines of all targets (t, digits) for each C."""
     if variant == "Gaussian":
         assert scale is not None
-        kernels = [Gaussians(X, own, scale * median) for own in target.T]
-        for other in kernels[1:]:
-            other.K = kernels[0].K
-        return {C: np.column_stack([g.values(C, points) for g in kernels]) for C in Cs or GAUSSIAN_CS}
-    without = variant == "thin plate without basis"
-    kernel, unit = second_order(X.shape[1]), 1 / median**2
-
-    def problem_of(C: float) -> Problem:
-        term = Term(Evaluation(X), SquaredHinge(), target=target, weight=C * unit)
-        return Problem(kernel, [term], null_space="dropped" if without else "kept")
-
-    if without:
-        solutions = problem_of(1.0).grid({0: Cs or CS}, tol=tol, verbose=False)
-        return {C: np.asarray(s.function(points)) for C, s in zip(Cs or CS, solutions, strict=True)}
-    found, last = {}, None
-    for C in Cs or CS:
-        last = problem_of(C).solve(Descent(), tol=tol, start=last, time_limit=PATIENCE, verbose=False)
-        found[C] = np.asarray(last.function(points))
-    return found
+        problem = gaussian_machine(X, target, scale * median_scale(X))
+    else:
+        problem = thin_plate_machine(X, target, "dropped" if variant == "thin plate without basis" else "kept")
+    return problem.path(0, Cs, tol=TOL, verbose=False)
 
 
 def page(records: list[Record], _: Path) -> str:
@@ -168,7 +160,17 @@ def page(records: list[Record], _: Path) -> str:
         "cross-validation",
         "chosen",
     ]
-    return "Errors on the test digits, and seconds on one core:\n\n" + table(headings, rows)
+    straight = sum(r.result.get("straight", 0) for r in records)
+    return (
+        "Errors on the test digits, and seconds on one core:\n\n"
+        + table(headings, rows)
+        + (
+            f"With its basis the thin plate is a linear function for {straight} of the {DIGITS} digits: such functions "
+            "separate them from the rest and cost nothing, many of them, whatever C is.\n"
+            if straight
+            else ""
+        )
+    )
 
 
 USPS = Experiment("usps", "USPS digits ([W] section 7)", plan, compute, page)

@@ -7,28 +7,40 @@ it every functional is bounded, and the Gram matrix of their representers in S i
     K = G Z (Z'GZ)^-1 Z'G,         Z an orthonormal basis of {P'a = 0}
 
 positive semi-definite and without a basis: the problem is an ordinary one, with K in the place of G, and coefficients
-alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.
+alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z.  With Q an orthonormal basis
+of the columns of P and the saddle point  GW + QT = GQ, Q'W = 0,  which costs one Cholesky factorisation,
+
+    K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.finite.system import System
 from rkhs.gram.matrix import GramMatrix
+from rkhs.linalg.saddle import Saddle
 
 
-def without_null_space(system: System) -> tuple[System, Array]:
-    """The system over S, and the matrix that takes its coefficients to those of the representers."""
-    G = to_numpy(system.gram.dense()).astype(np.float64)
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """alpha -> a = alpha - (Q - W) Q'alpha, from the coefficients of representers in S to those of the z_i."""
+
+    Q: Array
+    excess: Array  # Q - W
+
+    def __matmul__(self, alpha: Array) -> Array:
+        return alpha - self.excess @ (self.Q.T @ alpha)
+
+
+def without_null_space(system: System) -> tuple[System, Restriction]:
+    """The system over S, and the map from its coefficients to those of the representers."""
+    G = to_numpy(system.gram.dense()).astype(np.float64, copy=False)
     Q = to_numpy(system.Q).astype(np.float64)
-    r = Q.shape[1]
-    Z = scipy.linalg.qr(Q)[0][:, r:] if r else np.eye(len(G))
-    values, vectors = np.linalg.eigh(Z.T @ G @ Z)
-    kept = values > np.finfo(np.float64).eps * len(G) * max(values.max(initial=0.0), 0.0)
-    root = Z @ (vectors[:, kept] / np.sqrt(values[kept]))  # root root' = Z (Z'GZ)^+ Z'
-    image = G @ root
-    plain = system.with_matrices(GramMatrix(like(image @ image.T, system.Q)), system.Q[:, :0])
-    return plain, like(root @ image.T, system.Q)
+    W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
+    K = G - Q @ ((T + T.T) / 2) @ Q.T
+    plain = system.with_matrices(GramMatrix(like(K, system.Q)), system.Q[:, :0])
+    return plain, Restriction(system.Q, like(Q - W, system.Q))

@@ -91,6 +91,11 @@ class Iterate:
         a, basis, alpha = (xp.concat(column, axis=1) for column in columns)
         return cls(a, basis, alpha, bounds)
 
+    def output(self, which: int) -> Iterate:
+        """The iterate of one output."""
+        one = slice(which, which + 1)
+        return Iterate(self.a[:, one], self.basis[:, one], None if self.alpha is None else self.alpha[:, one])
+
     def with_output(self, which: int, other: Iterate) -> Iterate:
         """The iterate with one output, a column, from another."""
         xp = namespace(self.a)

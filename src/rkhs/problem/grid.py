@@ -14,9 +14,13 @@ from rkhs.backend.arrays import like, namespace, to_numpy
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
+from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.descent import Descent
+from rkhs.solvers.newton import Newton
 from rkhs.solvers.recycling import capacity_of, few_others, solve_together
 from rkhs.solvers.task import Task
+
+DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products
 
 
 def multiples_of(
@@ -56,14 +60,19 @@ def fold_factors(term: Term, held_out: Any) -> np.ndarray[Any, Any]:
 
 
 class GridTasks:
-    """The tasks of all cells and outputs of a grid."""
+    """The tasks of all cells and outputs of a grid, whose last axis are so many folds."""
 
-    def __init__(self, system: System, cells: list[tuple[Any, ...]]) -> None:
-        self.system = system
-        self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
+    def __init__(self, system: System, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
+        self.folds = folds
+        self.newton = _newton_pays(system)
+        self.system = in_memory(system) if self.newton else system
+        self.tasks = [[Task.of(self.system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
         """Solve them together, the easiest first; what shared directions cannot reach each from the one before it."""
+        if self.newton:
+            self._solve_by_newton(monitor)
+            return
         flat = sorted((task for row in self.tasks for task in row), key=_difficulty)
         if few_others(self.system):
             solve_together(flat, self.system, monitor, capacity_of(self.system))
@@ -73,6 +82,16 @@ class GridTasks:
                 start = task.iterate or before or task.system.start()
                 task.iterate = Descent().run(task.system, start, monitor)
             before = task.iterate
+
+    def _solve_by_newton(self, monitor: Monitor) -> None:
+        """Each cell with all its outputs from the one before it in its fold, whose curved rows are nearly its own."""
+        before: dict[int, Iterate] = {}
+        solver = Newton(direct=max(DIRECT, int(SHARE * self.system.size)))
+        for k in sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0])):
+            system, start = self.cell(k)
+            found = before[k % self.folds] = solver.run(system, before.get(k % self.folds, start), monitor)
+            for c, task in enumerate(self.tasks[k]):
+                task.iterate = found.output(c)
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
@@ -85,3 +104,10 @@ class GridTasks:
 def _difficulty(task: Task) -> float:
     """Large weights make a problem hard."""
     return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms if t.weight.shape[0])
+
+
+def _newton_pays(system: System) -> bool:
+    """Whether to take Newton's steps: smooth losses, none quadratic, and a Gram matrix in memory, in NumPy."""
+    losses = [t.loss for t in system.terms]
+    here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64 and system.precision is None
+    return here and all(o.smooth and not o.quadratic for o in losses) and fits(system, system.size)

@@ -19,7 +19,7 @@ from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import certify
 from rkhs.finite.function import Function
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.restricted import without_null_space
+from rkhs.finite.restricted import Restriction, without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
@@ -108,7 +108,7 @@ class Problem:
         return self._finite[0]
 
     @cached_property
-    def _finite(self) -> tuple[System, Array | None]:
+    def _finite(self) -> tuple[System, Restriction | None]:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
         place = placed(self.terms[0].functional.prototype, self.device, self.precision)
         system = System.of(self.kernel, self.terms, self.basis, place, self.precision)
@@ -218,14 +218,14 @@ class Problem:
         }
         cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
-        tasks = GridTasks(system, cells)
+        count = len(next(iter(folds.values()))) if folds else None
+        tasks = GridTasks(system, cells, count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(cells), dtype=object)
         for k in range(len(cells)):
             cell, iterate = tasks.cell(k)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
-        shape = [len(values) for values in axes.values()] + ([len(next(iter(folds.values())))] if folds else [])
-        return solutions.reshape(shape)
+        return solutions.reshape([len(values) for values in axes.values()] + ([] if count is None else [count]))
 
     def _index(self, term: Term | int) -> int:
         """Which term is meant."""

@@ -166,12 +166,15 @@ class _Column:
             goal = None
             d, image = self._iterate(g, product, h, monitor)
         before, self.drifted = self.a, goal is None
-        size = max(float(xp.vecdot(d, image)), 0.0) ** 0.5 or 1.0
-        length = self._minimise((d / size)[:, None], (image / size)[:, None])[0] / size
-        if goal is not None and abs(length - 1) <= WHOLE:
+        if goal is not None and self._value(*goal) < self._value(self.a, self.image, self.basis):
             self.a, self.image, self.basis = goal
-            if not self.feasible:
-                self._minimise(d[:, None][:, :0], image[:, None][:, :0])
+        else:
+            size = max(float(xp.vecdot(d, image)), 0.0) ** 0.5 or 1.0
+            length = self._minimise((d / size)[:, None], (image / size)[:, None])[0] / size
+            if goal is not None and abs(length - 1) <= WHOLE:
+                self.a, self.image, self.basis = goal
+                if not self.feasible:
+                    self._minimise(d[:, None][:, :0], image[:, None][:, :0])
         self.stuck = not bool(xp.any(self.a != before))
 
     def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array, Array]:
@@ -216,6 +219,11 @@ class _Column:
             size, last = float(xp.vecdot(r, Gr)), size
             p, Gp = r + (size / last) * p, Gr + (size / last) * Gp
         return d, image
+
+    def _value(self, a: Array, image: Array, basis: Array) -> float:
+        """J."""
+        u = image + self.system.Q @ basis
+        return float(namespace(a).vecdot(a, image)) / 2 + float(self.system.risk(u[:, None])[0])
 
     def _minimise(self, D: Array, U: Array) -> Array:
         """Minimise over directions D with images U, and over the basis; how far along the directions."""
