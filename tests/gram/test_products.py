@@ -264,18 +264,3 @@ def test_gpytorch_has_the_same_product():
     found = rkhs.gram(ours, L) @ torch.cat([mixed[:, 0], mixed[:, 1:].reshape(-1)])
     found = torch.cat([found[:t, None], found[t:].reshape(t, n)], dim=1).reshape(-1)
     assert float(abs(found - expected).max()) <= 1e-8 * float(abs(expected).max())
-
-
-@pytest.mark.parametrize("rows", [[0, 1, 2, 9, 10, 11], [9, 10, 11, 0, 1, 2], [1, 2, 3], [0, 2, 1], [5], []])
-def test_rows_of_gradients_are_taken_whole_or_one_by_one(rows):
-    """Whole points keep their gradients, so that products cost what they cost for these points."""
-    X = np.random.default_rng(0).standard_normal((4, 3))
-    for family in (
-        rkhs.Gradient(X),
-        rkhs.DirectionalDerivative(X, np.random.default_rng(1).standard_normal((4, 3, 3))),
-    ):
-        whole = rkhs.gram(rkhs.Gaussian(1.0), family).dense()
-        taken = family.take(rows)
-        np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(1.0), taken, family).dense(), whole[rows], atol=1e-14)
-        points = len(taken.parts[0].atoms.points)
-        assert points == (2 if len(rows) == 6 else len(rows))

@@ -116,27 +116,17 @@ class Atoms:
         return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
 
     def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
-        """The atoms of the given flat indices: all those of some points, or else one per point of the result."""
+        """The atoms of the given flat indices, one per point of the result."""
         xp = namespace(self.points)
-        whole = self._whole(flat)
-        points = xp.take(self.points, _index(flat // self.per_point if whole is None else whole, self.points), axis=0)
-        if whole is not None:
-            own = self.directions if self.shared else xp.take(self.directions, _index(whole, self.points), axis=0)
-            return replace(self, points=points, directions=own)
+        points = xp.take(self.points, _index(flat // self.per_point, self.points), axis=0)
+        if self.shared and self.per_point == 1:
+            return replace(self, points=points)
         if self.shared:
             own = xp.take(self.directions, _index(flat % self.per_point, self.points), axis=0)
         else:
             merged = xp.reshape(self.directions, (self.size, self.order, self.dimension))
             own = xp.take(merged, _index(flat, self.points), axis=0)
         return replace(self, points=points, directions=own[:, None])
-
-    def _whole(self, flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """The points of which the flat indices are all atoms, in order; None if they are not."""
-        k = self.per_point
-        if len(flat) % k:
-            return None
-        points = flat[::k] // k
-        return points if np.array_equal(flat, (points[:, None] * k + np.arange(k)).reshape(-1)) else None
 
     def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
         """Consecutive pieces of at most `most` atoms, each with the slice of flat indices it holds.

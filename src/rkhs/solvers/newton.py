@@ -12,6 +12,7 @@ over the basis (`subspace`): it decreases in each iteration, Q's = 0, and 1/2 g'
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -154,7 +155,7 @@ class _Column:
         self.gap, self.dual, self.drifted = float("inf"), -float("inf"), False
 
     def step(self, g: Array, product: Array, direct: int, monitor: Monitor) -> None:
-        """One step of Newton's, and the exact minimum along it."""
+        """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
         xp = namespace(g)
         u = self.u[:, None]
         slope, h = (column[:, 0] for column in (self.system.slope(u), self.system.bend(u)))
@@ -166,15 +167,14 @@ class _Column:
             goal = None
             d, image = self._iterate(g, product, h, monitor)
         before, self.drifted = self.a, goal is None
-        if goal is not None and self._value(*goal) < self._value(self.a, self.image, self.basis):
-            self.a, self.image, self.basis = goal
-        else:
+        if goal is None or not self._value(*goal) < self._value(self.a, self.image, self.basis):
             size = max(float(xp.vecdot(d, image)), 0.0) ** 0.5 or 1.0
             length = self._minimise((d / size)[:, None], (image / size)[:, None])[0] / size
-            if goal is not None and abs(length - 1) <= WHOLE:
-                self.a, self.image, self.basis = goal
-                if not self.feasible:
-                    self._minimise(d[:, None][:, :0], image[:, None][:, :0])
+            goal = goal if abs(length - 1) <= WHOLE else None
+        if goal is not None:
+            self.a, self.image, self.basis = goal
+            if not self.feasible:
+                self._minimise(d[:, None][:, :0], image[:, None][:, :0])
         self.stuck = not bool(xp.any(self.a != before))
 
     def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array, Array]:
@@ -221,9 +221,12 @@ class _Column:
         return d, image
 
     def _value(self, a: Array, image: Array, basis: Array) -> float:
-        """J."""
-        u = image + self.system.Q @ basis
-        return float(namespace(a).vecdot(a, image)) / 2 + float(self.system.risk(u[:, None])[0])
+        """J, infinite where rounding has led out of the space, so that |f|^2 is none."""
+        xp, Q = namespace(a), self.system.Q
+        inside = FEASIBLE * float(xp.finfo(a.dtype).eps) * float(xp.linalg.vector_norm(a))
+        if self.system.kernel.order and float(xp.linalg.vector_norm(Q.T @ a)) > inside:
+            return inf
+        return float(xp.vecdot(a, image)) / 2 + float(self.system.risk((image + Q @ basis)[:, None])[0])
 
     def _minimise(self, D: Array, U: Array) -> Array:
         """Minimise over directions D with images U, and over the basis; how far along the directions."""
