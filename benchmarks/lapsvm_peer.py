@@ -15,12 +15,11 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.neighbors import kneighbors_graph
 
 import rkhs
+from rkhs.invariances.named import neighbour_graph
 
 WIDTH = 0.05  # of the weights of its graph of all pairs
 MISSING = "LAMDA-SSL is not installed, its columns are left out: pip install --no-deps LAMDA-SSL"
@@ -35,8 +34,7 @@ def nearest(neighbours: int) -> Callable[[Any, Any], Any]:
     """The graph of `LaplacianSVC`: an edge where one point is among the nearest neighbours of the other."""
 
     def weights(X: Any, _: Any) -> Any:
-        graph = kneighbors_graph(X, neighbours, include_self=False).toarray()
-        return np.maximum(graph, graph.T)
+        return neighbour_graph(X, neighbours).toarray()
 
     return weights
 

@@ -25,7 +25,6 @@ from rkhs.kernels import Gaussian
 
 Array = np.ndarray[Any, Any]
 TOL = 1e-2  # on the bound; entries of K~ were wrong by a hundredth of it where they were compared
-BLOCKS = 8  # at most
 COLUMNS = 64  # of a product at a time
 ROWS = 8192  # that are multiplied in double precision at a time
 LOST = 1e-10  # of the largest squared length, below which a direction is rounding
@@ -52,8 +51,12 @@ def flat_kernels(X: Array, at: Array, scale: float, nus: Sequence[float]) -> lis
         space.grow()
         solutions = [space.solution(nu) for nu in nus]
         bound = max(float(np.sqrt(2 * nu)) * space.residual(y) for nu, y in zip(nus, solutions, strict=True))
-        if bound <= TOL or len(space.blocks) == BLOCKS:
+        if bound <= TOL:
             return [K - space.values @ y for y in solutions]
+        if len(space.T) >= len(B):
+            raise RuntimeError(
+                f"Rounding leaves an error of up to {bound:.1g} in the kernel: nu = {max(nus):g} is too large."
+            )
 
 
 class Krylov:

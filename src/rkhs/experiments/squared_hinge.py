@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.search import evaluated
 from rkhs.estimators.thin_plate import second_order
-from rkhs.finite.function import Function
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
@@ -50,15 +50,4 @@ def machine_values(solutions: Sequence[Solution], points: Array) -> Array:
     array([[-1.,  1.],
            [-1.,  1.]])
     """
-    functions = [solution.function for solution in solutions]
-    first = functions[0]
-    coefficients = np.stack([np.asarray(f.coefficients) for f in functions], axis=1)  # (n, solutions[, outputs])
-    basis = None if first.basis is None else np.stack([np.asarray(f.basis_coefficients) for f in functions], axis=1)
-    together = Function(
-        first.kernel,
-        first.functionals,
-        coefficients.reshape(len(coefficients), -1),
-        first.basis,
-        None if basis is None else basis.reshape(len(basis), -1),
-    )
-    return np.moveaxis(np.asarray(together(points)).reshape(len(points), *coefficients.shape[1:]), 1, 0)
+    return np.stack(evaluated([solution.function for solution in solutions], Evaluation(points)))

@@ -26,6 +26,7 @@ from rkhs.functionals import Evaluation, Functional, LocalDeviation
 from rkhs.gram import gram
 from rkhs.invariances.named import neighbour_graph
 from rkhs.kernels import Gaussian
+from rkhs.losses import Hinge
 
 NUS = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, beside 0
 FLAT_NUS = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
@@ -52,10 +53,8 @@ def candidates(machine: str, name: str, normalised: str) -> tuple[Candidate, ...
     if machine == "SVM":
         return (plain,)
     if machine == "InvSVM":
-        unit = (
-            points.scale / points_of(name, "columns").scale
-        ) ** 2  # smaller points, steeper slopes: the same knowledge
-        nus = [nu * unit for nu in FLAT_NUS]
+        shrunk = points.scale / points_of(name, "columns").scale  # where points are nearer, slopes are steeper
+        nus = [nu * shrunk**2 for nu in FLAT_NUS]
         flat = flat_kernels(points.X, at, points.scale, nus)
         return (plain, *(Candidate(matrix, nu, {}) for matrix, nu in zip(flat, nus, strict=True)))
     make = {"LapSVM": _on_graphs, "local average": _by_averages}[machine]
@@ -121,7 +120,7 @@ def chosen_machine(found: Sequence[Candidate], y: Array, labelled: Array) -> tup
                 for a, b in folds
             ]
             accuracy = np.mean([np.mean(margin > 0) for margin in margins])
-            loss = np.mean([np.mean(np.maximum(0, 1 - margin)) for margin in margins])
+            loss = np.mean([np.mean(Hinge().value(margin, np.ones(1))) for margin in margins])
             scores.append((-round(float(accuracy), 12), float(loss), C, k))
     _, _, C, k = min(scores)
     best = found[k]

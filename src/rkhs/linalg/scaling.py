@@ -1,4 +1,4 @@
-"""Scaling a symmetric matrix so that the largest entry of each row is about one."""
+"""Scaling a symmetric matrix so that the largest entry of each row is about one, and its inverse root after that."""
 
 from __future__ import annotations
 
@@ -24,6 +24,26 @@ def equilibrate(G: Matrix, d: Matrix) -> Matrix:
             break
         s = s / np.sqrt(sizes)
     return s
+
+
+def inverse_root(M: Matrix, least: float) -> Matrix:
+    """R (n, k) with R'MR = I, so that RR' inverts M on its range, for a positive semidefinite M.
+
+    Columns go from small eigenvalues to large ones, those of M with ones on its diagonal; where they are below `least`,
+    directions are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> R = inverse_root(np.array([[4.0, 0.0], [0.0, 0.0]]), least=1e-10)
+    >>> R @ R.T
+    array([[0.25, 0.  ],
+           [0.  , 0.  ]])
+    """
+    scale = 1 / np.sqrt(np.clip(np.diag(M), 1e-300, None))
+    values, vectors = np.linalg.eigh(scale[:, None] * M * scale)
+    kept = values > least
+    return np.asarray(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])))
 
 
 def _largest(G: Matrix, diagonal: Matrix, s: Matrix) -> Matrix:

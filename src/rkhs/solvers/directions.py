@@ -11,6 +11,7 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.system import System
 from rkhs.gram import Gram
 from rkhs.gram.matrix import GramMatrix
+from rkhs.linalg.scaling import inverse_root
 from rkhs.solvers.dense import Matrix
 
 CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
@@ -81,10 +82,7 @@ class Directions:
         Their images need those columns of the Gram matrix alone.
         """
         block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
-        scale = 1 / np.sqrt(np.clip(np.diag(block), 1e-300, None))
-        values, vectors = np.linalg.eigh(scale[:, None] * block * scale)
-        kept = np.flatnonzero(values > DEPENDENT)[-count:]
-        turn = like(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])), self.D)
+        turn = like(inverse_root(block, DEPENDENT)[:, -count:], self.D)
         new = slice(self.count, self.count + int(turn.shape[1]))
         self.D[new, rows] = turn.T
         if self.count == 0:
@@ -124,10 +122,9 @@ class Directions:
         for k, moment in self.moments.items():
             t = self.system.terms[k]
             weight, own = t.weight[:, 0], E[:, t.rows]
-            common = weight.shape[0] > 0 and bool(
-                namespace(weight).all(weight == weight[0])
-            )  # no copy, and half a product
-            weighted = own if common else own * weight
+            xp = namespace(weight)
+            common = weight.shape[0] > 0 and bool(xp.all(weight == weight[0]))
+            weighted = own if common else own * weight  # no copy where weights are equal
             known = weighted @ self.system.Q[t.rows], weighted @ self.U[: self.count, t.rows].T
             against = np.concatenate([to_numpy(part) for part in known], axis=1) * (float(weight[0]) if common else 1.0)
             moment[new, : new.stop] = against

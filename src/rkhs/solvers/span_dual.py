@@ -19,6 +19,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import System
+from rkhs.linalg.scaling import inverse_root
 from rkhs.solvers.dense import double
 from rkhs.solvers.directions import Directions
 from rkhs.solvers.reduced import Matrix
@@ -65,7 +66,7 @@ class SpanDual:
             M += moment / task.multiples[k]
             if bool(namespace(t.target).any(t.target != 0)):
                 b += to_numpy(d.D[self.first : d.count, t.rows] @ t.target[:, 0])
-        R = _root(M)
+        R = inverse_root(M, SEEN)
         C, e = R.T @ cross, R.T @ b
         square = 2 * C.T @ C
         square[d.rank :, d.rank :] += np.eye(d.count)
@@ -94,11 +95,3 @@ class SpanDual:
     def serves(self, task: Task) -> bool:
         """Whether all representers are there, and each quadratic term has one factor for all its rows."""
         return self.whole and all(isinstance(task.multiples[k], float) and task.multiples[k] > 0 for k in self.moments)
-
-
-def _root(M: Matrix) -> Matrix:
-    """R with RR' = M^+."""
-    scale = 1 / np.sqrt(np.clip(np.diag(M), 1e-300, None))
-    values, vectors = np.linalg.eigh(scale[:, None] * M * scale)
-    kept = values > SEEN
-    return np.asarray(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])))
