@@ -41,14 +41,6 @@ from rkhs.streams.sources import blocks, replayed
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
 
 
-class BlockRows(Sample):
-    """The rows of a block; all of them are the same points, on which terms share what is computed."""
-
-    def take(self, rows: Any) -> Sample:
-        whole = np.asarray(rows).dtype == bool and bool(np.all(rows))
-        return self if whole else super().take(rows)
-
-
 @dataclass(frozen=True, eq=False)
 class BlockTerms:
     """block -> terms: the labels first, then one for each invariance, whether or not the block has rows for it."""
@@ -71,7 +63,7 @@ class BlockTerms:
         else:
             y = np.where(labelled, y, 0).astype(np.float64)
         weight = np.ones(len(y)) if block.weight is None else block.weight
-        return BlockRows(block.X, weight, y, labelled, np.zeros((len(y), 0)))
+        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)))
 
     def __call__(self, block: Block) -> list[Term]:
         rows = self.rows(block)

@@ -25,8 +25,8 @@ from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import solve_on_span
-from rkhs.problem.grid import GridTasks, fold_factors, multiples_of
+from rkhs.problem.approximate import grid_on_span, solve_on_span
+from rkhs.problem.grid import Cells, GridTasks, fold_factors
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -147,11 +147,7 @@ class Problem:
         Ctrl-C returns the best iterate so far, with its true gap.
         """
         if self.approximation is not None:
-            if solver != "auto" or start is not None or time_limit is not None or callback is not None:
-                raise ValueError(
-                    f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
-                    "`time_limit` and `callback` out, or the approximation."
-                )
+            self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
             monitor = Monitor(tol, verbose=verbose)
             return solve_on_span(self.kernel, self.terms, self.basis, self.approximation, monitor)
         system = self.system
@@ -173,7 +169,7 @@ class Problem:
 
     def grid(
         self,
-        weights: Mapping[Term | int, Sequence[float]],
+        weights: Mapping[Any, Sequence[float]],
         held_out: Mapping[Term | int, Sequence[Any]] | None = None,
         *,
         tol: float = 1e-4,
@@ -185,10 +181,14 @@ class Problem:
 
         Parameters
         ----------
-        weights : for each term (or its index) the factors by which its weight is multiplied, one axis each
+        weights : for each term (or its index, or a tuple of terms) the factors by which its weight is multiplied, one
+            axis each
         held_out : for a term what each fold, the last axis, leaves out: rows (integers or a mask), or a factor for the
             weight of each row (floats), 0 where it is left out
         tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
+
+        With an approximation the functions are chosen once, by the terms as they are, and the rows are summed up once,
+        in groups that folds leave out together.
 
         Returns
         -------
@@ -205,27 +205,41 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
+        cells = self._cells(weights, held_out or {})
         if self.approximation is not None:
-            raise ValueError(
-                f"Grids and paths share Gram products, and {self.approximation!r} has none: solve a problem for each "
-                "weight, or leave the approximation out."
-            )
+            self._in_one_go(time_limit, callback)
+            found = grid_on_span(self.kernel, self.terms, self.basis, self.approximation, cells, Monitor(tol))
+            return found.reshape(cells.shape)
         system = self.system
-        axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
-        folds = {
-            k: [fold_factors(self.terms[k], part) for part in parts]
-            for k, parts in ((self._index(term), parts) for term, parts in (held_out or {}).items())
-        }
-        cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
-        count = len(next(iter(folds.values()))) if folds else None
-        tasks = GridTasks(system, cells, count or 1)
+        multiples = cells.of_system(self.terms, system)
+        tasks = GridTasks(system, multiples, cells.count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
-        solutions = np.empty(len(cells), dtype=object)
-        for k in range(len(cells)):
+        solutions = np.empty(len(multiples), dtype=object)
+        for k in range(len(multiples)):
             cell, iterate = tasks.cell(k)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
-        return solutions.reshape([len(values) for values in axes.values()] + ([] if count is None else [count]))
+        return solutions.reshape(cells.shape)
+
+    def _cells(self, weights: Mapping[Any, Sequence[float]], held_out: Mapping[Term | int, Sequence[Any]]) -> Cells:
+        """The grid with terms by their numbers."""
+        axes = {
+            tuple(map(self._index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
+            for key, values in weights.items()
+        }
+        folds = {self._index(term): parts for term, parts in held_out.items()}
+        if len({len(parts) for parts in folds.values()}) > 1:
+            raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
+        factors = {k: [fold_factors(self.terms[k], part) for part in parts] for k, parts in folds.items()}
+        return Cells(len(self.terms), axes, factors)
+
+    def _in_one_go(self, *options: Any) -> None:
+        """Refuse what is for solvers that iterate."""
+        if any(option is not None for option in options):
+            raise ValueError(
+                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
+                "`time_limit` and `callback` out, or the approximation."
+            )
 
     def _index(self, term: Term | int) -> int:
         """Which term is meant."""
