@@ -28,7 +28,7 @@ from rkhs.estimators.terms import about, invariance_term
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import check_approximation
+from rkhs.gram.approximation import check_approximation, check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
 from rkhs.streams.blocks import Block, Blocks
@@ -186,8 +186,6 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
     check_approximation(machine.approximation)
-    if machine.device is not None or machine.precision is not None:
-        raise ValueError("An approximation is computed where its rows are, in float64: leave device and precision out.")
     if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
@@ -202,6 +200,7 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
 
 def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[str, Any]]:
     """The plan for all blocks, the sample it was made from, and what else the machine learns: classes and features."""
+    check_sums(machine.precision)
     invariances = as_invariances(machine.invariance, getattr(machine, "feature_names_in_", None))
     for one in invariances:
         if one.functional in WHOLE:
@@ -234,7 +233,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[s
     if is_classifier(machine):
         learnt["classes_"] = own.classes_
     basis = Constant() if machine.fit_intercept else None
-    return planned(kernel, terms, terms(block), basis, machine.approximation), block, learnt
+    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block, learnt
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.losses.base import Loss
 
 Matrix = np.ndarray[Any, Any]
@@ -35,6 +36,10 @@ class Moments:
             linear=self.linear + other.linear,
             constant=self.constant + other.constant,
         )
+
+    def in_numpy(self) -> Moments:
+        """The same from sums on a device."""
+        return Moments(self.loss, *map(to_numpy, (self.square, self.linear, self.constant)))
 
     def turned(self, turn: Matrix) -> Moments:
         """The same in other functions, the columns of psi `turn`."""

@@ -17,7 +17,7 @@ from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.gram.blocks import check_bounded
 from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.span import Span
+from rkhs.gram.span import Span, in_double
 from rkhs.kernels.base import Kernel
 from rkhs.solvers.rotated import Rotated
 
@@ -33,7 +33,8 @@ def choose(kernel: Kernel, terms: Sequence[Term], basis: Space | None, approxima
         check_bounded(kernel, term.functional)
     if isinstance(approximation, FourierFeatures):
         random = np.random.default_rng(_seed(approximation.random_state))
-        return draw(kernel, terms[0].functional.dimension, approximation.count, random)
+        prototype = terms[0].functional.prototype
+        return draw(kernel, int(prototype.shape[1]), approximation.count, random).moved(in_double(prototype[:0]))
     if isinstance(approximation.functionals, Functional):
         return LandmarkSpan(kernel, approximation.functionals)
     p = approximation.functionals

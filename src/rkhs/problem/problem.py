@@ -23,9 +23,9 @@ from rkhs.finite.restricted import Restriction, without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import Approximation, check_approximation
+from rkhs.gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import grid_on_span, solve_on_span
+from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks, fold_factors
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
@@ -45,7 +45,8 @@ class Problem:
     there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of
     Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that of the data.
     With low-precision products, iterates and residuals are in float64, a solution whose true gap is too large is
-    corrected from its true residual, and the certificate is computed in float64.
+    corrected from its true residual, and the certificate is computed in float64.  With an approximation, rows are
+    brought to the device a tile at a time and summed up there, in float64; the small problem is solved here.
 
     Examples
     --------
@@ -96,10 +97,7 @@ class Problem:
             check_approximation(self.approximation)
             if self.null_space == "dropped":
                 raise ValueError('null_space="dropped" needs all representers: leave the approximation out.')
-            if self.device is not None or self.precision is not None:
-                raise ValueError(
-                    "An approximation is computed where its rows are, in float64: leave `device` and `precision` out."
-                )
+            check_sums(self.precision)
         object.__setattr__(self, "terms", terms)
 
     @property
@@ -148,8 +146,7 @@ class Problem:
         """
         if self.approximation is not None:
             self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
-            monitor = Monitor(tol, verbose=verbose)
-            return solve_on_span(self.kernel, self.terms, self.basis, self.approximation, monitor)
+            return self._on_span(self.approximation).solve(Monitor(tol, verbose=verbose))
         system = self.system
         chosen = auto(system) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
@@ -208,8 +205,7 @@ class Problem:
         cells = self._cells(weights, held_out or {})
         if self.approximation is not None:
             self._in_one_go(time_limit, callback)
-            found = grid_on_span(self.kernel, self.terms, self.basis, self.approximation, cells, Monitor(tol))
-            return found.reshape(cells.shape)
+            return self._on_span(self.approximation).grid(cells, Monitor(tol, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
@@ -220,6 +216,9 @@ class Problem:
             cell, iterate = tasks.cell(k)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
         return solutions.reshape(cells.shape)
+
+    def _on_span(self, approximation: Approximation) -> SpanProblem:
+        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _cells(self, weights: Mapping[Any, Sequence[float]], held_out: Mapping[Term | int, Sequence[Any]]) -> Cells:
         """The grid with terms by their numbers."""
