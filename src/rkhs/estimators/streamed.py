@@ -24,13 +24,17 @@ from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, unlabelled
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
+from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
+from rkhs.finite.moments import Moments
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_approximation, check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
+from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.span_spread import SpanSpread
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, summarise
@@ -249,10 +253,14 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
 
 def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[str, Any], images: Any) -> None:
     """Solve, and leave what `fit` leaves."""
-    solution = solution_of(summary, machine.approximation, Monitor(machine.tol, verbose=machine.verbose), images)
+    rotated = Rotated(summary, images)
+    solution = solution_of(rotated, machine.approximation, Monitor(machine.tol, verbose=machine.verbose))
     vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
         terms: Any = plan.terms
         labels = terms.rows(seen).take(terms.labelled(seen))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
+    else:
+        squared = all(isinstance(term, Moments) for term in summary.terms)
+        machine._spread = Spread(SpanSpread.of(rotated)) if squared else None

@@ -38,7 +38,7 @@ class SpanProblem:
 
     def solve(self, monitor: Monitor) -> Solution:
         """The minimiser."""
-        return solution_of(self._summary(), self.approximation, monitor)
+        return solution_of(Rotated(self._summary()), self.approximation, monitor)
 
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
         """The solutions of all cells in one span, from one pass over the rows.
@@ -74,10 +74,10 @@ def on_device(span: Span, device: str | None) -> Span:
     return span if place is None else span.moved(place)
 
 
-def solution_of(summary: Summary, approximation: Approximation, monitor: Monitor, images: Any = None) -> Solution:
+def solution_of(rotated: Rotated, approximation: Approximation, monitor: Monitor) -> Solution:
     """The minimiser of what was summed up."""
-    found, _ = Rotated(summary, images).solve(monitor.tol)
-    return _solution(summary, found, approximation, monitor)
+    found, _ = rotated.solve(monitor.tol)
+    return _solution(rotated.summary, found, approximation, monitor)
 
 
 def _solution(summary: Summary, found: Projected, approximation: Approximation, monitor: Monitor) -> Solution:

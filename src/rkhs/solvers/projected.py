@@ -77,13 +77,12 @@ class Small:
 
     def solve(self, tol: float, start: Matrix | None = None) -> Projected:
         """All outputs, to a relative gap of at most tol if rounding allows; from a theta (m, c) near the solution."""
-        square = self.S.copy()
-        tau = slice(self.rank, None)
-        square[tau, tau] += np.eye(len(square) - self.rank)
         if self.parts:
+            square = self.S.copy()
+            square[self.rank :, self.rank :] += np.eye(len(square) - self.rank)
             found = [self._output(c, square, tol, start) for c in range(self.linear.shape[1])]
         else:
-            columns = _minimum(square, self.linear, self.rank).T
+            columns = Curvature.of(self.S, self.rank).minimum(self.linear).T
             found = [(column, *self._values(c, column, [])) for c, column in enumerate(columns)]
         theta = np.stack([one[0] for one in found], axis=1)
         primal, dual = (np.array([one[i] for one in found]) for i in (1, 2))
@@ -182,19 +181,44 @@ class Small:
         return primal, min(dual, primal)
 
 
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """S + diag(0, I), positive definite in tau, in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+
+    L: Matrix
+    T: Matrix
+    seen: Matrix  # H, in the directions of c that it sees
+    unseen: Matrix  # the others, as columns
+
+    @classmethod
+    def of(cls, S: Matrix, rank: int) -> Curvature:
+        c, tau = slice(0, rank), slice(rank, None)
+        own = S[tau, tau] + np.eye(len(S) - rank)
+        L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
+        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
+        return cls(L, T, *_split(S[c, c] - T.T @ T))
+
+    def minimum(self, linear: Matrix) -> Matrix:
+        """argmin 1/2 theta'(S + diag(0, I)) theta + linear'theta, (m, c)."""
+        r = self.T.shape[1]
+        still = self.down(linear[r:])
+        c = -self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
+        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        return np.concatenate([c, tau])
+
+    def variance(self, E: Matrix) -> Matrix:
+        """The diagonal of E (S + diag(0, I))^-1 E', in the directions that are seen, (t,)."""
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        return np.sum(known**2, axis=0) + np.sum(((E[:, :r] - known.T @ self.T) @ self.seen) ** 2, axis=1)
+
+    def down(self, right: Matrix) -> Matrix:
+        """L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))
+
+
 def _split(S: Matrix) -> tuple[Matrix, Matrix]:
     """H with HH' = S^+, and the directions that S does not see, as columns."""
     values, vectors = np.linalg.eigh(S)
     known = values > SEEN * np.diag(S).max(initial=0.0)
     return vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known]
-
-
-def _minimum(square: Matrix, linear: Matrix, rank: int) -> Matrix:
-    """argmin 1/2 theta'square theta + linear'theta (m, c), positive definite in tau."""
-    c, tau = slice(0, rank), slice(rank, None)
-    factor = scipy.linalg.cho_factor(upright(square[tau, tau], square), lower=True, check_finite=False)
-    right = np.concatenate([square[tau, c], linear[tau]], axis=1)
-    inverse = scipy.linalg.cho_solve(factor, right, check_finite=False)
-    seen = _split(square[c, c] - square[c, tau] @ inverse[:, :rank])[0]
-    own = -seen @ (seen.T @ (linear[c] - square[c, tau] @ inverse[:, rank:]))
-    return np.concatenate([own, -inverse[:, rank:] - inverse[:, :rank] @ own])

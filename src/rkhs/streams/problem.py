@@ -15,6 +15,7 @@ from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import on_device, solution_of
 from rkhs.problem.choice import SAMPLE, choose
+from rkhs.solvers.rotated import Rotated
 from rkhs.streams.blocks import Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
@@ -62,7 +63,7 @@ class StreamedProblem:
         sampled = list(self.terms(seen.block()))
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
         summary = learn.reduce(summarise, plan)
-        return solution_of(summary, self.approximation, monitor, lazy_images(learn, plan))
+        return solution_of(Rotated(summary, lazy_images(learn, plan)), self.approximation, monitor)
 
 
 def planned(
