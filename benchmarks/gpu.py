@@ -25,7 +25,7 @@ from rkhs.backend.precision import PRECISIONS, dtype_of, products_in
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NOISE = 0.01
-LANDMARKS = 1000  # of our preconditioner: 57 iterations at the largest size, where 100 take 130
+LANDMARKS = 200  # of our preconditioner
 
 
 def seconds(call: Callable[[], Any], repeats: int = 5) -> float:

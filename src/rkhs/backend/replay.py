@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-WARM_UP = 2  # steps before the recording, in which libraries load and choose their kernels
+WARM_UP = 1  # steps before the recording, in which libraries load and choose their kernels
 
 
 class Replay:

@@ -190,7 +190,7 @@ def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -
 
 def _drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
     """Different indices, drawn with chances in proportion to their strength: the strongest alone are much alike."""
-    strength = strength.astype(np.float64) + 1e-12 * strength.max()
+    strength = strength.astype(np.float64) + 1e-12 * (strength.max() or 1.0)
     chosen = np.random.default_rng(0).choice(len(strength), count, replace=False, p=strength / strength.sum())
     return np.sort(chosen)
 
