@@ -60,14 +60,19 @@ class JetPoints:
         return float(namespace(self.points).max(self.halves)) if self.halves.shape[0] else 0.0
 
     @cached_property
-    def plain(self) -> Any:
-        """X as an operand."""
-        return self.products.operand(self.points)
+    def fine(self) -> Any:
+        """X as an operand of fine products."""
+        return self.products.fine.operand(self.points)
 
     @cached_property
-    def augmented(self) -> Any:
-        """[X, 1] as an operand, see `augmented`."""
-        return self.products.operand(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
+    def plain(self) -> tuple[Any, Any]:
+        """X as operands by rows and by columns."""
+        return self.products.operands(self.points)
+
+    @cached_property
+    def augmented(self) -> tuple[Any, Any]:
+        """[X, 1] as operands by rows and by columns, see `augmented`."""
+        return self.products.operands(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
 
     def scatter(self, v: Array) -> Jets:
         """The coefficients of the jets, from those (size, r) of the functionals."""
@@ -117,7 +122,8 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, 
     for group in groups:
         points = group[0].atoms.points
         centred = Atoms.values(points if origin is None else points - origin)
-        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear, products))
+        here = None if linear is None else like(linear, points)
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), here, products))
     return found
 
 
@@ -129,16 +135,14 @@ def _mapped(A: Array, linear: LinearMap) -> Array:
     """Gradient coefficients after the change of input: A'."""
     if linear is None:
         return A
-    matrix = like(linear, A)
-    return A * matrix if matrix.ndim == 1 else A @ matrix.T
+    return A * linear if linear.ndim == 1 else A @ linear.T
 
 
 def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
     """The gradient of f(A x) from that of f at A x."""
     if linear is None:
         return gradients
-    matrix = like(linear, gradients)
-    return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
+    return gradients * linear if linear.ndim == 1 else gradients @ linear
 
 
 def _spread(atoms: Atoms, coefficients: Array) -> Array:

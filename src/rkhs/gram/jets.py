@@ -52,12 +52,12 @@ class Flow:
         return range(0 if values else min(last, 1), last + 1)
 
     @cached_property
-    def slopes(self) -> Any:
-        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  An operand."""
+    def slopes(self) -> tuple[Any, Any]:
+        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  As operands by rows and by columns."""
         A: Array = self.coefficients.gradients
         if self.rho:
             A = augmented(A, -inner(A, self.source.points)[:, :, None])
-        return self.products.operand(A)
+        return self.products.operands(A)
 
     @cached_property
     def sums(self) -> Array:
@@ -74,7 +74,7 @@ class Flow:
         f: Array = self.jets.values
         g: Array = self.jets.gradients
         n = self.source.points.shape[1]
-        X, anchors = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
+        (X, _), (_, anchors) = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
         X, anchors = X[i], anchors[j]
         if self.rungs[0] == 0:
             f[i] += phi[0] @ c[j]
@@ -82,8 +82,8 @@ class Flow:
             if A is None:
                 Q = self.products.operand(phi[1] * c[j, r])
             else:
-                B = self.slopes[r, j]
-                straight = self.products(first, B)
+                B, columns = (slopes[r, j] for slopes in self.slopes)
+                straight = self.products(first, columns)
                 if f is not None:  # sum_j phi' S_ij
                     f[i, r] += _rowwise(straight, self.target.points[i])
                 if g is None:
@@ -119,9 +119,16 @@ class JetProduct:
     """The product with the Gram matrix of two tuples of parts under phi(q)."""
 
     def __init__(
-        self, form: Form, lefts: tuple[Part, ...], rights: tuple[Part, ...], budget: int, products: Products
+        self,
+        form: Form,
+        lefts: tuple[Part, ...],
+        rights: tuple[Part, ...],
+        weight: float,
+        budget: int,
+        products: Products,
     ) -> None:
         self.form = form
+        self.weight = weight
         self.budget = budget
         self.products = products
         origin = None
@@ -131,10 +138,17 @@ class JetProduct:
         self.rights = by_points(rights, form.linear, origin, products)
         self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
 
+    @property
+    def steady(self) -> bool:
+        """Whether the product does the same to all numbers: no near points to look for, nothing from another device."""
+        groups = self.lefts + self.rights
+        furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
+        return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
+
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
         rho, symmetric = self.form.rho, self.lefts is self.rights
-        coefficients = [right.scatter(v) for right in self.rights]
+        coefficients = [right.scatter(self.weight * v) for right in self.rights]
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
@@ -165,7 +179,7 @@ class JetProduct:
 
     def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
         left, right = flow.target, flow.source
-        q = left.points[i] @ right.points[j].T  # a difference of large numbers: never in less than float32
+        q = self.products.fine(left.fine[i], right.fine[j].T)  # a difference of large numbers
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]

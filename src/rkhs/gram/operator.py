@@ -12,8 +12,10 @@ from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, zero
 from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
 from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
-from rkhs.gram import jets, tables
+from rkhs.gram import tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
+from rkhs.gram.jets import ORDER, JetProduct
+from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel
 
 LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
@@ -120,7 +122,7 @@ class Gram:
         out = zeros((self.shape[0], v.shape[1]), v)
         if self.shape[1] and v.shape[1]:
             for step in self._product:
-                step(out, v)
+                step.add_to(out, v)
         return out
 
     def _in_smaller_tiles(self, v: Array) -> Array:
@@ -135,6 +137,13 @@ class Gram:
         out = smaller @ v
         self.__dict__["_product"] = smaller._product
         return out
+
+    @property
+    def steady(self) -> bool:
+        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        if self._cast is not None:
+            return self._cast.steady
+        return all(step.steady for step in self._product)
 
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
@@ -184,11 +193,11 @@ class Gram:
         return blocks(self.kernel, self.L, self.M)
 
     @cached_property
-    def _product(self) -> list[Any]:
-        """The steps (out, v) -> None that add up to the product: jets where they apply, tiles elsewhere."""
+    def _product(self) -> list[JetProduct | TableProduct]:
+        """What adds up to the product: jets where they apply, tables elsewhere."""
         keep_freed_memory()
         products = products_in(self.precision)
-        steps: list[Any] = []
+        steps: list[JetProduct | TableProduct] = []
         for block in self._blocks:
             form = block.kernel.form(self.L.dimension)
             lefts: tuple[Part, ...] = ()
@@ -196,15 +205,10 @@ class Gram:
             if form is not None:
                 lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
                 if lefts and rights:
-                    jet = jets.JetProduct(form, lefts, rights, self.budget, products)
-                    steps.append(lambda out, v, jet=jet, w=block.weight: jet.add_to(out, w * v))
+                    steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
             for left, right in block.pairs():
                 if not (left in lefts and right in rights):
-                    steps.append(
-                        lambda out, v, k=block.kernel, a=left, b=right, w=block.weight: tables.add_product(
-                            out, k, a, b, v, w, self.budget
-                        )
-                    )
+                    steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))
         return steps
 
     def _operand(self, v: Array) -> Array:
@@ -222,7 +226,7 @@ class Gram:
 
 def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts that are functions of 1-jets."""
-    return tuple(part for part in parts if part.atoms.order <= jets.ORDER and part.atoms.blur is None)
+    return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
 
 
 def _aligned(block: Block) -> bool:
