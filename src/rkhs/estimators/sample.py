@@ -28,7 +28,7 @@ class Sample:
 
     @classmethod
     def of(cls, X: Array, sample_weight: Any, y: Vector, labelled: Vector, marks: Vector | None = None) -> Sample:
-        """The points with checked weights, merged; row by row in memory, so that a data frame rounds as an array does."""
+        """The points with checked weights, merged; laid out by rows, so that a data frame rounds as an array does."""
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         marks = np.zeros((len(y), 0)) if marks is None else marks
         return cls(X, as_weights(sample_weight, X), np.where(labelled, y, 0), labelled, marks)._merged()
