@@ -99,6 +99,8 @@ class Kept:
     def joined(self) -> KeptBlock:
         """All blocks as one, in float64."""
         assert self.blocks is not None
+        if len(self.blocks) == 1 and self.blocks[0].E.dtype == np.float64:
+            return self.blocks[0]
         E, target, weight = (
             np.concatenate([getattr(block, name) for block in self.blocks]).astype(np.float64, copy=False)
             for name in ("E", "target", "weight")

@@ -8,6 +8,7 @@ weights and folds is a combination of p x p matrices, some of its rows and colum
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,12 @@ class Rotated:
     """A summary in the eigenfunctions of its span; `images` gives rows that were too many to keep: (term, map) -> E."""
 
     def __init__(self, summary: Summary, images: Any = None) -> None:
-        self.summary, self.images, self.rank = summary, images, summary.rank
+        self.images, self.rank = images, summary.rank
         self.functions = Eigenfunctions.of(summary.span.norm, summary.span.constraints)
         self.turn = scipy.linalg.block_diag(np.eye(self.rank), self.functions.V)
         self.terms = [self._turned(term) for term in summary.terms]
+        self.losses = [term.loss for term in summary.terms]
+        self.summary = replace(summary, terms=())  # the sums as they were are not needed any more
 
     def _turned(self, term: Moments | Kept) -> Moments | KeptBlock | Kept:
         if isinstance(term, Moments):
@@ -66,7 +69,7 @@ class Rotated:
                 square, cross, own_constant = term.weighted(factor)
                 S, linear, constant = S + 2 * square, linear - 2 * cross, constant + own_constant
             elif isinstance(term, KeptBlock):
-                rows.append((k, self.summary.terms[k].loss, term.weighted(factor)))
+                rows.append((k, self.losses[k], term.weighted(factor)))
             elif term.count:
                 rows.append((k, term.loss, None))
         basis = _sizes(np.diag(S)[:r], [block for _, _, block in rows if block is not None])

@@ -60,7 +60,7 @@ class SpanSpread:
     def of(cls, rotated: Rotated) -> SpanSpread:
         """From the sums of a problem, all of whose losses are squared."""
         summary = rotated.summary
-        assert all(isinstance(term, Moments) for term in summary.terms), "a loss is not squared"
+        assert all(isinstance(term, Moments) for term in rotated.terms), "a loss is not squared"
         small, _ = rotated.small()
         return cls(summary.span, summary.space, small.map, Curvature.of(small.S, small.rank))
 
