@@ -36,6 +36,31 @@ class Cells:
     axes: dict[tuple[int, ...], list[float]]
     folds: dict[int, list[Vector]]
 
+    @classmethod
+    def of(
+        cls,
+        terms: Sequence[Term],
+        weights: Mapping[Any, Sequence[float]],
+        held_out: Mapping[Term | int, Sequence[Any]],
+    ) -> Cells:
+        """From what `Problem.grid` is given, in which a term is itself or its number."""
+
+        def index(term: Any) -> int:
+            found = [k for k, own in enumerate(terms) if own is term or k == term]
+            if not found:
+                raise ValueError(f"{term!r} is not a term of this problem, which has {len(terms)} terms.")
+            return found[0]
+
+        axes = {
+            tuple(map(index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
+            for key, values in weights.items()
+        }
+        folds = {index(term): parts for term, parts in held_out.items()}
+        if len({len(parts) for parts in folds.values()}) > 1:
+            raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
+        factors = {k: [_fold_factors(terms[k], part) for part in parts] for k, parts in folds.items()}
+        return cls(len(terms), axes, factors)
+
     @property
     def count(self) -> int | None:
         """The number of folds; None if there is no such axis."""
@@ -67,7 +92,7 @@ class Cells:
         return self.multiples(columns)
 
 
-def fold_factors(term: Term, held_out: Any) -> Vector:
+def _fold_factors(term: Term, held_out: Any) -> Vector:
     """The factors of a fold on the rows of a term, 0 for rows left out."""
     given = np.asarray(held_out)
     if given.dtype.kind == "f" and given.size:

@@ -26,7 +26,7 @@ from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import SpanProblem
-from rkhs.problem.grid import Cells, GridTasks, fold_factors
+from rkhs.problem.grid import Cells, GridTasks
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -202,7 +202,7 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
-        cells = self._cells(weights, held_out or {})
+        cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
             self._in_one_go(time_limit, callback)
             return self._on_span(self.approximation).grid(cells, Monitor(tol, verbose=verbose))
@@ -220,18 +220,6 @@ class Problem:
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
-    def _cells(self, weights: Mapping[Any, Sequence[float]], held_out: Mapping[Term | int, Sequence[Any]]) -> Cells:
-        """The grid with terms by their numbers."""
-        axes = {
-            tuple(map(self._index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
-            for key, values in weights.items()
-        }
-        folds = {self._index(term): parts for term, parts in held_out.items()}
-        if len({len(parts) for parts in folds.values()}) > 1:
-            raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
-        factors = {k: [fold_factors(self.terms[k], part) for part in parts] for k, parts in folds.items()}
-        return Cells(len(self.terms), axes, factors)
-
     def _in_one_go(self, *options: Any) -> None:
         """Refuse what is for solvers that iterate."""
         if any(option is not None for option in options):
@@ -239,13 +227,6 @@ class Problem:
                 f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
                 "`time_limit` and `callback` out, or the approximation."
             )
-
-    def _index(self, term: Term | int) -> int:
-        """Which term is meant."""
-        found = [k for k, own in enumerate(self.terms) if own is term or k == term]
-        if not found:
-            raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
-        return found[0]
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, with its certificate."""
