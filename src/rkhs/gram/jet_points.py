@@ -25,14 +25,14 @@ class Jets:
     """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
 
     values: Array | None  # (t, r)
-    gradients: Array | None  # (r, t, n)
+    gradients: Array | None  # (t, r, n)
 
     @property
     def count(self) -> int:
         """r."""
         if self.values is not None:
             return int(self.values.shape[1])
-        return 0 if self.gradients is None else int(self.gradients.shape[0])
+        return 0 if self.gradients is None else int(self.gradients.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +86,11 @@ class JetPoints:
         t, n = self.points.shape
         orders = {part.atoms.order for part in self.parts}
         values = zeros((t, r), self.points) if 0 in orders else None
-        return Jets(values, zeros((r, t, n), self.points) if 1 in orders else None)
+        return Jets(values, zeros((t, r, n), self.points) if 1 in orders else None)
 
     def contract(self, jets: Jets, out: Array) -> None:
-        """Add the functionals of f to `out`, from the jets of f."""
-        gradients = None if jets.gradients is None else _pulled_back(jets.gradients, self.linear)
+        """Add the functionals of f to `out`, from the jets of f, which are not needed any more."""
+        gradients = None if jets.gradients is None else pulled_back(jets.gradients, self.linear)
         for part in self.parts:
             own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
             out[part.rows] += part.forward(own)
@@ -133,32 +133,34 @@ def _mapped(A: Array, linear: LinearMap) -> Array:
     return A * matrix if matrix.ndim == 1 else A @ matrix.T
 
 
-def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
-    """The gradient of f(A x) from that of f at A x."""
+def pulled_back(gradients: Array, linear: LinearMap) -> Array:
+    """The gradient of f(A x) from that of f at A x, perhaps in its place."""
     if linear is None:
         return gradients
     matrix = like(linear, gradients)
-    return gradients * matrix if matrix.ndim == 1 else gradients @ matrix
+    if matrix.ndim == 2:
+        return gradients @ matrix
+    gradients *= matrix
+    return gradients
 
 
 def _spread(atoms: Atoms, coefficients: Array) -> Array:
-    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
+    """A_i = sum_a alpha_ia V_ia: (t, r, n) from (t k, r)."""
     xp = namespace(coefficients)
     t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
-    alpha = xp.reshape(coefficients, (t, k, r))
+    alpha = xp.matrix_transpose(xp.reshape(coefficients, (t, k, r)))
     if not atoms.shared:
-        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
-    alpha = xp.permute_dims(alpha, (2, 0, 1))
+        return alpha @ atoms.directions[:, :, 0, :]
     return xp.asarray(alpha, copy=True) if atoms.gradient else alpha @ atoms.directions[:, 0, :]
 
 
 def _contracted(atoms: Atoms, gradients: Any) -> Array:
-    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
+    """<V_ia, g_i>: (t k, r) from (t, r, n)."""
     xp = namespace(gradients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
+    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[1]
     if not atoms.shared:
-        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
+        found = atoms.directions[:, :, 0, :] @ xp.matrix_transpose(gradients)  # (t, k, r)
     else:
-        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
-        found = xp.permute_dims(along, (1, 2, 0))
+        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (t, r, k)
+        found = xp.matrix_transpose(along)
     return xp.reshape(found, (t * k, r))
