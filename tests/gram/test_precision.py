@@ -21,7 +21,7 @@ def families(points):
 @pytest.mark.parametrize("make", [np.asarray, torch.asarray], ids=["numpy", "torch"])
 def test_numbers_are_cut_to_ten_bits(make):
     A = RNG.standard_normal((50, 3)).astype(np.float32)
-    short = np.asarray(precisions.cut(make(A)))
+    short = np.asarray(precisions.cut(make(A), precisions.TF32_CUT))
     assert short.dtype == np.float32
     assert np.all(short.view(np.int32) % 2**13 == 0)
     assert np.all(np.abs(short - A) <= 2.0**-11 * np.abs(A))

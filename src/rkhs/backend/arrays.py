@@ -87,12 +87,12 @@ def like(values: Any, array: Array) -> Array:
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
 
 
-def inner(a: Array, b: Array) -> Array:
-    """sum over the last axis of a * b; on accelerators not by the many small products that `vecdot` is there."""
+def inner(a: Array, b: Array, axis: int = -1) -> Array:
+    """sum over an axis of a * b; on accelerators not by the many small products that `vecdot` is there."""
     xp = namespace(a)
     if is_torch_array(a) and device(a).type != "cpu":
-        return xp.sum(a * b, axis=-1)
-    return xp.vecdot(a, b, axis=-1)
+        return xp.sum(a * b, axis=axis)
+    return xp.vecdot(a, b, axis=axis)
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:

@@ -33,28 +33,30 @@ def energies(product: JetProduct, v: Array) -> Array:
                 flow, mine = Flow(rho, left, mine, right, right.zeros(r), product.products), coefficients[b]
             product.add_flow(flow)
             total += (1 if a == b else 2) * _paired(mine, flow.jets)
-    return total
+    return product.weight * total
 
 
 def _of_gradients(product: JetProduct, flow: Flow) -> Array:
     """The energies of coefficients on gradients alone, at one set of points."""
     points, A = flow.source, flow.coefficients.gradients
     assert A is not None
-    xp, times = namespace(A), product.products
-    total = zeros((A.shape[1],), A)
-    X, t = points.augmented if flow.rho else points.plain, A.shape[0]
+    xp, (r, t, n) = namespace(A), A.shape
+    total, X = zeros((r,), A), (points.augmented if flow.rho else points.plain)[0]
+    beside = xp.reshape(xp.permute_dims(A, (1, 0, 2)), (t, r * n))  # so that one product with phi' serves all
+    B = flow.slopes[0]
     for i, j in tiles(t, t, tile_entries(product.budget, points.points, COPIES) // SMALLER):
         if i.start > j.start:
             continue
         phi = product.form.ladder(product.quadratic(points, points, i, j), flow.rungs)
         share = 0.5 if i == j else 1.0  # of what both tiles add
-        flow.add_straight(times.operand(phi[1] if i != j else share * phi[1]), i, j)
+        straight = xp.reshape(beside[i] * (phi[1] @ beside[j]), (-1, r, n))
+        total += share * xp.sum(straight, axis=(0, 2))
         second = xp.reshape(phi[2], (-1,))
-        for r in range(A.shape[1]):
-            S = times(X[i], flow.slopes[r, j].T)
-            S *= times(flow.slopes[r, i], X[j].T)
-            total[r] += share * xp.vecdot(xp.reshape(S, (-1,)), second)
-    return 2 * (total + _paired(flow.coefficients, flow.jets))
+        for k in range(r):
+            S = X[i] @ B[k, j].T
+            S *= B[k, i] @ X[j].T
+            total[k] += share * xp.vecdot(xp.reshape(S, (-1,)), second)
+    return 2 * total
 
 
 def _paired(coefficients: Jets, jets: Jets) -> Array:
@@ -63,5 +65,5 @@ def _paired(coefficients: Jets, jets: Jets) -> Array:
     if jets.values is not None:
         total = total + xp.sum(coefficients.values * jets.values, axis=0)
     if jets.gradients is not None:
-        total = total + xp.sum(inner(coefficients.gradients, jets.gradients), axis=0)
+        total = total + xp.sum(inner(coefficients.gradients, jets.gradients), axis=1)
     return total

@@ -33,11 +33,11 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
         return None
     if len(blocks[0].lefts) != 1 or len(blocks[0].rights) != 1:
         return None
-    product = JetProduct(form, blocks[0].lefts, blocks[0].rights, gram.budget, Plain())
+    product = JetProduct(form, blocks[0].lefts, blocks[0].rights, 1.0, gram.budget, Plain())
     left, right = product.lefts[0], product.rights[0]
     if form.careful(left.largest + right.largest):
         return None
-    X, Y = (pulled_back(1 * points.points, form.linear) for points in (left, right))
+    X, Y = (pulled_back(points.points, points.linear) for points in (left, right))
     total, between = zeros((Y.shape[0],) * 2, Y), Y @ Y.T
     most = max(1, tile_entries(gram.budget, X, COPIES) // max(1, int(Y.shape[0])))
     for start in range(0, int(X.shape[0]), most):

@@ -25,14 +25,14 @@ class Jets:
     """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
 
     values: Array | None  # (t, r)
-    gradients: Array | None  # (t, r, n)
+    gradients: Array | None  # (r, t, n)
 
     @property
     def count(self) -> int:
         """r."""
         if self.values is not None:
             return int(self.values.shape[1])
-        return 0 if self.gradients is None else int(self.gradients.shape[1])
+        return 0 if self.gradients is None else int(self.gradients.shape[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,19 @@ class JetPoints:
         return float(namespace(self.points).max(self.halves)) if self.halves.shape[0] else 0.0
 
     @cached_property
-    def plain(self) -> Any:
-        """X as an operand."""
-        return self.products.operand(self.points)
+    def fine(self) -> Any:
+        """X as an operand of fine products."""
+        return self.products.fine.operand(self.points)
 
     @cached_property
-    def augmented(self) -> Any:
-        """[X, 1] as an operand, see `augmented`."""
-        return self.products.operand(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
+    def plain(self) -> tuple[Any, Any]:
+        """X as operands by rows and by columns."""
+        return self.products.operands(self.points)
+
+    @cached_property
+    def augmented(self) -> tuple[Any, Any]:
+        """[X, 1] as operands by rows and by columns, see `augmented`."""
+        return self.products.operands(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
 
     def scatter(self, v: Array) -> Jets:
         """The coefficients of the jets, from those (size, r) of the functionals."""
@@ -86,10 +91,10 @@ class JetPoints:
         t, n = self.points.shape
         orders = {part.atoms.order for part in self.parts}
         values = zeros((t, r), self.points) if 0 in orders else None
-        return Jets(values, zeros((t, r, n), self.points) if 1 in orders else None)
+        return Jets(values, zeros((r, t, n), self.points) if 1 in orders else None)
 
     def contract(self, jets: Jets, out: Array) -> None:
-        """Add the functionals of f to `out`, from the jets of f, which are not needed any more."""
+        """Add the functionals of f to `out`, from the jets of f."""
         gradients = None if jets.gradients is None else pulled_back(jets.gradients, self.linear)
         for part in self.parts:
             own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
@@ -117,7 +122,8 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, 
     for group in groups:
         points = group[0].atoms.points
         centred = Atoms.values(points if origin is None else points - origin)
-        found.append(JetPoints(centred.pushed(linear).points, tuple(group), linear, products))
+        here = None if linear is None else like(linear, points)
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), here, products))
     return found
 
 
@@ -129,38 +135,34 @@ def _mapped(A: Array, linear: LinearMap) -> Array:
     """Gradient coefficients after the change of input: A'."""
     if linear is None:
         return A
-    matrix = like(linear, A)
-    return A * matrix if matrix.ndim == 1 else A @ matrix.T
+    return A * linear if linear.ndim == 1 else A @ linear.T
 
 
 def pulled_back(gradients: Array, linear: LinearMap) -> Array:
-    """The gradient of f(A x) from that of f at A x, perhaps in its place."""
+    """The gradient of f(A x) from that of f at A x."""
     if linear is None:
         return gradients
-    matrix = like(linear, gradients)
-    if matrix.ndim == 2:
-        return gradients @ matrix
-    gradients *= matrix
-    return gradients
+    return gradients * linear if linear.ndim == 1 else gradients @ linear
 
 
 def _spread(atoms: Atoms, coefficients: Array) -> Array:
-    """A_i = sum_a alpha_ia V_ia: (t, r, n) from (t k, r)."""
+    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
     xp = namespace(coefficients)
     t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
-    alpha = xp.matrix_transpose(xp.reshape(coefficients, (t, k, r)))
+    alpha = xp.reshape(coefficients, (t, k, r))
     if not atoms.shared:
-        return alpha @ atoms.directions[:, :, 0, :]
+        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
+    alpha = xp.permute_dims(alpha, (2, 0, 1))
     return xp.asarray(alpha, copy=True) if atoms.gradient else alpha @ atoms.directions[:, 0, :]
 
 
 def _contracted(atoms: Atoms, gradients: Any) -> Array:
-    """<V_ia, g_i>: (t k, r) from (t, r, n)."""
+    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
     xp = namespace(gradients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[1]
+    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
     if not atoms.shared:
-        found = atoms.directions[:, :, 0, :] @ xp.matrix_transpose(gradients)  # (t, k, r)
+        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
     else:
-        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (t, r, k)
-        found = xp.matrix_transpose(along)
+        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
+        found = xp.permute_dims(along, (1, 2, 0))
     return xp.reshape(found, (t * k, r))

@@ -52,28 +52,17 @@ class Flow:
         return range(0 if values else min(last, 1), last + 1)
 
     @cached_property
-    def shifts(self) -> Array:
-        """-<A, y>, (t, r), which S has beside <A, x> for rho = 1."""
-        return -inner(self.coefficients.gradients, self.source.points[:, None, :])
-
-    @cached_property
-    def slopes(self) -> Any:
-        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  An operand (r, t, m)."""
+    def slopes(self) -> tuple[Any, Any]:
+        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  As operands by rows and by columns."""
         A: Array = self.coefficients.gradients
-        xp = namespace(A)
-        apart = xp.asarray(xp.permute_dims(A, (1, 0, 2)), copy=True)
-        return self.products.operand(augmented(apart, self.shifts.T[:, :, None]) if self.rho else apart)
-
-    @cached_property
-    def beside(self) -> Any:
-        """The A, one beside the other, of which one product with phi' serves many: an operand (t, r n)."""
-        A: Array = self.coefficients.gradients
-        return self.products.operand(namespace(A).reshape(A, (A.shape[0], -1)))
+        if self.rho:
+            A = augmented(A, -inner(A, self.source.points)[:, :, None])
+        return self.products.operands(A)
 
     @cached_property
     def sums(self) -> Array:
-        """Room for sum_j Q_ij, (t, r): what rho x_i is multiplied with in the end."""
-        return zeros((self.target.points.shape[0], self.jets.count), self.target.points)
+        """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
+        return zeros((self.jets.count, self.target.points.shape[0]), self.target.points)
 
     def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
         """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
@@ -81,75 +70,65 @@ class Flow:
         The rungs of a mirrored tile are transposed, and what meets them is laid out as they are.
         """
         c: Array = self.coefficients.values
+        A: Array = self.coefficients.gradients
         f: Array = self.jets.values
         g: Array = self.jets.gradients
+        n = self.source.points.shape[1]
+        (X, _), (_, anchors) = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
+        X, anchors = X[i], anchors[j]
         if self.rungs[0] == 0:
             f[i] += phi[0] @ c[j]
-        if not self.rungs[-1]:
-            return
-        if self.coefficients.gradients is not None:
-            self.add_straight(first, i, j)
-        if g is None:
-            return
-        n = self.source.points.shape[1]
-        X, anchors = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
-        X, anchors = X[i], anchors[j]
-        for r in range(self.jets.count):
-            if self.coefficients.gradients is None:
+        for r in range(self.jets.count if self.rungs[-1] else 0):
+            if A is None:
                 Q = self.products.operand(phi[1] * c[j, r])
             else:
-                B = self.slopes[r, j]
+                B, columns = (slopes[r, j] for slopes in self.slopes)
+                straight = self.products(first, columns)
+                if f is not None:  # sum_j phi' S_ij
+                    f[i, r] += _rowwise(straight, self.target.points[i])
+                if g is None:
+                    continue
+                g[r, i] += straight[:, :n]
                 S = self.products(B, X.T).T if mirrored else self.products(X, B.T)
                 Q = self.products.combined(S, phi[2], phi[1], None if c is None else c[j, r])
             moved = self.products(Q, anchors)
-            g[i, r] += moved[:, :n]
+            g[r, i] += moved[:, :n]
             if self.rho:
-                self.sums[i, r] += moved[:, n]
-
-    def add_straight(self, first: Any, i: slice, j: slice) -> None:
-        """Add sum_j phi' A_j to the gradients and sum_j phi' S_ij to the values, of many right-hand sides at once."""
-        f: Array = self.jets.values
-        g: Array = self.jets.gradients
-        n, count = self.source.points.shape[1], self.jets.count
-        some = max(1, (j.stop - j.start) // n)  # right-hand sides, such that what they give is no larger than the tile
-        for start in range(0, count, some):
-            own = slice(start, min(start + some, count))
-            straight = self.products(first, self.beside[j, own.start * n : own.stop * n])
-            straight = namespace(straight).reshape(straight, (straight.shape[0], -1, n))
-            if f is not None:
-                f[i, own] += inner(straight, self.target.points[i][:, None, :])
-            if g is not None:
-                g[i, own] += straight
-        if f is not None and self.rho:
-            f[i] += self.products(first, self.products.operand(self.shifts[j]))
+                self.sums[r, i] += moved[:, n]
 
     def add_near(self, rungs: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
         """Add the shares of pairs of near points, from their differences x - y."""
         for r in range(self.jets.count):
             c = None if self.coefficients.values is None else self.coefficients.values[j, r]
-            A = None if self.coefficients.gradients is None else self.coefficients.gradients[j, r]
+            A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
             slope = None if A is None else namespace(A).vecdot(A, difference, axis=-1)
             if self.jets.values is not None:
                 add_at(self.jets.values[:, r], i, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
             if self.jets.gradients is not None:
                 Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
                 straight = 0.0 if A is None else rungs[1][:, None] * A
-                add_at(self.jets.gradients[:, r], i, straight - Q[:, None] * difference)
+                add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
     def finish(self) -> None:
         """Take away rho x_i sum_j Q_ij, once all tiles are in."""
         if self.rho and self.jets.gradients is not None:
-            for r in range(self.jets.count):
-                self.jets.gradients[:, r] -= self.sums[:, r : r + 1] * self.target.points
+            self.jets.gradients[...] -= self.sums[:, :, None] * self.target.points
 
 
 class JetProduct:
     """The product with the Gram matrix of two tuples of parts under phi(q)."""
 
     def __init__(
-        self, form: Form, lefts: tuple[Part, ...], rights: tuple[Part, ...], budget: int, products: Products
+        self,
+        form: Form,
+        lefts: tuple[Part, ...],
+        rights: tuple[Part, ...],
+        weight: float,
+        budget: int,
+        products: Products,
     ) -> None:
         self.form = form
+        self.weight = weight
         self.budget = budget
         self.products = products
         origin = None
@@ -159,10 +138,17 @@ class JetProduct:
         self.rights = by_points(rights, form.linear, origin, products)
         self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
 
+    @property
+    def steady(self) -> bool:
+        """Whether the product does the same to all numbers: no near points to look for, nothing from another device."""
+        groups = self.lefts + self.rights
+        furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
+        return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
+
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
         rho, symmetric = self.form.rho, self.lefts is self.rights
-        coefficients = [right.scatter(v) for right in self.rights]
+        coefficients = [right.scatter(self.weight * v) for right in self.rights]
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
@@ -192,8 +178,8 @@ class JetProduct:
             back.finish()
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
-        """q of the points i and j, a difference of large numbers: never in less than float32."""
-        q = left.points[i] @ right.points[j].T
+        """q of the points i and j, a difference of large numbers."""
+        q = self.products.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]
@@ -222,6 +208,13 @@ class JetProduct:
         if back is not None:
             transposed = None if first is None else first.T
             back.add({k: rung.T for k, rung in phi.items()}, transposed, j, i, mirrored=True)
+
+
+def _rowwise(straight: Array, X: Array) -> Array:
+    """sum over columns of straight * [X, 1], or * X where it has no column for the 1."""
+    n = X.shape[1]
+    found = inner(straight[:, :n], X)
+    return found if straight.shape[1] == n else found + straight[:, n]
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:

@@ -12,9 +12,11 @@ from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, zero
 from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
 from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
-from rkhs.gram import jets, tables
+from rkhs.gram import tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
 from rkhs.gram.energy import energies
+from rkhs.gram.jets import ORDER, JetProduct
+from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel
 
 LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
@@ -121,7 +123,7 @@ class Gram:
         out = zeros((self.shape[0], v.shape[1]), v)
         if self.shape[1] and v.shape[1]:
             for step in self._product:
-                step(out, v)
+                step.add_to(out, v)
         return out
 
     def _in_smaller_tiles(self, v: Array) -> Array:
@@ -148,10 +150,18 @@ class Gram:
         array([3., 3.])
         """
         v = self._operand(v)
-        if self.symmetric and self.precision is None and self._jets_alone is not None:
-            weight, jet = self._jets_alone
-            return weight * energies(jet, v)
+        if self.symmetric and self.precision is None and len(self._product) == 1:
+            step = self._product[0]
+            if isinstance(step, JetProduct):
+                return energies(step, v)
         return namespace(v).vecdot(v, self @ v, axis=0)
+
+    @property
+    def steady(self) -> bool:
+        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        if self._cast is not None:
+            return self._cast.steady
+        return all(step.steady for step in self._product)
 
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
@@ -202,22 +212,11 @@ class Gram:
         return blocks(self.kernel, self.L, self.M)
 
     @cached_property
-    def _jets_alone(self) -> tuple[float, jets.JetProduct] | None:
-        """The weight and the jets that are all of the product, if they are."""
-        if len(self.blocks) != 1:
-            return None
-        block = self.blocks[0]
-        form, parts = block.kernel.form(self.L.dimension), _of_jets(block.lefts)
-        if form is None or parts != block.lefts or block.lefts is not block.rights:
-            return None
-        return block.weight, jets.JetProduct(form, parts, parts, self.budget, products_in(None))
-
-    @cached_property
-    def _product(self) -> list[Any]:
-        """The steps (out, v) -> None that add up to the product: jets where they apply, tiles elsewhere."""
+    def _product(self) -> list[JetProduct | TableProduct]:
+        """What adds up to the product: jets where they apply, tables elsewhere."""
         keep_freed_memory()
         products = products_in(self.precision)
-        steps: list[Any] = []
+        steps: list[JetProduct | TableProduct] = []
         for block in self.blocks:
             form = block.kernel.form(self.L.dimension)
             lefts: tuple[Part, ...] = ()
@@ -225,15 +224,10 @@ class Gram:
             if form is not None:
                 lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
                 if lefts and rights:
-                    jet = jets.JetProduct(form, lefts, rights, self.budget, products)
-                    steps.append(lambda out, v, jet=jet, w=block.weight: jet.add_to(out, w * v))
+                    steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
             for left, right in block.pairs():
                 if not (left in lefts and right in rights):
-                    steps.append(
-                        lambda out, v, k=block.kernel, a=left, b=right, w=block.weight: tables.add_product(
-                            out, k, a, b, v, w, self.budget
-                        )
-                    )
+                    steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))
         return steps
 
     def _operand(self, v: Array) -> Array:
@@ -251,7 +245,7 @@ class Gram:
 
 def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts that are functions of 1-jets."""
-    return tuple(part for part in parts if part.atoms.order <= jets.ORDER and part.atoms.blur is None)
+    return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
 
 
 def _aligned(block: Block) -> bool:

@@ -6,6 +6,9 @@ are tested against it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from rkhs.backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs.backend.memory import tile_entries
 from rkhs.calculus.pairing import AllPairs, Matched
@@ -31,16 +34,28 @@ def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float
             target[_rows(left, i), _rows(right, j)] += tile
 
 
-def add_product(out: Array, kernel: Kernel, left: Part, right: Part, v: Array, weight: float, budget: int) -> None:
-    """Add the table of two parts times v to `out`, without holding more than a tile of it."""
-    coefficients = right.adjoint(weight * v)
-    values = zeros((left.atoms.size, v.shape[1]), v)
-    entries = tile_entries(budget, v, COPIES)
-    tall = _side(left.atoms.size, right.atoms.size, entries)
-    for i, a in left.atoms.tiled(tall):
-        for j, b in right.atoms.tiled(max(1, entries // a.size)):
-            values[i] += kernel.pair(AllPairs(a, b)) @ coefficients[j]
-    out[left.rows] += left.forward(values)
+@dataclass(frozen=True, eq=False)
+class TableProduct:
+    """The product with the table of two parts, which never holds more than a tile of it."""
+
+    kernel: Kernel
+    left: Part
+    right: Part
+    weight: float
+    budget: int
+    steady: ClassVar[bool] = False  # `pair` may look for near points
+
+    def add_to(self, out: Array, v: Array) -> None:
+        """out += G @ v."""
+        left, right = self.left, self.right
+        coefficients = right.adjoint(self.weight * v)
+        values = zeros((left.atoms.size, v.shape[1]), v)
+        entries = tile_entries(self.budget, v, COPIES)
+        tall = _side(left.atoms.size, right.atoms.size, entries)
+        for i, a in left.atoms.tiled(tall):
+            for j, b in right.atoms.tiled(max(1, entries // a.size)):
+                values[i] += self.kernel.pair(AllPairs(a, b)) @ coefficients[j]
+        out[left.rows] += left.forward(values)
 
 
 def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, inner, like, namespace, to_numpy
 
 ROUNDING = 4  # units, by which a residual that should be zero may differ from it
 
@@ -35,19 +35,18 @@ class BlockCG:
         xp = namespace(a)
         self.a = xp.asarray(a, copy=True)
         self.basis, self.residual, self.direction = self.precondition(residual)
-        self.size = xp.vecdot(self.direction, self.residual, axis=0)
+        self.size = inner(self.direction, self.residual, axis=0)
 
     def step(self, columns: Any) -> None:
-        """One more direction for the given columns (an index), one product for all of them."""
-        xp = namespace(self.a)
+        """One more direction for the given columns (an index), one product for all of them; all in place."""
         p, size = self.direction[:, columns], self.size[columns]
         image = self.product(p)
-        length = _ratio(size, xp.vecdot(p, image, axis=0))
+        length = _ratio(size, inner(p, image, axis=0))
         self.a[:, columns] += length * p
         c, r, z = self.precondition(self.residual[:, columns] - length * image)
         self.basis[:, columns] += c
         self.residual[:, columns] = r
-        new = xp.vecdot(z, r, axis=0)
+        new = inner(z, r, axis=0)
         self.direction[:, columns] = z + _ratio(new, size) * p
         self.size[columns] = new
 
@@ -162,7 +161,7 @@ class IterativeSaddle:
         lost = self.fit.gap(b) * (ROUNDING * float(xp.finfo(b.dtype).eps)) ** 2
         for _ in range(self.max_iterations):
             c, rest = self.fit(cg.residual)
-            energy = xp.vecdot(cg.a, b + rest, axis=0) / 2
+            energy = inner(cg.a, b + rest, axis=0) / 2
             columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy + lost))
             if len(columns) == 0:
                 break

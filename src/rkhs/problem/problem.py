@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -276,7 +276,9 @@ def _corrected(solver: Solver, system: System, start: Iterate, monitor: Monitor)
     """Solve; where products are inexact solve again, from the true image, as long as that halves the true gap."""
     found, gap = solver.run(system, start, monitor), inf
     while system.precision is not None:
-        before, gap = gap, certify(system, found, monitor.tol).relative
+        certificate = certify(system, found, monitor.tol)
+        found = replace(found, bounds=(certificate.primal, certificate.dual))
+        before, gap = gap, certificate.relative
         if gap <= monitor.tol or gap > before / 2:
             break
         found = solver.run(system, found, monitor)

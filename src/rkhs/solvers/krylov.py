@@ -10,8 +10,8 @@ so a second point is kept, minimal for J on the line from its predecessor to the
 it is what is returned, and the newest a is its dual point.
 
 The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
-would spread them), and with landmarks also the part of G that a few functionals span, those with the largest
-G_ii / D_ii, and the diagonal of what that leaves.
+would spread them), and with landmarks also the part of G that a few functionals span, drawn with chances in proportion
+to G_ii / D_ii, and the diagonal of what that leaves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, inner, namespace, to_numpy, zeros
+from rkhs.backend.memory import on_cpu
+from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
@@ -31,6 +33,7 @@ from rkhs.solvers.base import Solver
 from rkhs.solvers.direct import check_quadratic
 
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: 1/m - TT' cancels beyond
+SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 
@@ -68,21 +71,36 @@ class ConjugateGradients(Solver):
         b = xp.concat([t.target for t in system.terms])
 
         def product(v: Array, gram: Any = gram) -> Array:
-            monitor.product()
             return gram @ v + d * v
 
         a = start.a - Q @ (Q.T @ start.a)
         cg = BlockCG(product, preconditioner(system, d, self.landmarks, monitor))
-        cg.begin(a, b - product(a, system.exact) if bool(xp.any(a != 0)) else b)
+        if bool(xp.any(a != 0)):
+            monitor.product()
+            cg.begin(a, b - product(a, system.exact))
+        else:
+            cg.begin(a, b)
         points = _Points(Fit.of(d, Q), b, system.rounding, cg)
+        points.update(cg)
+
+        def step(columns: Any = slice(None)) -> None:
+            cg.step(columns)
+            points.update(cg)
+
+        small = system.size * b.shape[1] <= SMALL
+        recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
         progress = _Progress()
         for _ in range(self.max_iterations):
-            points.update(cg)
+            points.read()
             monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
             open_ones = np.flatnonzero(points.gaps > monitor.tol)
             if len(open_ones) == 0 or progress.ended(points):
                 return points.iterate(cg)
-            cg.step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+            monitor.product()
+            if recorded is not None:
+                recorded()
+            else:
+                step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
         raise Stopped("iteration limit")
 
 
@@ -94,9 +112,10 @@ class _Points:
         self.y = namespace(b).asarray(cg.a, copy=True)
         c, self.s = fit(cg.residual)
         self.basis = cg.basis + c
+        self.bounds = zeros((2, b.shape[1]), b)
 
     def update(self, cg: BlockCG) -> None:
-        """Move towards the newest point, and bound the minimum from both sides."""
+        """Move towards the newest point, and bound the minimum from both sides; all in place."""
         xp = namespace(self.b)
         c, rest = self.fit(cg.residual)
         step, change = cg.a - self.y, rest - self.s
@@ -104,11 +123,15 @@ class _Points:
         slope = _dot(step, self.b + self.s) / 2 + _dot(self.y / 2 + self.s / self.fit.d, change)
         bend = _dot(step / 2, change) + self.fit.gap(change)
         t = -slope / xp.where(bend > 0, 2 * bend, xp.ones_like(bend)) * xp.astype(bend > 0, bend.dtype)
-        self.y, self.s = self.y + t * step, self.s + t * change
-        self.basis = self.basis + t * (cg.basis + c - self.basis)
-        primal = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
-        dual = _dot(cg.a, self.b + rest) / 2
-        self.primal, self.dual = (to_numpy(value).astype(np.float64) for value in (primal, dual))
+        self.y += t * step
+        self.s += t * change
+        self.basis += t * (cg.basis + c - self.basis)
+        self.bounds[0] = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
+        self.bounds[1] = _dot(cg.a, self.b + rest) / 2
+
+    def read(self) -> None:
+        """Take the bounds from the device."""
+        self.primal, self.dual = to_numpy(self.bounds).astype(np.float64)
         self.gaps = np.array(list(map(relative_gap, self.primal, self.dual, self.rounding)))
 
     def iterate(self, cg: BlockCG) -> Iterate:
@@ -152,7 +175,7 @@ def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -
         middle = Q.T @ image
         diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
     diagonal = xp.clip(diagonal, 0, None)
-    rows = _strongest(to_numpy(diagonal / d)[:, 0], count)
+    rows = _drawn(to_numpy(diagonal / d)[:, 0], count)
     columns = gram.block(slice(None), rows)
     some = xp.asarray(rows, device=device(d))
     if image is not None:
@@ -165,15 +188,13 @@ def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -
     return Preconditioner.of(d + left, F, Q)
 
 
-def _strongest(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """The indices of the largest entries, spread evenly where they are equal."""
-    last = np.partition(strength, len(strength) - count)[len(strength) - count]
-    above = np.flatnonzero(strength > last * (1 + 1e-6))
-    equal = np.flatnonzero(np.abs(strength - last) <= last * 1e-6)
-    spread = np.linspace(0, len(equal) - 1, count - len(above)).round().astype(int)
-    return np.concatenate([above, equal[spread]])
+def _drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """Different indices, drawn with chances in proportion to their strength: the strongest alone are much alike."""
+    strength = strength.astype(np.float64) + 1e-12 * (strength.max() or 1.0)
+    chosen = np.random.default_rng(0).choice(len(strength), count, replace=False, p=strength / strength.sum())
+    return np.sort(chosen)
 
 
 def _dot(u: Array, v: Array) -> Array:
     """The inner products of the columns."""
-    return namespace(u).vecdot(u, v, axis=0)
+    return inner(u, v, axis=0)
