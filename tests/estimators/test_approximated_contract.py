@@ -8,6 +8,8 @@ import rkhs
 ALL = [
     rkhs.InvariantClassifier(unlabeled=None, loss="squared", approximation=rkhs.Landmarks(20)),
     rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(20)),
+    rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=2, unlabeled=None, approximation=rkhs.Landmarks(20)),
+    rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1], cv=2, approximation=rkhs.FourierFeatures(20)),
 ]
 WEIGHTS = "landmarks are chosen from a sample of rows, where a row given twice is two rows"
 EXPECTED = {

@@ -138,7 +138,7 @@ def test_tensors(loss):
 
 def test_too_many_rows_to_keep(monkeypatch):
     """A problem in memory does not fill it with features."""
-    monkeypatch.setattr("rkhs.finite.summary.LIMIT", 1000)
+    monkeypatch.setattr("rkhs.finite.moments.LIMIT", 1000)
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
     with pytest.raises(MemoryError, match=r"20 rows have the loss Logistic.*StreamedProblem"):
         problem.solve()
@@ -198,7 +198,7 @@ def test_single_precision():
         (lambda: rkhs.Landmarks(5, derivatives=2.0), "share"),
         (lambda: _problem(approximation=7), "rkhs.Landmarks"),
         (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.Descent()), "solver"),
-        (lambda: _problem(approximation=rkhs.Landmarks(5)).grid({0: [1.0]}), "Gram products"),
+        (lambda: _problem(approximation=rkhs.Landmarks(5)).grid({0: [1.0]}, time_limit=1.0), "time_limit"),
     ],
 )
 def test_errors_name_the_remedy(make, message):

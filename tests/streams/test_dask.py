@@ -76,9 +76,9 @@ def test_rows_that_are_read_again(client):
 
 
 def _limit(value):
-    import rkhs.finite.summary
+    import rkhs.finite.moments
 
-    rkhs.finite.summary.LIMIT = value
+    rkhs.finite.moments.LIMIT = value
 
 
 def test_a_worker_dies(client, tmp_path):

@@ -13,6 +13,7 @@ from rkhs.estimators.labels import class_weights
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import search
 from rkhs.problem import Problem
+from rkhs.streams import Blocks
 
 
 class CrossValidated:
@@ -50,6 +51,19 @@ class CrossValidated:
         own.best_params_ = {name: best[name] for name in shown}
         own.cv_results_ = found.results(shown)
         return self._plain(**best)
+
+    def _check_rows(self, X: Any) -> None:
+        """Refuse rows that are not in memory."""
+        if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
+            raise TypeError(
+                f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
+                f"choose C and nu on a sample of the rows, and fit {self.plain.__name__} with them on all."
+            )
+
+    def _adopt(self, machine: Any) -> None:
+        """Take over all that a machine has learnt."""
+        taken = machine.get_params(deep=False)
+        vars(self).update({name: value for name, value in vars(machine).items() if name not in taken})
 
     def _plain(self, **values: Any) -> Any:
         """The machine with single values and all else as it is here."""

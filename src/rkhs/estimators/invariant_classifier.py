@@ -37,7 +37,8 @@ class InvariantClassifier(Classifier):
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
     device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
-    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
+        sums in float64 in their place
     random_state : not used by the training itself, which has no randomness
     verbose : whether to show progress
 

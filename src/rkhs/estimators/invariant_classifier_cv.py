@@ -33,6 +33,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         sonar and ionosphere with 90 labels, with no larger an error
     invariance, invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
         as in `InvariantClassifier`
+    approximation : as in `InvariantClassifier`, of rows in memory: they are summed up once for each scale and epsilon,
+        and the grid combines and solves p x p matrices
     cv : the number of folds (no more than the smallest class has points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
@@ -52,6 +54,12 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     >>> search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3).fit(X, np.where(np.arange(60) < 20, y, -1))
     >>> len(search.cv_results_["params"]), sorted(search.best_params_)
     (4, ['C', 'nu'])
+
+    With an approximation the rows are looked at once:
+
+    >>> near = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3, approximation=rkhs.Landmarks(30)).fit(X, y)
+    >>> near.solution_.span
+    'Landmarks: 30 functions'
     """
 
     plain = InvariantClassifier
@@ -70,6 +78,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         unlabeled: Any = -1,
+        approximation: Any = None,
         cv: Any = 5,
         solver: Any = "auto",
         tol: float = 1e-4,
@@ -88,6 +97,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.unlabeled = unlabeled
+        self.approximation = approximation
         self.cv = cv
         self.solver = solver
         self.tol = tol
@@ -97,9 +107,13 @@ class InvariantClassifierCV(CrossValidated, Classifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifierCV:
         """Choose C and nu, and learn f with them from points X (t, n) and their classes y."""
+        self._check_rows(X)
         sample = self._sample(X, y, sample_weight)
         machine = self._choose(sample, StratifiedKFold, accuracy)
-        self._learn(invariant_problem(machine, sample), sample)
+        if self.approximation is None:
+            self._learn(invariant_problem(machine, sample), sample)
+        else:
+            self._adopt(machine.fit(X, y, sample_weight))
         return self
 
 

@@ -20,5 +20,5 @@ def invariant_problem(machine: Any, sample: Sample) -> Problem:
     others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
     kernel = as_kernel(machine.kernel, machine.scale, sample.X)
     basis = Constant() if machine.fit_intercept else None
-    device, precision = getattr(machine, "device", None), getattr(machine, "precision", None)
-    return Problem(kernel, [labels, *others], basis, device=device, precision=precision)
+    where: dict[str, Any] = {name: getattr(machine, name, None) for name in ("device", "precision", "approximation")}
+    return Problem(kernel, [labels, *others], basis, **where)

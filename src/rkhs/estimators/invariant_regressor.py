@@ -39,7 +39,8 @@ class InvariantRegressor(Regressor):
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
     device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
-    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
+        sums in float64 in their place
     random_state : not used by the training itself, which has no randomness
     verbose : whether to show progress
 
@@ -59,6 +60,12 @@ class InvariantRegressor(Regressor):
     >>> machine = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e6).fit(X, np.sin(X[:, 0]))
     >>> bool(np.all(np.diff(machine.predict(X)) > -1e-3))
     True
+
+    With squared losses it says how sure it is, also in a span:
+
+    >>> machine = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
+    >>> machine.predict([[3.0], [8.0]], return_std=True)[1].round(1)
+    array([0.1, 1.1])
     """
 
     def __init__(

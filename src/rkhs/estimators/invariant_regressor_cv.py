@@ -33,6 +33,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     epsilons : the widths to try for losses that are given by name and have one
     loss, quantile, invariance, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
         as in `InvariantRegressor`
+    approximation : as in `InvariantRegressor`, of rows in memory: they are summed up once for each scale and epsilon,
+        and the grid combines and solves p x p matrices
     cv : the number of folds (no more than there are points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
@@ -69,6 +71,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         invariance_loss: Any = "squared",
         fit_intercept: bool = True,
         unlabeled: Any = None,
+        approximation: Any = None,
         cv: Any = 5,
         solver: Any = "auto",
         tol: float = 1e-4,
@@ -87,6 +90,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self.invariance_loss = invariance_loss
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
+        self.approximation = approximation
         self.cv = cv
         self.solver = solver
         self.tol = tol
@@ -96,9 +100,13 @@ class InvariantRegressorCV(CrossValidated, Regressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantRegressorCV:
         """Choose C and nu, and learn f with them from points X (t, n) and their targets y."""
+        self._check_rows(X)
         sample = self._sample(X, y, sample_weight)
         machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
-        self._learn(invariant_problem(machine, sample))
+        if self.approximation is None:
+            self._learn(invariant_problem(machine, sample))
+        else:
+            self._adopt(machine.fit(X, y, sample_weight))
         return self
 
     def _error(self) -> Loss:

@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.backend.devices import in_one_place
+from rkhs.backend.arrays import Array
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.labels import unlabelled
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, as_numpy
+from rkhs.estimators.spread import Spread
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
-from rkhs.solvers.warped import WarpedGram
-
-
-@dataclass(eq=False)
-class Spread:
-    """The standard deviation of f given all that a problem with squared losses says."""
-
-    problem: Problem
-
-    @cached_property
-    def warped(self) -> WarpedGram:
-        for term in self.problem.terms:
-            if not term.loss.quadratic:
-                raise ValueError(
-                    f"A standard deviation needs all losses to be squared, and one is {term.loss!r}: use "
-                    'loss="squared" and invariance_loss="squared".'
-                )
-        return WarpedGram.of(replace(self.problem, precision=None).system)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"problem": self.problem}  # what is cached is computed again where it is opened
-
-    def __call__(self, X: Array) -> Array:
-        points, there = Evaluation(X), self.warped.system.functionals.prototype
-        variance = self.warped.variance(points if in_one_place(X, there) else points.like(there))
-        return namespace(variance).sqrt(variance)
 
 
 class Regressor(RegressorMixin, Machine):
@@ -87,17 +59,26 @@ class Regressor(RegressorMixin, Machine):
     def _learn(self, problem: Problem) -> None:
         """Solve the problem, whose first term is that of the labels."""
         self._solve(problem)
-        self._spread = Spread(self.problem_)
+        squared = all(term.loss.quadratic for term in problem.terms)
+        self._spread = Spread(self.problem_) if squared else None
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """f at the rows of X; with `return_std` also its standard deviation, where all losses are squared.
 
         It is that of a Gaussian process with the kernel as its covariance, a constant without penalty if there is
         an intercept, and noise of variance 1 / (2 C) on targets and 1 / (2 nu) on invariances, given all of them.
+
+        With an approximation the process has two parts: one in the span of p functions, which learns from all rows, and
+        one outside of it, which `Landmarks` leave as it was before any data and `FourierFeatures` leave out.  It is the
+        same number where the landmarks are the problem's own functionals.  With few landmarks it is too large at most
+        points (what rows say about functions outside of the span is not used) and somewhat too small at others; with
+        few waves it is too small (once learnt, they are known everywhere).  Take more where that matters.
         """
         values, given = self._values(X, "predict")
         if not return_std:
             return home(values, given)
-        if self.problem_ is None:
-            raise ValueError("A standard deviation needs the whole space: leave the approximation out.")
+        if self._spread is None:
+            raise ValueError(
+                'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
+            )
         return home(values, given), home(self._spread(self._points(given)), given)

@@ -28,7 +28,8 @@ class Sample:
 
     @classmethod
     def of(cls, X: Array, sample_weight: Any, y: Vector, labelled: Vector, marks: Vector | None = None) -> Sample:
-        """The points with checked weights, merged."""
+        """The points with checked weights, merged; laid out by rows, so that a data frame rounds as an array does."""
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         marks = np.zeros((len(y), 0)) if marks is None else marks
         return cls(X, as_weights(sample_weight, X), np.where(labelled, y, 0), labelled, marks)._merged()
 
@@ -37,8 +38,10 @@ class Sample:
         return len(self.weight)
 
     def take(self, rows: Any) -> Sample:
-        """Some of the points."""
+        """Some of the points; where that is all of them this sample itself, so that terms share what is computed."""
         index = np.arange(self.size)[rows]
+        if np.array_equal(index, np.arange(self.size)):
+            return self
         xp = namespace(self.X)
         return Sample(
             xp.take(self.X, xp.asarray(index), axis=0),

@@ -18,12 +18,14 @@ from scipy.stats import rankdata
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.folds import Folds
 from rkhs.estimators.sample import Sample, Vector
+from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.function import Function
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
-from rkhs.functionals import Functional, stack
+from rkhs.functionals import Functional
 from rkhs.problem import Problem
 
+AnyFunction = Function | FeatureFunction
 COLUMNS = 32  # functions that are evaluated together
 
 
@@ -79,7 +81,7 @@ def search(
     labelled = sample.take(sample.labelled)
     candidates, scores, losses = [], [], []
     for scale, epsilon in product(grids["scale"], grids["epsilon"]):
-        problem = tied(problem_of(scale, epsilon))
+        problem = problem_of(scale, epsilon)
         for C, nu in product(grids["C"], grids["nu"]):
             candidates.append({"C": C, "nu": nu, "scale": scale, "epsilon": epsilon})
         solutions = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
@@ -104,49 +106,22 @@ def _mean_loss(labels: Term, rows: Vector, values: Vector) -> float:
     return float(np.average(loss, weights=weight))
 
 
-def tied(problem: Problem) -> Problem:
-    """The same problem with all invariances of one loss in one term, so that one factor is for all of them."""
-    labels, *others = problem.terms
-    groups: dict[Any, list[Term]] = {}
-    for term in others:
-        groups.setdefault(term.loss, []).append(term)
-    return replace(problem, terms=[labels, *(_joined(group) for group in groups.values())])
-
-
-def _joined(terms: list[Term]) -> Term:
-    if len(terms) == 1:
-        return terms[0]
-    weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms])
-    target = np.concatenate([to_numpy(term.target) for term in terms])
-    return Term(stack([term.functional for term in terms]), terms[0].loss, target=target, weight=weight)
-
-
 def _solutions(
     problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool
 ) -> list[list[Solution]]:
-    """For each (C, nu) the solutions of all folds."""
+    """For each (C, nu) the solutions of all folds; nu is the factor of all terms but that of the labels."""
     held_out = {0: [factors for factors, _ in folds]}
     options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
     if len(problem.terms) == 1:
-        alone = problem.grid({0: Cs}, **options)
-        return [list(row) for row in alone for _ in nus]
-    if len(problem.terms) == 2:
-        return [list(row) for row in problem.grid({0: Cs, 1: nus}, **options).reshape(-1, len(folds))]
-    by_nu = [_with_nu(problem, nu).grid({0: Cs}, **options) for nu in nus]
-    return [list(by_nu[j][i]) for i in range(len(Cs)) for j in range(len(nus))]
+        return [list(row) for row in problem.grid({0: Cs}, **options) for _ in nus]
+    others = tuple(range(1, len(problem.terms)))
+    return [list(row) for row in problem.grid({0: Cs, others: nus}, **options).reshape(-1, len(folds))]
 
 
-def _with_nu(problem: Problem, nu: float) -> Problem:
-    """Invariances of several losses, which have no common factor in `Problem.grid`."""
-    labels, *others = problem.terms
-    scaled = [term.changed(weight=nu * term.weight) for term in others if nu > 0]
-    return replace(problem, terms=[labels, *scaled])
-
-
-def evaluated(functions: list[Function], points: Functional) -> list[Vector]:
+def evaluated(functions: list[AnyFunction], points: Functional) -> list[Vector]:
     """The values of all functions; those with the same representers are evaluated together, some at a time."""
     found: list[Vector] = []
-    for _, group in groupby(functions, key=lambda f: id(f.functionals)):
+    for _, group in groupby(functions, key=_span):
         alike = list(group)
         count = max(1, COLUMNS // (alike[0].outputs or 1))
         for start in range(0, len(alike), count):
@@ -154,7 +129,12 @@ def evaluated(functions: list[Function], points: Functional) -> list[Vector]:
     return found
 
 
-def _together(functions: list[Function], points: Functional) -> list[Vector]:
+def _span(f: AnyFunction) -> int:
+    """Which functions f is a combination of."""
+    return id(f.features if isinstance(f, FeatureFunction) else f.functionals)
+
+
+def _together(functions: list[AnyFunction], points: Functional) -> list[Vector]:
     """The values of functions with the same representers."""
     first = functions[0]
     wide = first.outputs or 1

@@ -24,13 +24,17 @@ from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, unlabelled
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
+from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
+from rkhs.finite.moments import Moments
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import check_approximation
+from rkhs.gram.approximation import check_approximation, check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
+from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.span_spread import SpanSpread
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, summarise
@@ -39,14 +43,6 @@ from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, replayed
 
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
-
-
-class BlockRows(Sample):
-    """The rows of a block; all of them are the same points, on which terms share what is computed."""
-
-    def take(self, rows: Any) -> Sample:
-        whole = np.asarray(rows).dtype == bool and bool(np.all(rows))
-        return self if whole else super().take(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +67,7 @@ class BlockTerms:
         else:
             y = np.where(labelled, y, 0).astype(np.float64)
         weight = np.ones(len(y)) if block.weight is None else block.weight
-        return BlockRows(block.X, weight, y, labelled, np.zeros((len(y), 0)))
+        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)))
 
     def __call__(self, block: Block) -> list[Term]:
         rows = self.rows(block)
@@ -194,8 +190,6 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
     check_approximation(machine.approximation)
-    if machine.device is not None or machine.precision is not None:
-        raise ValueError("An approximation is computed where its rows are, in float64: leave device and precision out.")
     if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
@@ -210,6 +204,7 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
 
 def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[str, Any]]:
     """The plan for all blocks, the sample it was made from, and what else the machine learns: classes and features."""
+    check_sums(machine.precision)
     invariances = as_invariances(machine.invariance, getattr(machine, "feature_names_in_", None))
     for one in invariances:
         if one.functional in WHOLE:
@@ -242,7 +237,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[s
     if is_classifier(machine):
         learnt["classes_"] = own.classes_
     basis = Constant() if machine.fit_intercept else None
-    return planned(kernel, terms, terms(block), basis, machine.approximation), block, learnt
+    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block, learnt
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
@@ -258,10 +253,14 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
 
 def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[str, Any], images: Any) -> None:
     """Solve, and leave what `fit` leaves."""
-    solution = solution_of(summary, machine.approximation, Monitor(machine.tol, verbose=machine.verbose), images)
+    rotated = Rotated(summary, images)
+    solution = solution_of(rotated, machine.approximation, Monitor(machine.tol, verbose=machine.verbose))
     vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
         terms: Any = plan.terms
         labels = terms.rows(seen).take(terms.labelled(seen))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
+    else:
+        squared = all(isinstance(term, Moments) for term in summary.terms)
+        machine._spread = Spread(SpanSpread.of(rotated)) if squared else None

@@ -47,11 +47,12 @@ class FeatureFunction:
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """L(f), in the shape of L, with a last axis for several outputs."""
+        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        functional = self.features.brought(functional)
         rows = self.features.rows(functional)
         values = rows @ like(self.coefficients, rows)
         if self.basis is not None:
-            values = values + functional.assemble(self.basis.on) @ like(self.basis_coefficients, rows)
+            values = values + like(functional.assemble(self.basis.on), rows) @ like(self.basis_coefficients, rows)
         return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
 
     def norm(self) -> Any:

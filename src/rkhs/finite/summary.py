@@ -5,65 +5,29 @@ With f = sum_j c_j p_j + sum_a tau_a psi_a and theta = (c, tau), a term of squar
     sum_i w_i ((E theta)_i - b_i)^2 = theta'M theta - 2 m'theta + constant,    E = [P, L(psi)]
 
 M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed block by block and never held.  Other losses need their
-rows E as they are; those are kept while they are few (`LIMIT`).
+rows E as they are; those are kept while they are few (`moments.LIMIT`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs.backend.memory import out_of_memory, release_memory
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
+from rkhs.finite import moments
+from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
-from rkhs.gram.span import TILE, Span, square
-from rkhs.losses.base import Loss
+from rkhs.gram.span import LEAST, Span, square
 
 Matrix = np.ndarray[Any, Any]
-LIMIT = 2**29  # bytes of rows of losses that are not quadratic, up to which they are kept
-
-
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """theta'M theta - 2 m'theta + constant, for each output."""
-
-    loss: Loss
-    square: Matrix  # (r + p, r + p)
-    linear: Matrix  # (r + p, c)
-    constant: Matrix  # (c,)
-
-    def __add__(self, other: Moments) -> Moments:
-        return replace(
-            self,
-            square=self.square + other.square,
-            linear=self.linear + other.linear,
-            constant=self.constant + other.constant,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Rows as they are, in blocks: E (t, r + p), targets (t, c) and weights (t, 1); None once there are too many."""
-
-    loss: Loss
-    blocks: tuple[tuple[Matrix, Matrix, Matrix], ...] | None
-    count: int
-
-    @property
-    def bytes(self) -> int:
-        return 0 if self.blocks is None else sum(E.nbytes for E, _, _ in self.blocks)
-
-    def __add__(self, other: Kept) -> Kept:
-        count = self.count + other.count
-        if self.blocks is None or other.blocks is None or self.bytes + other.bytes > LIMIT:
-            return Kept(self.loss, None, count)
-        return Kept(self.loss, self.blocks + other.blocks, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +44,38 @@ class Summary:
         """r, the number of basis functions."""
         return 0 if self.space is None else self.space.size(self.span.dimension)
 
+    @property
+    def size(self) -> int:
+        """r + p."""
+        return self.rank + self.span.size
+
     @classmethod
     def of(
-        cls, span: Span, space: Space | None, terms: Sequence[Term], outputs: int | None, limit: float | None = None
+        cls,
+        span: Span,
+        space: Space | None,
+        terms: Sequence[Term],
+        outputs: int | None,
+        limit: float | None = None,
+        shares: Mapping[int, Matrix] | None = None,
     ) -> Summary:
-        """The summary of terms that are in memory, a tile at a time; `limit` is for the bytes of rows that are kept."""
+        """The summary of terms that are in memory, a tile at a time.
+
+        `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`.
+        """
         empty = cls(span, space, outputs, ())
-        work = _Work(empty, terms, LIMIT if limit is None else limit)
-        groups: dict[Any, list[int]] = {}
-        for k, term in enumerate(terms):
-            groups.setdefault(_place(term.functional, k), []).append(k)
-        for members in groups.values():
-            work.add_group(members)
-        return replace(empty, terms=work.result())
+        most, tall = moments.LIMIT if limit is None else limit, span.tall
+        while True:
+            try:
+                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall).result())
+            except out_of_memory():  # which has less than it said: all sums again, in smaller tiles
+                release_memory()
+                if tall <= LEAST:
+                    raise MemoryError(
+                        f"The device has too little memory for {span.size} functions, even {tall} rows at a time: take "
+                        "fewer functions, or leave `device` out."
+                    ) from None
+                tall = max(LEAST, tall // 4)
 
     def __add__(self, other: Summary) -> Summary:
         return replace(self, terms=tuple(map(add, self.terms, other.terms)))
@@ -118,18 +101,26 @@ def _pointwise(functional: Functional) -> Any:
 class _Work:
     """The sums of one block, under way."""
 
-    def __init__(self, summary: Summary, terms: Sequence[Term], limit: float) -> None:
-        self.limit = limit
+    def __init__(
+        self, summary: Summary, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], tall: int
+    ) -> None:
+        self.limit, self.shares, self.tall = limit, shares, tall
         self.span, self.space = summary.span, summary.space
-        self.rank, self.size = summary.rank, summary.rank + summary.span.size
+        self.rank, self.size = summary.rank, summary.size
         self.outputs = summary.outputs or 1
         self.terms = terms
         self.targets = [self._target(term) for term in terms]
-        self.squares = {k: np.zeros((self.size, self.size)) for k, t in enumerate(terms) if t.loss.quadratic}
-        self.linears = {k: np.zeros((self.size, self.outputs)) for k in self.squares}
-        self.constants = {k: np.zeros(self.outputs) for k in self.squares}
-        self.kept: dict[int, list[Any] | None] = {k: [] for k in range(len(terms)) if k not in self.squares}
+        self.moments = {
+            k: self._no_moments(term, shares[k].shape[1] if k in shares else 1)
+            for k, term in enumerate(terms)
+            if term.loss.quadratic
+        }
+        self.kept: dict[int, list[KeptBlock] | None] = {k: [] for k in range(len(terms)) if k not in self.moments}
         self.bytes = 0
+
+    def _no_moments(self, term: Term, groups: int) -> Moments:
+        shapes = (groups, self.size, self.size), (groups, self.size, self.outputs), (groups, self.outputs)
+        return Moments(term.loss, *(zeros(shape, self.span.home) for shape in shapes))
 
     def _target(self, term: Term) -> Array:
         target = term.target if term.target.ndim == 2 else term.target[:, None]
@@ -141,16 +132,22 @@ class _Work:
         return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
 
     def result(self) -> tuple[Moments | Kept, ...]:
+        """All terms; those on the same points together."""
+        groups: dict[Any, list[int]] = {}
+        for k, term in enumerate(self.terms):
+            groups.setdefault(_place(term.functional, k), []).append(k)
+        for members in groups.values():
+            self._add_group(members)
         found: list[Moments | Kept] = []
         for k, term in enumerate(self.terms):
-            if k in self.squares:
-                found.append(Moments(term.loss, self.squares[k], self.linears[k], self.constants[k]))
+            if k in self.moments:
+                found.append(self.moments[k].in_numpy())
             else:
                 kept = self.kept[k]
                 found.append(Kept(term.loss, None if kept is None else tuple(kept), term.size))
         return tuple(found)
 
-    def add_group(self, members: list[int]) -> None:
+    def _add_group(self, members: list[int]) -> None:
         """Terms on the same points, or one term of any kind."""
         flat = {k: root for k in members if (root := self._gradient_roots(k)) is not None}
         values = [k for k in members if k not in flat and _order(self.terms[k]) == 0]
@@ -161,7 +158,7 @@ class _Work:
             return
         atoms = _pointwise(self.terms[members[0]].functional)
         sums = {k: self.span.sums() for k in flat}
-        for rows, tile in self.span.tiles(atoms.points):
+        for rows, tile in self.span.tiles(atoms.points, self.tall):
             unit = None  # the moments of the values, of weight one
             for k in values:
                 some = self.terms[k].functional.take(rows)
@@ -171,68 +168,83 @@ class _Work:
                     unit = square / weight
             for k, root in flat.items():
                 weight = _uniform(self.terms[k].weight, slice(None))
-                sums[k].add(tile, root[rows], None if unit is None or not weight else weight * unit)
+                known = None if unit is None or not weight else weight * unit
+                sums[k].add(tile, like(root[rows], self.span.home), known)
         for k in flat:
-            self.squares[k][self.rank :, self.rank :] += sums[k].total()
+            own = self.moments[k].square
+            own[0, self.rank :, self.rank :] += like(sums[k].total(), own)
 
     def _add_rows(self, k: int) -> None:
         """Any family, some functionals at a time."""
         functional, size = self.terms[k].functional, self.terms[k].size
-        tall = max(128, TILE // self.span.size)
-        for start in range(0, size, tall):
-            rows = slice(start, min(start + tall, size))
-            some = functional if size <= tall else functional.take(rows)
+        for start in range(0, size, self.tall):
+            rows = slice(start, min(start + self.tall, size))
+            some = functional if size <= self.tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
 
-    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Matrix | None:
-        """Rows E (t, p) of a term; their moments E'WE, if that is what is wanted of them."""
-        xp = namespace(E)
+    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
+        """Rows E (t, p) of a term; their moments E'WE, if they have been computed for all rows once."""
         target, weight = like(self.targets[k][rows], E), self._weight(k, rows, E)
         P = E[:, :0] if self.space is None else like(functional.assemble(self.space.on), E)
+        shares = self.shares[k][rows] if k in self.shares else None
         if k in self.kept:
-            self._keep(k, to_numpy(xp.concat([P, E], axis=1)), to_numpy(target), to_numpy(weight))
+            E = namespace(E).concat([P, E], axis=1)
+            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), shares))
             return None
-        r, M = self.rank, self.squares[k]
-        weighted = weight * target
-        self.linears[k][:r] += to_numpy(P.T @ weighted)
-        self.linears[k][r:] += to_numpy(E.T @ weighted)
-        self.constants[k] += to_numpy(xp.sum(weighted * target, axis=0))
+        if shares is None:
+            return self._add_moments(k, 0, P, E, target, weight)
+        total = zeros((E.shape[1], E.shape[1]), E)
+        for group, share in enumerate(shares.T):
+            index = np.flatnonzero(share)
+            own = [side[index] for side in (P, E, target, weight)]
+            own[-1] = own[-1] * like(share[index, None], E)
+            total += self._add_moments(k, group, *own)
+        return total if np.all(shares.sum(axis=1) == 1) else None
+
+    def _add_moments(self, k: int, group: int, P: Array, E: Array, target: Array, weight: Array) -> Array:
+        """Rows of one group; E'WE."""
+        r, own = self.rank, self.moments[k]
+        M, m = own.square[group], own.linear[group]
+        xp, weighted = namespace(E), weight * target
+        m[:r] += P.T @ weighted
+        m[r:] += E.T @ weighted
+        own.constant[group] += xp.sum(weighted * target, axis=0)
         if r:
-            M[:r, :r] += to_numpy(P.T @ (weight * P))
-            cross = to_numpy(P.T @ (weight * E))
+            M[:r, :r] += P.T @ (weight * P)
+            cross = P.T @ (weight * E)
             M[:r, r:] += cross
             M[r:, :r] += cross.T
-        own = square(E, xp.sqrt(weight))
-        M[r:, r:] += own
-        return own
+        found = square(E, xp.sqrt(weight))
+        M[r:, r:] += found
+        return found
 
-    def _keep(self, k: int, E: Matrix, target: Matrix, weight: Matrix) -> None:
+    def _keep(self, k: int, block: KeptBlock) -> None:
         """Rows as they are; none at all once they are too many."""
         own = self.kept[k]
-        self.bytes += 0 if own is None else E.nbytes
+        self.bytes += 0 if own is None else block.E.nbytes
         if own is None or self.bytes > self.limit:
             self.kept[k] = None
         else:
-            own.append((E, target, weight))
+            own.append(block)
 
-    def _gradient_roots(self, k: int) -> Array | None:
+    def _gradient_roots(self, k: int) -> Matrix | None:
         """The square roots (t, 1) of the weights of whole gradients that should vanish; None if it is anything else.
 
         The basis must not change from point to point either: then only the span's own sums are needed.
         """
         term, atoms = self.terms[k], _pointwise(self.terms[k].functional)
+        if k in self.shares:
+            return None
         constant = self.space is None or (isinstance(self.space, Polynomials) and self.space.degree <= 0)
         if atoms is None or atoms.order == 0 or not term.loss.quadratic or not constant:
             return None
         if np.any(to_numpy(term.target)) or self.span.tile(atoms.points[:0]) is None:
             return None
-        xp = namespace(atoms.points)
+        count = int(atoms.points.shape[0])
         if isinstance(term.weight, float):
-            return like(np.full((int(atoms.points.shape[0]), 1), term.weight**0.5), atoms.points)
-        weight = term.weight.reshape(int(atoms.points.shape[0]), -1)
-        if np.any(weight != weight[:, :1]):
-            return None
-        return xp.sqrt(like(weight[:, :1], atoms.points))
+            return np.full((count, 1), term.weight**0.5)
+        weight = term.weight.reshape(count, -1)
+        return None if np.any(weight != weight[:, :1]) else np.sqrt(weight[:, :1])
 
 
 def _uniform(weight: Any, rows: slice) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rkhs.backend.precision import check_precision
 from rkhs.functionals.base import Functional
 
 SELECTIONS = ("k-means++", "random")
@@ -92,6 +93,17 @@ def check_approximation(approximation: Any) -> None:
     if not isinstance(approximation, (Landmarks, FourierFeatures)):
         raise TypeError(
             f"approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), got {approximation!r}."
+        )
+
+
+def check_sums(precision: str | None) -> None:
+    """Refuse sums in less than float64."""
+    check_precision(precision)
+    if precision not in (None, "float64"):
+        raise ValueError(
+            f"precision={precision!r} is for Gram products, whose errors are corrected; those of the sums of an "
+            "approximation are not, and the inverse of its Gram matrix multiplies them: leave `precision` out, or the "
+            "approximation."
         )
 
 

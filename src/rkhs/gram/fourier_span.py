@@ -13,17 +13,17 @@ and an atom with directions u_1 .. u_m and blur C is prod_j <w, u_j> cos(<w, x> 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import pi
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms, push_covariance
 from rkhs.functionals.base import Functional
 from rkhs.gram.blocks import check_bounded
-from rkhs.gram.span import Matrix, Span, Sums, Tile, in_double
+from rkhs.gram.span import Matrix, Span, Sums, Tile, square
 from rkhs.kernels import Gaussian, Kernel, Matern, Pullback, RationalQuadratic
 
 Random = np.random.Generator
@@ -37,6 +37,14 @@ class FourierSpan(Span):
     W: Matrix  # (p, n) frequencies
     b: Matrix  # (p,)
     amplitudes: Matrix  # (p,)
+    place: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def home(self) -> Array:
+        return self.place
+
+    def moved(self, home: Array) -> FourierSpan:
+        return replace(self, place=home)
 
     @property
     def size(self) -> int:
@@ -56,7 +64,7 @@ class FourierSpan(Span):
 
     def on(self, atoms: Atoms) -> Array:
         """The value of each atom on each feature: (atoms, p)."""
-        atoms = atoms.like(in_double(atoms.points[:0]))
+        atoms = atoms.like(self.home)
         points = atoms.points
         xp = namespace(points)
         W = like(self.W, points)
@@ -73,7 +81,7 @@ class FourierSpan(Span):
 
     def rows(self, functional: Functional) -> Array:
         check_bounded(self.kernel, functional)
-        return functional.assemble(self.on)
+        return self.brought(functional).assemble(self.on)
 
     def tile(self, points: Array) -> FourierTile:
         return FourierTile(self, points)
@@ -86,7 +94,7 @@ class FourierTile(Tile):
     """Cosines and sines at some points, each computed once for a pair of features."""
 
     def __init__(self, span: FourierSpan, points: Array) -> None:
-        points = in_double(points)
+        points = like(points, span.home)
         xp = namespace(points)
         angle = points @ like(span.W[::2], points).T
         self.cos, self.sin = xp.cos(angle), xp.sin(angle)
@@ -113,19 +121,18 @@ class FourierSums(Sums):
 
     def __init__(self, span: FourierSpan) -> None:
         self.span = span
-        self.SS = np.zeros((span.size, span.size))
+        self.SS = zeros((span.size, span.size), span.home)
 
-    def add(self, tile: FourierTile, root: Array, known: Matrix | None = None) -> None:
+    def add(self, tile: FourierTile, root: Array, known: Array | None = None) -> None:
         if known is not None:
             order = np.arange(self.span.size) ^ 1  # each feature's other half
-            signs = np.where(order % 2, 1.0, -1.0)
-            self.SS += known[np.ix_(order, order)] * np.outer(signs, signs)
+            signs = like(np.where(order % 2, 1.0, -1.0), known)
+            self.SS += known[order][:, order] * signs[:, None] * signs
             return
-        S = tile.sines * root
-        self.SS += to_numpy(S.T @ S)
+        self.SS += square(tile.sines, root)
 
     def total(self) -> Matrix:
-        return self.SS * (self.span.W @ self.span.W.T)
+        return to_numpy(self.SS) * (self.span.W @ self.span.W.T)
 
 
 def draw(kernel: Kernel, dimension: int, count: int, random: Random) -> FourierSpan:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Functional
@@ -48,6 +48,13 @@ class LandmarkSpan(Span):
         return {"kernel": self.kernel, "functionals": self.functionals}  # what is cached is computed again
 
     @property
+    def home(self) -> Array:
+        return self.functionals.prototype[:0]
+
+    def moved(self, home: Array) -> LandmarkSpan:
+        return LandmarkSpan(self.kernel, self.functionals.like(home))
+
+    @property
     def size(self) -> int:
         return self.functionals.size
 
@@ -67,7 +74,7 @@ class LandmarkSpan(Span):
         return to_numpy(self.functionals.assemble(self.kernel.null_space.on)).astype(np.float64).T
 
     def rows(self, functional: Functional) -> Array:
-        return gram(self.kernel, functional, self.functionals).dense()
+        return gram(self.kernel, self.brought(functional), self.functionals).dense()
 
     def tile(self, points: Array) -> LandmarkTile | None:
         return None if self._anchors is None else LandmarkTile(self._anchors, points)
@@ -223,10 +230,10 @@ class LandmarkSums(Sums):
     def __init__(self, anchors: Anchors) -> None:
         self.anchors = anchors
         p, d = len(anchors.C), len(anchors.slopes)
-        self.AA, self.AW = np.zeros((p, p)), np.zeros((p, p))
-        self.AB, self.BB = np.zeros((p, d)), np.zeros((d, d))
+        shapes = (p, p), (p, p), (p, d), (d, d)
+        self.AA, self.AW, self.AB, self.BB = (zeros(shape, anchors.C) for shape in shapes)
 
-    def add(self, tile: LandmarkTile, root: Array, known: Matrix | None = None) -> None:
+    def add(self, tile: LandmarkTile, root: Array, known: Array | None = None) -> None:
         anchors, index = self.anchors, tile.index
         xp = namespace(tile.q)
         A = tile.phi[1] * root
@@ -238,10 +245,10 @@ class LandmarkSums(Sums):
         A = anchors.scaled(A)
         if anchors.form.rho:
             self._add_moved(tile, A, B)
-        self.AA += to_numpy(A.T @ A) if known is None else known
+        self.AA += A.T @ A if known is None else known
         if B is not None:
-            self.AB += to_numpy(A.T @ B)
-            self.BB += to_numpy(B.T @ B)
+            self.AB += A.T @ B
+            self.BB += B.T @ B
 
     def _add_moved(self, tile: LandmarkTile, A: Array, B: Array | None) -> None:
         """A'W."""
@@ -258,15 +265,16 @@ class LandmarkSums(Sums):
         if B is not None:
             W[:, tile.index] += B * s
         W *= factor
-        self.AW += to_numpy(A.T @ W)
+        self.AW += A.T @ W
 
     def total(self) -> Matrix:
         across, towards, along = self.anchors.products
-        found = self.AW + self.AW.T + self.AA * across
+        AA, AW, AB, BB = map(to_numpy, (self.AA, self.AW, self.AB, self.BB))
+        found = AW + AW.T + AA * across
         slopes = self.anchors.slopes
         if len(slopes):
-            mixed = self.AB * towards
+            mixed = AB * towards
             found[:, slopes] += mixed
             found[slopes] += mixed.T
-            found[np.ix_(slopes, slopes)] += self.BB * along
+            found[np.ix_(slopes, slopes)] += BB * along
         return (found + found.T) / 2

@@ -8,24 +8,29 @@ Every functional of a problem is applied to the psi exactly.  Quadratic terms ne
 
 over rows, which add up over blocks of rows; the second has closed forms that never hold the gradients (`Sums`).
 
-All of it in float64, whatever the points are in: what is solved with these sums multiplies their rounding by the
-inverse of K.  (In float32, 300 landmarks for 5,000 points in R^10 gave an objective that was half as large again.)
+All of it in float64, whatever the points are in, and where the span is (`home`), which may be an accelerator: rows are
+brought there a tile at a time and sums stay there until they are done.  What is solved with these sums multiplies their
+rounding by the inverse of K: see docs/scaling.md for what float32 does.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, namespace
+from rkhs.backend.devices import in_one_place
+from rkhs.backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
 
 Matrix = np.ndarray[Any, Any]
-TILE = 2**21  # entries of a tile of rows x functions: large enough for the matrix products, 16 MiB
+TILE = 2**21  # entries of a tile of rows x functions on a CPU: large enough for the matrix products, 16 MiB
+LEAST = 128  # rows of a tile
+COPIES = 12  # arrays of the size of a tile that are alive at once
 
 
 class Tile(ABC):
@@ -46,15 +51,15 @@ class Sums(ABC):
     """sum_i w_i <grad psi_a, grad psi_b>(x_i), tile by tile."""
 
     @abstractmethod
-    def add(self, tile: Any, root: Array, known: Matrix | None = None) -> None:
-        """Add the points of a tile, with the square roots (t, 1) of their weights.
+    def add(self, tile: Any, root: Array, known: Array | None = None) -> None:
+        """Add the points of a tile, with the square roots (t, 1) of their weights, an array of the span's kind.
 
         `known` is sum_i w_i psi_a(x_i) psi_b(x_i), where the tile is `alike` and it has been computed already.
         """
 
     @abstractmethod
     def total(self) -> Matrix:
-        """(p, p), in float64."""
+        """(p, p), in float64 and NumPy."""
 
 
 class Span(ABC):
@@ -74,6 +79,15 @@ class Span(ABC):
 
     @property
     @abstractmethod
+    def home(self) -> Array:
+        """No numbers, in float64: all is computed with arrays of this kind, on its device."""
+
+    @abstractmethod
+    def moved(self, home: Array) -> Self:
+        """The same span with another home."""
+
+    @property
+    @abstractmethod
     def norm(self) -> Matrix:
         """K (p, p)."""
 
@@ -84,7 +98,7 @@ class Span(ABC):
 
     @abstractmethod
     def rows(self, functional: Functional) -> Array:
-        """L_i(psi_a), (size, p)."""
+        """L_i(psi_a), (size, p), at home."""
 
     @abstractmethod
     def tile(self, points: Array) -> Tile | None:
@@ -94,9 +108,19 @@ class Span(ABC):
     def sums(self) -> Sums:
         """No points yet; for spans whose `tile` is not None."""
 
-    def tiles(self, points: Array) -> Iterator[tuple[slice, Tile | None]]:
+    def brought(self, functional: Functional) -> Functional:
+        """The functionals where the span is."""
+        return functional if in_one_place(functional.prototype, self.home) else functional.like(self.home)
+
+    @property
+    def tall(self) -> int:
+        """Rows of a tile."""
+        entries = TILE if on_cpu(self.home) else tile_entries(budget_bytes(None, self.home), self.home, COPIES)
+        return max(LEAST, entries // max(self.size, 1))
+
+    def tiles(self, points: Array, tall: int | None = None) -> Iterator[tuple[slice, Tile | None]]:
         """The points in tiles."""
-        tall = max(128, TILE // max(self.size, 1))
+        tall = tall or self.tall
         for start in range(0, int(points.shape[0]), tall):
             rows = slice(start, min(start + tall, int(points.shape[0])))
             yield rows, self.tile(points[rows])
@@ -108,10 +132,7 @@ def in_double(points: Array) -> Array:
     return points if points.dtype == xp.float64 else xp.astype(points, xp.float64)
 
 
-def square(F: Array, root: Array) -> Matrix:
-    """F' diag(root^2) F in float64; F is overwritten where it is a NumPy array."""
-    if isinstance(F, np.ndarray):
-        F *= root
-    else:
-        F = F * root
-    return to_numpy(F.T @ F).astype(np.float64, copy=False)
+def square(F: Array, root: Array) -> Array:
+    """F' diag(root^2) F; F is overwritten."""
+    F *= root
+    return F.T @ F

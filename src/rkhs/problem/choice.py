@@ -17,9 +17,9 @@ from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.gram.blocks import check_bounded
 from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.span import Span
+from rkhs.gram.span import Span, in_double
 from rkhs.kernels.base import Kernel
-from rkhs.solvers.projected import Small
+from rkhs.solvers.rotated import Rotated
 
 SAMPLE = 10  # points that are looked at for each landmark
 PILOT = 4  # functionals of each term in the first problem, for each landmark
@@ -33,7 +33,8 @@ def choose(kernel: Kernel, terms: Sequence[Term], basis: Space | None, approxima
         check_bounded(kernel, term.functional)
     if isinstance(approximation, FourierFeatures):
         random = np.random.default_rng(_seed(approximation.random_state))
-        return draw(kernel, terms[0].functional.dimension, approximation.count, random)
+        prototype = terms[0].functional.prototype
+        return draw(kernel, int(prototype.shape[1]), approximation.count, random).moved(in_double(prototype[:0]))
     if isinstance(approximation.functionals, Functional):
         return LandmarkSpan(kernel, approximation.functionals)
     p = approximation.functionals
@@ -109,7 +110,7 @@ def _directions(
     most = PILOT * (span.size + int(anchors.shape[0]))
     outputs = next((term.outputs for term in terms if term.outputs is not None), None)
     some = [_some(term, most, random) for term in terms]
-    found = Small(Summary.of(span, basis, some, outputs)).solve(1.0)
+    found, _ = Rotated(Summary.of(span, basis, some, outputs)).solve(1.0)
     f = function_of(span, like(found.tau, anchors), basis, None if basis is None else like(found.basis, anchors))
     slopes = to_numpy(Gradient(anchors)(f))  # (d, n, outputs)
     d, n = anchors.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import inf
 from typing import Any
@@ -20,31 +20,80 @@ from rkhs.solvers.newton import Newton
 from rkhs.solvers.recycling import capacity_of, few_others, solve_together
 from rkhs.solvers.task import Task
 
+Vector = np.ndarray[Any, Any]
 DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products
 
 
-def multiples_of(
-    system: System, weights: Mapping[int, Sequence[float]], folds: Mapping[int, Sequence[np.ndarray[Any, Any]]]
-) -> list[tuple[Any, ...]]:
-    """For each cell of the grid, the factor on the weights of each term: axes are the terms' weights, then folds.
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A grid of factors on the weights of terms, and of folds, its last axis.
 
-    A fold has a factor for each row, 0 for those that it leaves out.
+    An axis is a factor for one or more terms together.  A fold has a factor for each row of a term, 0 for those that it
+    leaves out.
     """
-    count = max((len(parts) for parts in folds.values()), default=0)
-    cells = []
-    for chosen, fold in product(product(*weights.values()), range(count) if count else [None]):
-        factors: list[Any] = [1.0] * len(system.terms)
-        for term, value in zip(weights, chosen, strict=True):
-            factors[term] = float(value)
-        if fold is not None:
-            for term, parts in folds.items():
-                factors[term] = like(factors[term] * parts[fold][:, None], system.terms[term].weight)
-        cells.append(tuple(factors))
-    return cells
+
+    terms: int
+    axes: dict[tuple[int, ...], list[float]]
+    folds: dict[int, list[Vector]]
+
+    @classmethod
+    def of(
+        cls,
+        terms: Sequence[Term],
+        weights: Mapping[Any, Sequence[float]],
+        held_out: Mapping[Term | int, Sequence[Any]],
+    ) -> Cells:
+        """From what `Problem.grid` is given, in which a term is itself or its number."""
+
+        def index(term: Any) -> int:
+            found = [k for k, own in enumerate(terms) if own is term or k == term]
+            if not found:
+                raise ValueError(f"{term!r} is not a term of this problem, which has {len(terms)} terms.")
+            return found[0]
+
+        axes = {
+            tuple(map(index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
+            for key, values in weights.items()
+        }
+        folds = {index(term): parts for term, parts in held_out.items()}
+        if len({len(parts) for parts in folds.values()}) > 1:
+            raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
+        factors = {k: [_fold_factors(terms[k], part) for part in parts] for k, parts in folds.items()}
+        return cls(len(terms), axes, factors)
+
+    @property
+    def count(self) -> int | None:
+        """The number of folds; None if there is no such axis."""
+        return len(next(iter(self.folds.values()))) if self.folds else None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*map(len, self.axes.values()), *([] if self.count is None else [self.count]))
+
+    def multiples(self, folds: Mapping[int, Sequence[Any]] | None = None) -> list[tuple[Any, ...]]:
+        """For each cell the factor of each term; where a term has folds, times what `folds` has in their place."""
+        cells = []
+        for chosen, fold in product(product(*self.axes.values()), range(self.count or 1)):
+            factors: list[Any] = [1.0] * self.terms
+            for members, value in zip(self.axes, chosen, strict=True):
+                for term in members:
+                    factors[term] = value
+            for term, parts in (self.folds if folds is None else folds).items():
+                factors[term] = factors[term] * parts[fold]
+            cells.append(tuple(factors))
+        return cells
+
+    def of_system(self, terms: Sequence[Term], system: System) -> list[tuple[Any, ...]]:
+        """The same, the folds' factors as columns on those rows of the terms that are in a system."""
+        columns = {
+            k: [like(part[to_numpy(terms[k].weights())[:, 0] > 0, None], system.terms[k].weight) for part in parts]
+            for k, parts in self.folds.items()
+        }
+        return self.multiples(columns)
 
 
-def fold_factors(term: Term, held_out: Any) -> np.ndarray[Any, Any]:
-    """The factors of a fold, 0 for rows left out, on those rows of a term that are in the system."""
+def _fold_factors(term: Term, held_out: Any) -> Vector:
+    """The factors of a fold on the rows of a term, 0 for rows left out."""
     given = np.asarray(held_out)
     if given.dtype.kind == "f" and given.size:
         if given.shape != (term.size,) or not np.all((given >= 0) & (given < inf)):
@@ -52,11 +101,10 @@ def fold_factors(term: Term, held_out: Any) -> np.ndarray[Any, Any]:
                 f"A fold of {term!r} needs rows to leave out, or {term.size} factors that are not negative, got "
                 f"{held_out!r}."
             )
-        factors = given
-    else:
-        factors = np.ones(term.size)
-        factors[given if given.size else given.astype(int)] = 0.0
-    return factors[to_numpy(term.weights())[:, 0] > 0]
+        return given.astype(np.float64)
+    factors = np.ones(term.size)
+    factors[given if given.size else given.astype(int)] = 0.0
+    return factors
 
 
 class GridTasks:

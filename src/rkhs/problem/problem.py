@@ -23,10 +23,10 @@ from rkhs.finite.restricted import Restriction, without_null_space
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import Approximation, check_approximation
+from rkhs.gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import solve_on_span
-from rkhs.problem.grid import GridTasks, fold_factors, multiples_of
+from rkhs.problem.approximate import SpanProblem
+from rkhs.problem.grid import Cells, GridTasks
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -45,7 +45,8 @@ class Problem:
     there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of
     Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that of the data.
     With low-precision products, iterates and residuals are in float64, a solution whose true gap is too large is
-    corrected from its true residual, and the certificate is computed in float64.
+    corrected from its true residual, and the certificate is computed in float64.  With an approximation, rows are
+    brought to the device a tile at a time and summed up there, in float64; the small problem is solved here.
 
     Examples
     --------
@@ -96,10 +97,7 @@ class Problem:
             check_approximation(self.approximation)
             if self.null_space == "dropped":
                 raise ValueError('null_space="dropped" needs all representers: leave the approximation out.')
-            if self.device is not None or self.precision is not None:
-                raise ValueError(
-                    "An approximation is computed where its rows are, in float64: leave `device` and `precision` out."
-                )
+            check_sums(self.precision)
         object.__setattr__(self, "terms", terms)
 
     @property
@@ -147,13 +145,8 @@ class Problem:
         Ctrl-C returns the best iterate so far, with its true gap.
         """
         if self.approximation is not None:
-            if solver != "auto" or start is not None or time_limit is not None or callback is not None:
-                raise ValueError(
-                    f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
-                    "`time_limit` and `callback` out, or the approximation."
-                )
-            monitor = Monitor(tol, verbose=verbose)
-            return solve_on_span(self.kernel, self.terms, self.basis, self.approximation, monitor)
+            self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
+            return self._on_span(self.approximation).solve(Monitor(tol, verbose=verbose))
         system = self.system
         chosen = auto(system) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
@@ -173,7 +166,7 @@ class Problem:
 
     def grid(
         self,
-        weights: Mapping[Term | int, Sequence[float]],
+        weights: Mapping[Any, Sequence[float]],
         held_out: Mapping[Term | int, Sequence[Any]] | None = None,
         *,
         tol: float = 1e-4,
@@ -185,10 +178,14 @@ class Problem:
 
         Parameters
         ----------
-        weights : for each term (or its index) the factors by which its weight is multiplied, one axis each
+        weights : for each term (or its index, or a tuple of terms) the factors by which its weight is multiplied, one
+            axis each
         held_out : for a term what each fold, the last axis, leaves out: rows (integers or a mask), or a factor for the
             weight of each row (floats), 0 where it is left out
         tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
+
+        With an approximation the functions are chosen once, by the terms as they are, and the rows are summed up once,
+        in groups that folds leave out together.
 
         Returns
         -------
@@ -205,34 +202,31 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
+        cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
-            raise ValueError(
-                f"Grids and paths share Gram products, and {self.approximation!r} has none: solve a problem for each "
-                "weight, or leave the approximation out."
-            )
+            self._in_one_go(time_limit, callback)
+            return self._on_span(self.approximation).grid(cells, Monitor(tol, verbose=verbose))
         system = self.system
-        axes = {self._index(term): [float(w) for w in values] for term, values in weights.items()}
-        folds = {
-            k: [fold_factors(self.terms[k], part) for part in parts]
-            for k, parts in ((self._index(term), parts) for term, parts in (held_out or {}).items())
-        }
-        cells = multiples_of(system, axes, folds)
         monitor = Monitor(tol, time_limit, callback, verbose)
-        count = len(next(iter(folds.values()))) if folds else None
-        tasks = GridTasks(system, cells, count or 1)
+        multiples = cells.of_system(self.terms, system)
+        tasks = GridTasks(system, multiples, cells.count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
-        solutions = np.empty(len(cells), dtype=object)
-        for k in range(len(cells)):
+        solutions = np.empty(len(multiples), dtype=object)
+        for k in range(len(multiples)):
             cell, iterate = tasks.cell(k)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
-        return solutions.reshape([len(values) for values in axes.values()] + ([] if count is None else [count]))
+        return solutions.reshape(cells.shape)
 
-    def _index(self, term: Term | int) -> int:
-        """Which term is meant."""
-        found = [k for k, own in enumerate(self.terms) if own is term or k == term]
-        if not found:
-            raise ValueError(f"{term!r} is not a term of this problem, which has {len(self.terms)} terms.")
-        return found[0]
+    def _on_span(self, approximation: Approximation) -> SpanProblem:
+        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
+
+    def _in_one_go(self, *options: Any) -> None:
+        """Refuse what is for solvers that iterate."""
+        if any(option is not None for option in options):
+            raise ValueError(
+                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
+                "`time_limit` and `callback` out, or the approximation."
+            )
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, with its certificate."""

@@ -1,6 +1,6 @@
-"""The problem on a span of p functions, from its summary: small, solved to rounding, with a certificate of its own.
+"""The problem on a span of p functions: small, solved to rounding, with a certificate of its own.
 
-In orthonormal functions of the span (`whitening`) the problem is, for each output,
+In orthonormal functions of the span (`rotated`) the problem is, for each output,
 
     min over theta = (c, tau)   1/2 |tau|^2 + 1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(E_i theta)
 
@@ -24,7 +24,6 @@ import scipy.linalg
 
 from rkhs.finite.certificate import FEASIBLE, Certificate, relative_gap
 from rkhs.finite.parts import orthonormal
-from rkhs.finite.summary import Kept, Moments, Summary
 from rkhs.finite.system import Rows, System
 from rkhs.functionals.evaluation import Evaluation
 from rkhs.gram.matrix import GramMatrix
@@ -33,7 +32,7 @@ from rkhs.linalg.projection import project
 from rkhs.losses.base import Loss
 from rkhs.solvers.reduced import SEEN, Reduced
 from rkhs.solvers.subspace import Restricted, upright
-from rkhs.solvers.whitening import Matrix, whitened
+from rkhs.solvers.whitening import Matrix
 
 FEW = 3000  # kept rows up to which losses without a gradient are eliminated exactly
 WIDTHS = tuple(10.0**-k for k in range(1, 9))  # of the Moreau envelopes, beyond
@@ -47,10 +46,11 @@ class Projected:
     tau: Matrix
     basis: Matrix
     certificate: Certificate
+    theta: Matrix  # (m, c), in the small variables
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """Kept rows of one term, in the small variables: E (t, m)."""
 
     loss: Loss
@@ -63,72 +63,48 @@ class _Part:
         return Rows(where, self.loss, self.target[:, output : output + 1], self.weight)
 
 
+@dataclass(frozen=True, eq=False)
 class Small:
-    """The small problem of a summary; `images` gives rows that were too many to keep: (term, map) -> E."""
+    """The small problem, in the functions of a span and a basis that are the columns of `map`."""
 
-    def __init__(self, summary: Summary, images: Any = None) -> None:
-        self.summary = summary
-        r, size, outputs = summary.rank, summary.rank + summary.span.size, summary.outputs or 1
-        S, linear, self.constant = np.zeros((size, size)), np.zeros((size, outputs)), np.zeros(outputs)
-        for term in summary.terms:
-            if isinstance(term, Moments):
-                S, linear, self.constant = S + 2 * term.square, linear - 2 * term.linear, self.constant + term.constant
-        kept = [term for term in summary.terms if isinstance(term, Kept)]
-        R = whitened(summary.span.norm, summary.span.constraints, S[r:, r:])
-        self.map = np.zeros((size, r + R.shape[1]))  # from theta to (c, tau) of the summary
-        self.map[:r, :r] = np.diag(self._basis_scales(np.diag(S)[:r], kept))
-        self.map[r:, r:] = R
-        self.rank = r
-        self.S, self.linear = self.map.T @ S @ self.map, self.map.T @ linear
-        self.S = (self.S + self.S.T) / 2
-        self.parts = [
-            self._part(k, term, images) for k, term in enumerate(summary.terms) if isinstance(term, Kept) and term.count
-        ]
+    map: Matrix  # (r + p, m), from theta to (c, tau) of the summary
+    rank: int
+    S: Matrix  # (m, m)
+    linear: Matrix  # (m, c)
+    constant: Matrix  # (c,)
+    parts: list[Part]
+    eps: float = EPS  # of the sums
 
-    def _basis_scales(self, diagonal: Matrix, kept: list[Kept]) -> Matrix:
-        """Factors that make all basis functions of one size on the rows."""
-        total = diagonal.copy()
-        for term in kept:
-            for E, _, weight in term.blocks or ():
-                total += np.sum(weight * E[:, : len(total)].astype(np.float64) ** 2, axis=0)
-        return 1 / np.sqrt(np.where(total > 0, total, 1.0))
-
-    def _part(self, k: int, term: Kept, images: Any) -> _Part:
-        if term.blocks is None:
-            if images is None:
-                raise MemoryError(
-                    f"{term.count} rows have the loss {term.loss!r}, too many to keep their {len(self.map)} features "
-                    "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
-                    "that can be read again: arrays, files, or a function that returns an iterator."
-                )
-            return _Part(term.loss, *images(k, self.map))
-        E, target, weight = (np.concatenate([b[i] for b in term.blocks]).astype(np.float64) for i in range(3))
-        seen = weight[:, 0] > 0
-        return _Part(term.loss, E[seen] @ self.map, target[seen], weight[seen])
-
-    def solve(self, tol: float) -> Projected:
-        """All outputs, to a relative gap of at most tol if rounding allows."""
-        found = [self._output(c, tol) for c in range(self.linear.shape[1])]
-        theta = self.map @ np.stack([one[0] for one in found], axis=1)
+    def solve(self, tol: float, start: Matrix | None = None) -> Projected:
+        """All outputs, to a relative gap of at most tol if rounding allows; from a theta (m, c) near the solution."""
+        if self.parts:
+            square = self.S.copy()
+            square[self.rank :, self.rank :] += np.eye(len(square) - self.rank)
+            found = [self._output(c, square, tol, start) for c in range(self.linear.shape[1])]
+        else:
+            columns = Curvature.of(self.S, self.rank).minimum(self.linear).T
+            found = [(column, *self._values(c, column, [])) for c, column in enumerate(columns)]
+        theta = np.stack([one[0] for one in found], axis=1)
         primal, dual = (np.array([one[i] for one in found]) for i in (1, 2))
-        rounding = tuple(float(8 * EPS * size) for size in self.constant)
-        return Projected(theta[self.rank :], theta[: self.rank], Certificate(primal, dual, rounding))
+        rounding = tuple(float(8 * self.eps * size) for size in self.constant)
+        whole = self.map @ theta
+        return Projected(whole[self.rank :], whole[: self.rank], Certificate(primal, dual, rounding), theta)
 
-    def _output(self, c: int, tol: float) -> tuple[Matrix, float, float]:
+    def _output(self, c: int, square: Matrix, tol: float, start: Matrix | None) -> tuple[Matrix, float, float]:
         """theta, primal and dual value of one output."""
-        linear, square = self.linear[:, c], self.S.copy()
-        tau = slice(self.rank, None)
-        square[tau, tau] += np.eye(len(square) - self.rank)
-        if not self.parts:
-            found = _minimum(square, linear, self.rank)
-            return found, *self._values(c, found, [])
+        linear = self.linear[:, c]
+        theta = None if start is None else start[:, c]
         if all(part.loss.smooth for part in self.parts):
-            found = self._newton(c, square, linear, None, [part.loss for part in self.parts])
+            losses = [part.loss for part in self.parts]
+            near = self._newton(c, square, linear, theta, losses, tol / 100)
+            values = self._values(c, near, self._slopes(c, near))
+            if relative_gap(*values) <= tol:
+                return near, *values
+            found = self._newton(c, square, linear, near, losses)
             return found, *self._values(c, found, self._slopes(c, found))
         kept = all(isinstance(part.E, np.ndarray) for part in self.parts)
         if kept and sum(len(part.target) for part in self.parts) <= FEW:
             return self._eliminated(c, square, linear, tol)
-        theta: Matrix | None = None
         best = (np.zeros(0), inf, -inf)
         for width in WIDTHS:
             losses = [part.loss.smoothed(0.0 if part.loss.smooth else width) for part in self.parts]
@@ -139,13 +115,21 @@ class Small:
                 break
         return best
 
-    def _newton(self, c: int, square: Matrix, linear: Matrix, start: Matrix | None, losses: list[Loss]) -> Matrix:
+    def _newton(
+        self,
+        c: int,
+        square: Matrix,
+        linear: Matrix,
+        start: Matrix | None,
+        losses: list[Loss],
+        enough: float = 0.0,
+    ) -> Matrix:
         """Newton's method on smooth losses."""
         rough = [
             (replace(part.rows(c), loss=loss), np.zeros(len(part.target)), part.E)
             for part, loss in zip(self.parts, losses, strict=True)
         ]
-        return Restricted(0.0, linear, upright(square, square), float(self.constant[c]), rough).minimise(start)
+        return Restricted(0.0, linear, upright(square, square), float(self.constant[c]), rough).minimise(start, enough)
 
     def _eliminated(self, c: int, square: Matrix, linear: Matrix, tol: float) -> tuple[Matrix, float, float]:
         """A few rows of any loss, exactly (`reduced`)."""
@@ -197,19 +181,44 @@ class Small:
         return primal, min(dual, primal)
 
 
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """S + diag(0, I), positive definite in tau, in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+
+    L: Matrix
+    T: Matrix
+    seen: Matrix  # H, in the directions of c that it sees
+    unseen: Matrix  # the others, as columns
+
+    @classmethod
+    def of(cls, S: Matrix, rank: int) -> Curvature:
+        c, tau = slice(0, rank), slice(rank, None)
+        own = S[tau, tau] + np.eye(len(S) - rank)
+        L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
+        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
+        return cls(L, T, *_split(S[c, c] - T.T @ T))
+
+    def minimum(self, linear: Matrix) -> Matrix:
+        """argmin 1/2 theta'(S + diag(0, I)) theta + linear'theta, (m, c)."""
+        r = self.T.shape[1]
+        still = self.down(linear[r:])
+        c = -self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
+        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        return np.concatenate([c, tau])
+
+    def variance(self, E: Matrix) -> Matrix:
+        """The diagonal of E (S + diag(0, I))^-1 E', in the directions that are seen, (t,)."""
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        return np.sum(known**2, axis=0) + np.sum(((E[:, :r] - known.T @ self.T) @ self.seen) ** 2, axis=1)
+
+    def down(self, right: Matrix) -> Matrix:
+        """L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))
+
+
 def _split(S: Matrix) -> tuple[Matrix, Matrix]:
     """H with HH' = S^+, and the directions that S does not see, as columns."""
     values, vectors = np.linalg.eigh(S)
     known = values > SEEN * np.diag(S).max(initial=0.0)
     return vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known]
-
-
-def _minimum(square: Matrix, linear: Matrix, rank: int) -> Matrix:
-    """argmin 1/2 theta'square theta + linear'theta, positive definite in tau."""
-    c, tau = slice(0, rank), slice(rank, None)
-    factor = scipy.linalg.cho_factor(upright(square[tau, tau], square), lower=True, check_finite=False)
-    right = np.concatenate([square[tau, c], linear[tau, None]], axis=1)
-    inverse = scipy.linalg.cho_solve(factor, right, check_finite=False)
-    seen = _split(square[c, c] - square[c, tau] @ inverse[:, :rank])[0]
-    own = -seen @ (seen.T @ (linear[c] - square[c, tau] @ inverse[:, rank]))
-    return np.concatenate([own, -inverse[:, rank] - inverse[:, :rank] @ own])

@@ -7,6 +7,7 @@ rounding of the moments are left out.  They belong to functions that the data ca
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,24 @@ Matrix = np.ndarray[Any, Any]
 UNITS = 8.0  # of rounding
 
 
-def whitened(K: Matrix, constraints: Matrix, moments: Matrix) -> Matrix:
-    """R (p, m) with R'KR = I and constraints R = 0, for moments (p, p), weights included."""
-    Z = scipy.linalg.null_space(constraints) if len(constraints) else None
-    inner = K if Z is None else Z.T @ K @ Z
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    eps = float(np.finfo(np.float64).eps)
-    floor = UNITS * eps * (len(K) ** 0.5 * float(values[-1]) + float(np.linalg.norm(moments)))
-    kept = values > min(floor, float(values[-1]) / 2)
-    R = vectors[:, kept] / np.sqrt(values[kept])
-    return R if Z is None else Z @ R
+@dataclass(frozen=True, eq=False)
+class Eigenfunctions:
+    """psi V with orthonormal columns V (p, m) and V'KV = diag(values): orthogonal in H, of norms sqrt(values)."""
+
+    V: Matrix
+    values: Matrix  # the largest first
+
+    @classmethod
+    def of(cls, K: Matrix, constraints: Matrix) -> Eigenfunctions:
+        """All of them within constraints V = 0."""
+        Z = scipy.linalg.null_space(constraints) if len(constraints) else None
+        inner = K if Z is None else Z.T @ K @ Z
+        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
+        vectors = np.ascontiguousarray(vectors[:, ::-1])
+        return cls(vectors if Z is None else Z @ vectors, values[::-1])
+
+    def kept(self, moments: Matrix, eps: float) -> int:
+        """How many of them moments (m, m), weights included, tell from zero, for products right to eps."""
+        largest = float(self.values[0])
+        floor = UNITS * eps * (len(self.V) ** 0.5 * largest + float(np.linalg.norm(moments)))
+        return int(np.count_nonzero(self.values > min(floor, largest / 2)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.finite.summary import Kept
+from rkhs.finite.moments import Kept
 from rkhs.streams.blocks import Block, Blocks, Vector
 from rkhs.streams.plan import Plan
 
@@ -74,10 +74,13 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
 
 def _rows(plan: Plan, term: int, block: Block) -> tuple[Vector, Vector, Vector]:
     """E, targets and weights of one term in one block."""
-    kept = plan.summary(block, only=term).terms[0]
+    summary = plan.summary(block, only=term)
+    kept = summary.terms[0]
     assert isinstance(kept, Kept)
-    E, target, weight = (np.concatenate([own[i] for own in kept.blocks or ()]).astype(np.float64) for i in range(3))
-    return E, target, weight
+    if not kept.blocks:
+        return np.zeros((0, summary.size)), np.zeros((0, summary.outputs or 1)), np.zeros((0, 1))
+    rows = kept.joined()
+    return rows.E, rows.target, rows.weight
 
 
 def _columns(shared: Any, block: Block, _: Any) -> tuple[Vector, Vector]:

@@ -13,8 +13,9 @@ from rkhs.finite.system import joined
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import solution_of
+from rkhs.problem.approximate import on_device, solution_of
 from rkhs.problem.choice import SAMPLE, choose
+from rkhs.solvers.rotated import Rotated
 from rkhs.streams.blocks import Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
@@ -52,25 +53,32 @@ class StreamedProblem:
     blocks: Blocks
     approximation: Approximation
     basis: Space | None = None
+    device: str | None = None  # where sums are computed, as in `rkhs.Problem`
 
     def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
         """The minimiser in the span of the approximation, its gap certified there."""
         monitor = Monitor(tol, verbose=verbose)
         look, learn = replayed(self.blocks)
         seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0))
-        plan = planned(self.kernel, self.terms, list(self.terms(seen.block())), self.basis, self.approximation)
+        sampled = list(self.terms(seen.block()))
+        plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
         summary = learn.reduce(summarise, plan)
-        return solution_of(summary, self.approximation, monitor, lazy_images(learn, plan))
+        return solution_of(Rotated(summary, lazy_images(learn, plan)), self.approximation, monitor)
 
 
 def planned(
-    kernel: Kernel, terms: TermsOf, sampled: Sequence[Term], basis: Space | None, approximation: Approximation
+    kernel: Kernel,
+    terms: TermsOf,
+    sampled: Sequence[Term],
+    basis: Space | None,
+    approximation: Approximation,
+    device: str | None,
 ) -> Plan:
     """The plan for all blocks, its functions chosen by the terms of a sample."""
     space = joined(basis, kernel.null_space)
     counts = {term.outputs for term in sampled if term.outputs is not None}
     span = choose(kernel, [term for term in sampled if term.size], space, approximation)
-    return Plan(span, space, terms, counts.pop() if counts else None)
+    return Plan(on_device(span, device), space, terms, counts.pop() if counts else None)
 
 
 def sample_size(approximation: Approximation) -> int:

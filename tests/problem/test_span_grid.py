@@ -1,0 +1,147 @@
+"""Grids and folds on a span: each cell is the problem with its weights, and the rows are looked at once."""
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs.finite import moments
+from rkhs.finite.moments import shared_out
+
+RNG = np.random.default_rng(3)
+X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
+Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+SPANS = {
+    "values": rkhs.Landmarks(rkhs.Evaluation(X[:25])),
+    "derivatives": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:8]), rkhs.Gradient(X[20:24])])),
+    "waves": rkhs.FourierFeatures(30),
+}
+LOSSES = (rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge())
+CS, NUS = [0.5, 20.0], [0.0, 0.3]
+FOLDS = [np.arange(k, 40, 4) for k in range(3)]  # some rows are in no fold
+
+
+def problem(loss, span, C=1.0, nu=1.0, points=X, labels=40, target=None):
+    target = Y[:labels] if target is None else target
+    terms = [
+        rkhs.Term(rkhs.Evaluation(points[:labels]), loss, target, C),
+        rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=nu),
+        rkhs.Term(rkhs.Difference(points[:10], -points[:10]), rkhs.Huber(0.1), weight=nu),
+    ]
+    return rkhs.Problem(rkhs.Gaussian(1.2), terms, rkhs.Constant(), approximation=span)
+
+
+def without(fold, C, size=40):
+    weight = np.full(size, C)
+    weight[fold] = 0.0
+    return weight
+
+
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_every_cell_is_its_own_problem(loss, span):
+    found = problem(loss, span).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
+    assert found.shape == (2, 2, 3)
+    for (i, j, k), own in np.ndenumerate(found):
+        alone = problem(loss, span, without(FOLDS[k], CS[i]), NUS[j]).solve(tol=1e-8)
+        assert own.status == "converged"
+        assert own.span == alone.span
+        assert own.primal == pytest.approx(alone.primal, rel=1e-7)
+        np.testing.assert_allclose(own.function(Z), alone.function(Z), atol=1e-4)
+
+
+def test_labels_at_the_points_of_the_gradients():
+    """Where both share tiles: the moments of all groups together are those that the gradients use again."""
+    both = problem(rkhs.Squared(), SPANS["values"], labels=60)
+    evaluation = rkhs.Evaluation(X)
+    gradient = rkhs.Gradient(evaluation.prototype)
+    assert gradient.prototype is evaluation.prototype
+
+    def shared(C, nu):
+        terms = [rkhs.Term(evaluation, rkhs.Squared(), Y, C), rkhs.Term(gradient, rkhs.Squared(), weight=nu)]
+        return rkhs.Problem(both.kernel, terms, approximation=SPANS["values"])
+
+    folds = [np.arange(k, 60, 3) for k in range(3)]
+    found = shared(1.0, 1.0).grid({0: CS, 1: NUS}, held_out={0: folds})
+    for (i, j, k), own in np.ndenumerate(found):
+        alone = shared(without(folds[k], CS[i], 60), NUS[j]).solve()
+        assert own.primal == pytest.approx(alone.primal, rel=1e-9)
+
+
+def test_a_path_without_folds():
+    found = problem(rkhs.Squared(), SPANS["waves"]).path(1, NUS)
+    for own, nu in zip(found, NUS, strict=True):
+        terms = problem(rkhs.Squared(), SPANS["waves"]).terms
+        alone = rkhs.Problem(
+            rkhs.Gaussian(1.2),
+            [terms[0], terms[1].changed(weight=nu), terms[2]],
+            rkhs.Constant(),
+            approximation=SPANS["waves"],
+        ).solve()
+        assert own.primal == pytest.approx(alone.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
+@pytest.mark.parametrize("patterns", [0, 4])
+def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
+    """Rows grouped by their folds, or folds as groups, are the same."""
+    monkeypatch.setattr(moments, "PATTERNS", patterns)
+    factors = [RNG.choice([0.0, 0.5, 2.0], 40) for _ in range(2)]
+    found = problem(loss, SPANS["values"]).grid({}, held_out={0: factors}, tol=1e-8)
+    for own, factor in zip(found, factors, strict=True):
+        assert own.primal == pytest.approx(problem(loss, SPANS["values"], factor).solve(tol=1e-8).primal, rel=1e-7)
+
+
+def test_folds_of_gradients_and_several_outputs():
+    target = np.stack([Y[:40], np.roll(Y, 3)[:40]], axis=1)
+    whole = problem(rkhs.Logistic(), SPANS["values"], target=target)
+    held = [np.arange(0, 180, 2), np.arange(1, 180, 2)]
+    found = whole.grid({0: CS}, held_out={1: held}, tol=1e-8)
+    for (i, k), own in np.ndenumerate(found):
+        nu = without(held[k], 1.0, 180).reshape(60, 3)
+        terms = [whole.terms[0].changed(weight=CS[i]), whole.terms[1].changed(weight=nu), whole.terms[2]]
+        alone = rkhs.Problem(whole.kernel, terms, whole.basis, approximation=SPANS["values"]).solve(tol=1e-8)
+        np.testing.assert_allclose(own.certificate.primal, alone.certificate.primal, rtol=1e-7)
+
+
+def test_the_exact_grid_where_landmarks_are_the_functionals():
+    exact = problem(rkhs.SquaredHinge(), None).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
+    own = rkhs.Landmarks(1000)  # more than there are functionals
+    found = problem(rkhs.SquaredHinge(), own).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
+    for one, other in zip(found.flat, exact.flat, strict=True):
+        assert one.primal == pytest.approx(other.primal, rel=1e-6)
+
+
+def test_conditionally_positive_definite_kernels():
+    def thin(C):
+        term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, C)
+        return rkhs.Problem(rkhs.Polyharmonic(3), [term], approximation=SPANS["values"])
+
+    for own, C in zip(thin(1.0).path(0, CS), CS, strict=True):
+        assert own.primal == pytest.approx(thin(C).solve().primal, rel=1e-9)
+
+
+def test_the_rows_are_looked_at_once(monkeypatch):
+    """However many cells and folds there are."""
+    seen = []
+    rows = rkhs.gram.__globals__["Gram"].dense
+    monkeypatch.setattr(
+        rkhs.gram.__globals__["Gram"], "dense", lambda self, *args: seen.append(self.shape[0]) or rows(self, *args)
+    )
+    whole = problem(rkhs.Squared(), SPANS["values"])
+    whole.solve()
+    once, seen[:] = sum(seen), []
+    whole.grid({0: [1.0, 2.0, 3.0], (1, 2): [0.1, 0.2]}, held_out={0: FOLDS})
+    assert sum(seen) == once
+
+
+def test_groups_of_rows():
+    folds = [without(fold, 1.0) for fold in FOLDS]
+    shares, factors = shared_out(folds)
+    assert shares.shape == (40, 4)  # three folds, and the rows of none
+    for factor, fold in zip(factors, folds, strict=True):
+        np.testing.assert_array_equal(shares @ factor, fold)
+
+
+def test_terms_agree_on_the_number_of_folds():
+    with pytest.raises(ValueError, match="different numbers of folds"):
+        problem(rkhs.Squared(), SPANS["waves"]).grid({}, held_out={0: FOLDS, 1: FOLDS[:2]})
