@@ -75,12 +75,15 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     directions = Directions(system, 30)
     directions.add_representers(other_rows(system), 30)
     assert directions.count == 20
-    G, D, U = (np.asarray(array) for array in (system.gram.dense(), directions.D[:20], directions.U[:20]))
+    G, (D, U) = np.asarray(system.gram.dense()), (np.asarray(array).T for array in directions.at(convert(np.eye(20))))
     tolerance = 1e3 * np.finfo(G.dtype).eps
     np.testing.assert_allclose(U, D @ G, atol=tolerance * np.abs(U).max() * np.abs(D).max())
     np.testing.assert_allclose(D @ U.T, np.eye(20), atol=tolerance * np.abs(D).max())
     E, weight = np.asarray(directions.images(system.terms[0].rows)), np.asarray(system.terms[0].weight)
     np.testing.assert_allclose(directions.moments[0][:21, :21], E.T @ (weight * E), atol=tolerance * np.abs(E).max())
+    np.testing.assert_allclose(
+        E[:, 1:], U[:, system.terms[0].rows].T, atol=tolerance * np.abs(U).max() * np.abs(D).max()
+    )
 
 
 def test_leading_representers_are_those_that_see_most():

@@ -150,7 +150,8 @@ def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
         gram = type(whole.system.gram)
         product = gram.__matmul__
         with monkeypatch.context() as patch:
-            patch.setattr(gram, "__matmul__", lambda g, v: counted.append(v.shape[1]) or product(g, v))
+            share = lambda g: g.shape[0] * g.shape[1] / whole.system.size**2  # noqa: E731
+            patch.setattr(gram, "__matmul__", lambda g, v: counted.append(share(g) * v.shape[1]) or product(g, v))
             found = whole.grid({labels: [1, 10, 100], flat: [0.1, 1]}, {labels: [[0, 1], [2, 3]]}, tol=1e-3)
         return sum(counted), found
 

@@ -128,6 +128,17 @@ class Atoms:
             own = xp.take(merged, _index(flat, self.points), axis=0)
         return replace(self, points=points, directions=own[:, None])
 
+    def gathered(self, flat: np.ndarray[Any, Any]) -> Atoms:
+        """The same, with all atoms of a point together where the indices are those of whole points."""
+        k = self.per_point
+        first = flat[:: max(k, 1)]
+        whole = k > 1 and flat.size % k == 0 and bool(np.all(first % k == 0))
+        if not (whole and np.all(np.reshape(flat, (-1, k)) == first[:, None] + np.arange(k))):
+            return self.take(flat)
+        xp, which = namespace(self.points), _index(first // k, self.points)
+        own = self.directions if self.shared else xp.take(self.directions, which, axis=0)
+        return replace(self, points=xp.take(self.points, which, axis=0), directions=own)
+
     def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
         """Consecutive pieces of at most `most` atoms, each with the slice of flat indices it holds.
 

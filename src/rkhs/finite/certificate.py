@@ -124,7 +124,12 @@ def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
 
 def lower_bound(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
-    value = dual_value(system, alpha, image)
+    return lower_bound_of(system, alpha, namespace(alpha).vecdot(alpha, image, axis=0))
+
+
+def lower_bound_of(system: System, alpha: Array, energy: Array) -> Array:
+    """The same, from alpha'G alpha (c,)."""
+    value = -energy / 2 - system.conjugate(alpha)
     return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
 
 

@@ -131,6 +131,21 @@ class Functional(ABC):
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
         return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
 
+    def firsts(self) -> np.ndarray[Any, Any]:
+        """The flat indices at which groups begin that are best taken together: all functionals of a point.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> rkhs.Gradient(np.zeros((3, 5))).firsts()
+        array([ 0,  5, 10])
+        """
+        begins = np.ones(self.size, dtype=bool)
+        for part in self.parts:
+            if part.matrix is None:
+                begins[part.rows] &= np.arange(part.size) % max(part.atoms.per_point, 1) == 0
+        return np.flatnonzero(begins)
+
     def __add__(self, other: Functional) -> Functional:
         return _sum(self, other, 1.0)
 
@@ -274,14 +289,14 @@ def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:
     own = index[inside] - part.start
     contiguous = bool(inside[-1] - inside[0] + 1 == inside.size)
     if part.matrix is None and contiguous:
-        return replace(part, atoms=part.atoms.take(own), start=int(inside[0]))
+        return replace(part, atoms=part.atoms.gathered(own), start=int(inside[0]))
     rows = scipy.sparse.csr_array((np.ones(own.size), (inside, np.arange(own.size))), shape=(len(index), own.size))
     if part.matrix is None:
-        return replace(part, atoms=part.atoms.take(own), start=0, matrix=rows)
+        return replace(part, atoms=part.atoms.gathered(own), start=0, matrix=rows)
     if scipy.sparse.issparse(part.matrix):
         chosen = part.matrix[own]
         needed = np.unique(chosen.indices)
-        return replace(part, atoms=part.atoms.take(needed), start=0, matrix=rows @ chosen[:, needed])
+        return replace(part, atoms=part.atoms.gathered(needed), start=0, matrix=rows @ chosen[:, needed])
     chosen = zeros((len(index), part.atoms.size), part.matrix)
     chosen[inside] = part.matrix[own]
     return replace(part, start=0, matrix=chosen)

@@ -95,7 +95,7 @@ class JetPoints:
 
     def contract(self, jets: Jets, out: Array) -> None:
         """Add the functionals of f to `out`, from the jets of f."""
-        gradients = None if jets.gradients is None else _pulled_back(jets.gradients, self.linear)
+        gradients = None if jets.gradients is None else pulled_back(jets.gradients, self.linear)
         for part in self.parts:
             own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
             out[part.rows] += part.forward(own)
@@ -138,7 +138,7 @@ def _mapped(A: Array, linear: LinearMap) -> Array:
     return A * linear if linear.ndim == 1 else A @ linear.T
 
 
-def _pulled_back(gradients: Array, linear: LinearMap) -> Array:
+def pulled_back(gradients: Array, linear: LinearMap) -> Array:
     """The gradient of f(A x) from that of f at A x."""
     if linear is None:
         return gradients

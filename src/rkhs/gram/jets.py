@@ -154,15 +154,15 @@ class JetProduct:
             for b, right in enumerate(self.rights):
                 flow = Flow(rho, right, coefficients[b], left, jets[a], self.products)
                 if not symmetric:
-                    self._add(flow)
+                    self.add_flow(flow)
                 elif a == b:
-                    self._add(flow, flow)
+                    self.add_flow(flow, flow)
                 elif a < b:
-                    self._add(flow, Flow(rho, left, coefficients[a], right, jets[b], self.products))
+                    self.add_flow(flow, Flow(rho, left, coefficients[a], right, jets[b], self.products))
         for left, found in zip(self.lefts, jets, strict=True):
             left.contract(found, out)
 
-    def _add(self, flow: Flow, back: Flow | None = None) -> None:
+    def add_flow(self, flow: Flow, back: Flow | None = None) -> None:
         """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same rungs.
 
         A flow that is its own way back only takes the tiles on and above the diagonal.
@@ -177,12 +177,17 @@ class JetProduct:
         if back is not None and back is not flow:
             back.finish()
 
-    def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
-        left, right = flow.target, flow.source
-        q = self.products.fine(left.fine[i], right.fine[j].T)  # a difference of large numbers
+    def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
+        """q of the points i and j, a difference of large numbers."""
+        q = self.products.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]
+        return q
+
+    def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
+        left, right = flow.target, flow.source
+        q = self.quadratic(left, right, i, j)
         near = []
         if self.form.careful(left.largest + right.largest):  # there, q and the slopes come from the differences
             near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))

@@ -36,6 +36,9 @@ class GramMatrix:
     def __matmul__(self, v: Array) -> Array:
         return self.matrix @ v
 
+    def energies(self, v: Array) -> Array:
+        return namespace(v).vecdot(v, self.matrix @ v, axis=0)
+
     def dense(self) -> Array:
         return self.matrix
 

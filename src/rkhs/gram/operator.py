@@ -14,6 +14,7 @@ from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
+from rkhs.gram.energy import energies
 from rkhs.gram.jets import ORDER, JetProduct
 from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel
@@ -138,6 +139,23 @@ class Gram:
         self.__dict__["_product"] = smaller._product
         return out
 
+    def energies(self, v: Array) -> Array:
+        """v'Gv (r,) of the columns of v (N, r), for a family with itself: by jets at about half the cost of a product.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> G = rkhs.gram(rkhs.Gaussian(scale=1.0), rkhs.Gradient(np.zeros((1, 3))))
+        >>> G.energies(np.ones((3, 2)))
+        array([3., 3.])
+        """
+        v = self._operand(v)
+        if self.symmetric and self.precision is None and len(self._product) == 1:
+            step = self._product[0]
+            if isinstance(step, JetProduct):
+                return energies(step, v)
+        return namespace(v).vecdot(v, self @ v, axis=0)
+
     @property
     def steady(self) -> bool:
         """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
@@ -148,7 +166,7 @@ class Gram:
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
         out = zeros(self.shape, self._empty)
-        for block in self._blocks:
+        for block in self.blocks:
             for left, right in block.pairs():
                 tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
         return tables.symmetrised(out) if self.symmetric else out
@@ -157,8 +175,8 @@ class Gram:
         """G_ii for i up to the smaller side."""
         size = min(self.shape)
         out = zeros((size,), self._empty)
-        if all(_aligned(block) for block in self._blocks) and self.shape[0] == self.shape[1]:
-            for block in self._blocks:
+        if all(_aligned(block) for block in self.blocks) and self.shape[0] == self.shape[1]:
+            for block in self.blocks:
                 for left, right in block.pairs():
                     if left.rows == right.rows:
                         tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
@@ -189,7 +207,8 @@ class Gram:
         return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
 
     @cached_property
-    def _blocks(self) -> list[Block]:
+    def blocks(self) -> list[Block]:
+        """What the matrix is the sum of."""
         return blocks(self.kernel, self.L, self.M)
 
     @cached_property
@@ -198,7 +217,7 @@ class Gram:
         keep_freed_memory()
         products = products_in(self.precision)
         steps: list[JetProduct | TableProduct] = []
-        for block in self._blocks:
+        for block in self.blocks:
             form = block.kernel.form(self.L.dimension)
             lefts: tuple[Part, ...] = ()
             rights: tuple[Part, ...] = ()

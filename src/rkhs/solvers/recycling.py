@@ -11,6 +11,9 @@ kinks and are few, all of it: whatever the weights, targets and kinks there, the
 products serve the quadratic terms alone.  Where they are smooth, what leads in it: that saves a third of the products
 or more, and costs as much as one.
 
+Beside all representers a sample of the rows of the first gradients leads as far as these do (`sampling`), and the norms
+of the next ones, which are cheaper than their images, may show that all is done.
+
 Where all representers are there, the best dual point in the span is known as well (`span_dual`): a problem whose gap it
 closes needs no product, and of the gradients of the others so many combinations are multiplied as their gaps ask for.
 """
@@ -27,8 +30,9 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.dense import in_the_space
-from rkhs.solvers.directions import Directions
+from rkhs.solvers.directions import Directions, columns_of
 from rkhs.solvers.reduced import Matrix
+from rkhs.solvers.sampling import sample
 from rkhs.solvers.small import SmallProblem
 from rkhs.solvers.solved import Solved
 from rkhs.solvers.span_dual import SpanDual
@@ -42,6 +46,7 @@ MOST = 300  # directions, beyond which they cost more than the products that the
 REPRESENTERS = 16  # leading ones of smooth losses, for each problem, that cost less than the products they save
 FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
 SMALLER = 0.2  # share of the tolerance that is left to small problems
+NEXT = 0.15  # of what a gradient lowers J by, that is left as a gap after it
 LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient
 SHARE = 0.7  # of the gradients, beyond which all are multiplied, for then each has its own certificate
 
@@ -90,6 +95,7 @@ class _Together:
             self.directions.add_representers(others, leading)
             monitor.product()
         self.span = SpanDual(self.directions)
+        self.led = False  # whether there are whole gradients among the directions
 
     def run(self) -> None:
         """Solve all tasks, or as many as directions lead to."""
@@ -99,8 +105,7 @@ class _Together:
             self._solve_small(batch)
             unsolved = [task for task in batch if task.gap > self.monitor.tol]
             if unsolved:
-                more = self._multiply(unsolved, progress)
-                if not more:
+                if not (self._sample(unsolved) or self._judge(unsolved) or self._multiply(unsolved, progress)):
                     return
             else:
                 self._report(batch)
@@ -115,14 +120,17 @@ class _Together:
             if k not in directions.moments or _split(self.tasks, k)
         }
         self.span.update()
+        bounding = shared.precision is None
         for task in batch:
             small = _small(task, directions, E)
             task.theta, task.others = small.minimise(task.theta, self.rest, SMALLER * tol)
             task.gap, task.gamma = float("inf"), None
-            if shared.precision is None and self.span.serves(task):
+            before, task.primal = task.primal, small.value(task.theta)
+            task.fall = before - task.primal
+            if bounding and self.span.serves(task):
                 dual, task.gamma = self.span.bound(task, small, self.rest, SMALLER * tol)
-                task.primal = small.value(task.theta)
                 task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
+                bounding = self.led or task.gap <= tol  # without gradients one that is far off stands for all
         closed = [task for task in batch if task.gap <= tol]
         if not closed:
             return
@@ -141,12 +149,52 @@ class _Together:
         a, image = self.directions.at(T[r:])
         return _Points(a, image, image + self.shared.Q @ T[:r], T[:r])
 
+    def _gradients(self, tasks: list[Task], points: _Points) -> Array:
+        """The coefficients (N, b) of the gradients, one after the other in memory."""
+        slopes = [points.a[:, k] + t.slope(points.u[:, k : k + 1])[:, 0] for k, t in enumerate(tasks)]
+        return in_the_space(self.shared, namespace(points.u).stack(slopes).T)
+
+    def _sample(self, tasks: list[Task]) -> bool:
+        """The first directions beside representers: gradients as far as a sample of the rows shows them."""
+        directions = self.directions
+        rows = sample(self.shared) if self.span.whole and directions.count == directions.first else None
+        if rows is None:
+            return False
+        V = self._gradients(tasks, self._at(tasks))[rows]
+        product = columns_of(self.shared, rows) @ V
+        self.monitor.product()
+        directions.add(V, product, rows)
+        return directions.count > directions.first
+
+    def _judge(self, tasks: list[Task]) -> bool:
+        """Close gaps by the norms of gradients alone, where a sample has led near enough; whether all are closed."""
+        tol = self.monitor.tol
+        near = NEXT * sum(task.fall for task in tasks) <= tol * sum(abs(task.primal) for task in tasks)
+        if self.led or not near or not self.shared.smooth or self.shared.precision is not None:
+            return False
+        points = self._at(tasks)
+        G = self._gradients(tasks, points)
+        xp, norms = namespace(G), self.shared.gram.energies(G)
+        self.monitor.product()
+        for k, task in enumerate(tasks):
+            one = slice(k, k + 1)
+            a, image, u, g = (array[:, one] for array in (points.a, points.image, points.u, G))
+            task.alpha = a - g
+            energy = xp.vecdot(a, image, axis=0) - 2 * xp.vecdot(g, image, axis=0) + norms[one]
+            if self.solved.enter(task, points.iterate(k, task.alpha), image, u, energy):
+                primal, dual = self.solved.known[-1][2]
+                task.gap = relative_gap(float(primal[0]), float(dual[0]), task.system.rounding[0])
+            else:
+                task.alpha = None
+        self._report(tasks)
+        return all(task.gap <= tol for task in tasks)
+
     def _multiply(self, tasks: list[Task], progress: _Progress) -> bool:
         """One product, with the gradients of the tasks or combinations of them; whether it leads on."""
         tol, directions = self.monitor.tol, self.directions
+        tasks = [task for task in tasks if task.gap > tol]
         points = self._at(tasks)
-        slopes = [points.a[:, k : k + 1] + t.slope(points.u[:, k : k + 1]) for k, t in enumerate(tasks)]
-        G = in_the_space(self.shared, namespace(points.u).concat(slopes, axis=1))
+        G = self._gradients(tasks, points)
         some = _combinations(G, np.array([task.gap for task in tasks]), tol)
         V = G if some is None else some
         product = self.shared.gram @ V
@@ -166,7 +214,7 @@ class _Together:
         if directions.count + int(V.shape[1]) > directions.capacity:
             _make_room(directions, [tasks[k] for k in unsolved])
             self.span = SpanDual(directions)
-        before = directions.count
+        before, self.led = directions.count, True
         directions.add(V, product)
         return directions.count > before
 

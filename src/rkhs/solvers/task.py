@@ -28,6 +28,7 @@ class Task:
     alpha: Array | None = None  # of the best dual value so far
     alpha_image: Array | None = None
     primal: float = float("inf")
+    fall: float = float("inf")  # of the primal value, by the directions that came last
     dual: float = -float("inf")
     gap: float = float("inf")
 

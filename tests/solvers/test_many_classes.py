@@ -1,0 +1,89 @@
+"""Ten classes at once: what they cost in columns, and that their certificates are true."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import rkhs
+from rkhs.finite.certificate import certify
+from rkhs.finite.monitor import Monitor
+from rkhs.gram import Gram
+from rkhs.solvers.sampling import SHARE, sample
+
+recycling = sys.modules["rkhs.solvers.recycling"]
+
+X, Y = load_digits(return_X_y=True)
+X, Y = X[:500] / 16, Y[:500]
+LABELS = 60
+
+
+def problem(loss, classes=10):
+    target = np.where(Y[:LABELS, None] == np.arange(classes), 1.0, -1.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[:LABELS]), loss, target, weight=10.0)
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.03)
+    return rkhs.Problem(rkhs.Gaussian(rkhs.median_scale(X)), [labels, flat], rkhs.Constant())
+
+
+@pytest.fixture
+def work(monkeypatch):
+    """What Gram operators were multiplied with, in columns of the whole one; norms count for half."""
+    done = []
+
+    def counted(name, part):
+        original = getattr(Gram, name)
+
+        def call(gram, v):
+            size = X.size + LABELS
+            done.append(part * gram.shape[0] * gram.shape[1] * (1 if v.ndim == 1 else v.shape[1]) / size**2)
+            return original(gram, v)
+
+        monkeypatch.setattr(Gram, name, call)
+
+    counted("__matmul__", 1.0)
+    counted("energies", 0.5)
+    return done
+
+
+def test_ten_classes_cost_little_more_than_their_certificates(work):
+    """Ten norms, one product to check all images, and thin ones: no column of a whole product for a class."""
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.Galerkin(), tol=2e-2)
+    assert solution.status == "converged"
+    assert sum(work) < 10 / 2 + 1 + 2
+
+
+@pytest.mark.parametrize("tol", [2e-2, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+def test_certificates_are_true(loss, tol):
+    """Computed from scratch, the gap is what the solver said."""
+    whole = problem(loss, classes=4)
+    system = whole.system
+    found = rkhs.Galerkin().run(system, system.start(), Monitor(tol, verbose=False))
+    scratch = certify(system, replace(found, bounds=None), 0.0)
+    assert scratch.relative <= tol
+    if found.bounds is not None:
+        primal, dual = found.bounds
+        np.testing.assert_allclose(primal, scratch.primal, rtol=1e-9)
+        assert np.all(dual <= scratch.primal * (1 + 1e-12))
+
+
+def test_a_sample_that_misleads_costs_products_alone(monkeypatch):
+    """Rows that say little: the gap is closed by whole gradients."""
+    monkeypatch.setattr(recycling, "sample", lambda system: np.arange(LABELS, LABELS + X.shape[1]))
+    monkeypatch.setattr(recycling, "NEXT", 0.0)  # norms are looked at in vain
+    solution = problem(rkhs.SquaredHinge(), classes=3).solve(rkhs.Galerkin(), tol=1e-3)
+    assert solution.status == "converged"
+
+
+def test_samples_are_of_quadratic_rows_and_whole_points():
+    system = problem(rkhs.Hinge()).system
+    rows = sample(system)
+    assert len(rows) == len(X) // SHARE * X.shape[1]
+    points = (rows - LABELS).reshape(-1, X.shape[1])
+    assert np.all(points >= 0)
+    assert np.all(points[:, 0] % X.shape[1] == 0)
+    assert np.all(np.diff(points, axis=1) == 1)
+    few = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), 1.0)]).system
+    assert sample(few) is None
