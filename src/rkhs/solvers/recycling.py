@@ -48,6 +48,7 @@ FEW = 1500  # rows of losses that are not quadratic, up to which small problems 
 SMALLER = 0.2  # share of the tolerance that is left to small problems
 NEXT = 0.15  # of what a gradient lowers J by, that is left as a gap after it
 LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient
+FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close their gaps
 SHARE = 0.7  # of the gradients, beyond which all are multiplied, for then each has its own certificate
 
 
@@ -96,6 +97,7 @@ class _Together:
             monitor.product()
         self.span = SpanDual(self.directions)
         self.led = False  # whether there are whole gradients among the directions
+        self.samples, self.few_left = 0, False  # of rows, and whether the last one did for nearly all tasks
 
     def run(self) -> None:
         """Solve all tasks, or as many as directions lead to."""
@@ -155,19 +157,21 @@ class _Together:
         return in_the_space(self.shared, namespace(points.u).stack(slopes).T)
 
     def _sample(self, tasks: list[Task]) -> bool:
-        """The first directions beside representers: gradients as far as a sample of the rows shows them."""
-        directions = self.directions
-        rows = sample(self.shared) if self.span.whole and directions.count == directions.first else None
+        """Gradients as far as a sample of the rows shows them, for all tasks first, and once more for a few."""
+        directions, before = self.directions, self.directions.count
+        wanted = self.span.whole and (before == directions.first or self.few_left)
+        rows = sample(self.shared, self.samples) if wanted else None
         if rows is None:
             return False
+        self.samples, self.few_left = self.samples + 1, False
         V = self._gradients(tasks, self._at(tasks))[rows]
         product = columns_of(self.shared, rows) @ V
         self.monitor.product()
         directions.add(V, product, rows)
-        return directions.count > directions.first
+        return directions.count > before
 
     def _judge(self, tasks: list[Task]) -> bool:
-        """Close gaps by the norms of gradients alone, where a sample has led near enough; whether all are closed."""
+        """Close gaps by the norms of gradients alone, where a sample has led near enough; whether that was nearly all."""
         tol = self.monitor.tol
         near = NEXT * sum(task.fall for task in tasks) <= tol * sum(abs(task.primal) for task in tasks)
         if self.led or not near or not self.shared.smooth or self.shared.precision is not None:
@@ -187,7 +191,9 @@ class _Together:
             else:
                 task.alpha = None
         self._report(tasks)
-        return all(task.gap <= tol for task in tasks)
+        left = sum(task.gap > tol for task in tasks)
+        self.few_left = 0 < left <= FEW_LEFT * len(tasks)
+        return left == 0 or self.few_left
 
     def _multiply(self, tasks: list[Task], progress: _Progress) -> bool:
         """One product, with the gradients of the tasks or combinations of them; whether it leads on."""

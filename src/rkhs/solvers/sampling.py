@@ -16,8 +16,8 @@ SHARE = 12  # groups of rows for each that is in the sample
 LEAST = 16  # groups in a sample that stands for all
 
 
-def sample(system: System) -> Matrix | None:
-    """The indices of a sample of the rows of quadratic terms, whole points; None where these are too few for one."""
+def sample(system: System, which: int) -> Matrix | None:
+    """The indices of one sample of the rows of quadratic terms, whole points; None where these are too few for one."""
     firsts = system.functionals.firsts()
     ends = np.append(firsts[1:], system.size)
     quadratic = np.zeros(system.size, dtype=bool)
@@ -27,5 +27,5 @@ def sample(system: System) -> Matrix | None:
     count = len(groups) // SHARE
     if count < LEAST:
         return None
-    chosen = np.sort(np.random.default_rng(0).choice(groups, count, replace=False))
+    chosen = np.sort(np.random.default_rng(which).choice(groups, count, replace=False))
     return np.concatenate([np.arange(firsts[k], ends[k]) for k in chosen])
