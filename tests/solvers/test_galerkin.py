@@ -7,7 +7,7 @@ import torch
 
 import rkhs
 from rkhs.finite.parts import other_rows
-from rkhs.solvers import recycling
+from rkhs.solvers import capacity, recycling
 from rkhs.solvers.directions import Directions
 from rkhs.solvers.reduced import Reduced
 
@@ -58,7 +58,7 @@ def test_representers_of_labels_save_products(loss, monkeypatch):
     """With them as first directions the same solution takes fewer products."""
     whole = problem(loss, weight=100.0)
     ours = whole.solve(rkhs.Galerkin(), tol=1e-6)
-    monkeypatch.setattr(recycling, "_representers", lambda *_: 0)
+    monkeypatch.setattr(recycling, "leading_representers", lambda *_: 0)
     without = whole.solve(rkhs.Galerkin(), tol=1e-6)
     assert ours.products < without.products
     assert ours.primal == pytest.approx(without.primal, rel=2e-6)
@@ -141,7 +141,7 @@ def test_difficult_problems(loss, name):
 
 
 def test_many_other_losses_are_refused():
-    points = RNG.standard_normal((recycling.FEW + 1, 2))
+    points = RNG.standard_normal((capacity.FEW + 1, 2))
     many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
     with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*Descent"):
         rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.Galerkin())

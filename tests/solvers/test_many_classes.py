@@ -12,6 +12,7 @@ from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor
 from rkhs.gram import Gram
 from rkhs.solvers.sampling import SHARE, sample
+from rkhs.solvers.solved import Solved
 
 recycling = sys.modules["rkhs.solvers.recycling"]
 
@@ -71,19 +72,47 @@ def test_certificates_are_true(loss, tol):
 
 def test_a_sample_that_misleads_costs_products_alone(monkeypatch):
     """Rows that say little: the gap is closed by whole gradients."""
-    monkeypatch.setattr(recycling, "sample", lambda system: np.arange(LABELS, LABELS + X.shape[1]))
+    samples = []
+
+    def one_point(system, which):
+        samples.append(which)
+        return np.arange(LABELS, LABELS + X.shape[1])
+
+    monkeypatch.setattr(recycling, "sample", one_point)
     monkeypatch.setattr(recycling, "NEXT", 0.0)  # norms are looked at in vain
-    solution = problem(rkhs.SquaredHinge(), classes=3).solve(rkhs.Galerkin(), tol=1e-3)
+    solution = problem(rkhs.SquaredHinge(), classes=4).solve(rkhs.Galerkin(), tol=1e-3)
     assert solution.status == "converged"
+    assert samples[0] == 0
+
+
+def test_another_sample_is_for_the_classes_that_the_first_left_open(monkeypatch):
+    samples, judged = [], []
+    enter = Solved.enter
+
+    def counted(system, which):
+        samples.append(which)
+        return sample(system, which)
+
+    def one_fails(self, task, *rest):
+        judged.append(task)
+        return len(judged) > 1 and enter(self, task, *rest)
+
+    monkeypatch.setattr(recycling, "sample", counted)
+    monkeypatch.setattr(Solved, "enter", one_fails)
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.Galerkin(), tol=2e-2)
+    assert solution.status == "converged"
+    assert samples == [0, 1]
+    assert judged.count(judged[0]) == 2
 
 
 def test_samples_are_of_quadratic_rows_and_whole_points():
     system = problem(rkhs.Hinge()).system
-    rows = sample(system)
+    rows = sample(system, 0)
+    assert set(rows) != set(sample(system, 1))
     assert len(rows) == len(X) // SHARE * X.shape[1]
     points = (rows - LABELS).reshape(-1, X.shape[1])
     assert np.all(points >= 0)
     assert np.all(points[:, 0] % X.shape[1] == 0)
     assert np.all(np.diff(points, axis=1) == 1)
     few = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), 1.0)]).system
-    assert sample(few) is None
+    assert sample(few, 0) is None

@@ -12,8 +12,9 @@ from rkhs.finite.certificate import certify, dual_value
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate
+from rkhs.solvers.combining import combinations
 from rkhs.solvers.directions import Directions
-from rkhs.solvers.recycling import _combinations, _small
+from rkhs.solvers.recycling import _small
 from rkhs.solvers.span_dual import SpanDual
 from rkhs.solvers.task import Task
 
@@ -129,12 +130,12 @@ def test_gradients_that_are_alike_are_combined():
     """Ten gradients in a plane, and a little beside it: two combinations, unless the little matters."""
     G = RNG.standard_normal((200, 2)) @ RNG.standard_normal((2, 10)) + 1e-4 * RNG.standard_normal((200, 10))
     gaps = np.full(10, 1e-2)
-    assert _combinations(G, gaps, 1e-4).shape == (200, 2)
-    assert _combinations(G, gaps, 1e-12) is None
-    assert _combinations(RNG.standard_normal((200, 10)), gaps, 1e-4) is None
-    assert _combinations(G, np.full(10, np.inf), 1e-4) is None
-    assert _combinations(G[:, :1], gaps[:1], 1e-4) is None
-    np.testing.assert_allclose(_combinations(torch.from_numpy(G), gaps, 1e-4), _combinations(G, gaps, 1e-4))
+    assert combinations(G, gaps, 1e-4).shape == (200, 2)
+    assert combinations(G, gaps, 1e-12) is None
+    assert combinations(RNG.standard_normal((200, 10)), gaps, 1e-4) is None
+    assert combinations(G, np.full(10, np.inf), 1e-4) is None
+    assert combinations(G[:, :1], gaps[:1], 1e-4) is None
+    np.testing.assert_allclose(combinations(torch.from_numpy(G), gaps, 1e-4), combinations(G, gaps, 1e-4))
 
 
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)

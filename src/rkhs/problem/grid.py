@@ -14,10 +14,11 @@ from rkhs.backend.arrays import like, namespace, to_numpy
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
+from rkhs.solvers.capacity import capacity_of, few_others
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.newton import Newton
-from rkhs.solvers.recycling import capacity_of, few_others, solve_together
+from rkhs.solvers.recycling import solve_together
 from rkhs.solvers.task import Task
 
 Vector = np.ndarray[Any, Any]

@@ -29,9 +29,10 @@ from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate, System
+from rkhs.solvers.capacity import leading_representers
+from rkhs.solvers.combining import combinations
 from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.directions import Directions, columns_of
-from rkhs.solvers.reduced import Matrix
 from rkhs.solvers.sampling import sample
 from rkhs.solvers.small import SmallProblem
 from rkhs.solvers.solved import Solved
@@ -41,15 +42,9 @@ from rkhs.solvers.task import Task
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
-LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
-MOST = 300  # directions, beyond which they cost more than the products that they save
-REPRESENTERS = 16  # leading ones of smooth losses, for each problem, that cost less than the products they save
-FEW = 1500  # rows of losses that are not quadratic, up to which small problems cost less than products
 SMALLER = 0.2  # share of the tolerance that is left to small problems
 NEXT = 0.15  # of what a gradient lowers J by, that is left as a gap after it
-LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient
 FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close their gaps
-SHARE = 0.7  # of the gradients, beyond which all are multiplied, for then each has its own certificate
 
 
 def solve_together(
@@ -91,7 +86,7 @@ class _Together:
         others = other_rows(shared)
         rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
         self.rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
-        leading = _representers(shared, len(others), len(tasks), capacity)
+        leading = leading_representers(shared, len(others), len(tasks), capacity)
         if leading:
             self.directions.add_representers(others, leading)
             monitor.product()
@@ -171,7 +166,7 @@ class _Together:
         return directions.count > before
 
     def _judge(self, tasks: list[Task]) -> bool:
-        """Close gaps by the norms of gradients alone, where a sample has led near enough; whether that was nearly all."""
+        """Close gaps by the norms of gradients alone, where a sample has led near enough; whether nearly all."""
         tol = self.monitor.tol
         near = NEXT * sum(task.fall for task in tasks) <= tol * sum(abs(task.primal) for task in tasks)
         if self.led or not near or not self.shared.smooth or self.shared.precision is not None:
@@ -201,7 +196,7 @@ class _Together:
         tasks = [task for task in tasks if task.gap > tol]
         points = self._at(tasks)
         G = self._gradients(tasks, points)
-        some = _combinations(G, np.array([task.gap for task in tasks]), tol)
+        some = combinations(G, np.array([task.gap for task in tasks]), tol)
         V = G if some is None else some
         product = self.shared.gram @ V
         self.monitor.product()
@@ -242,24 +237,6 @@ class _Together:
         self.monitor.report(worst.iterate or self.shared.start(), worst.primal, worst.gap)
 
 
-def _combinations(G: Array, gaps: Matrix, tol: float) -> Array | None:
-    """As few combinations of gradients (N, b) as bring all gaps to the tolerance; None if these are most of them.
-
-    A gap falls about as far as the share of its gradient that is not among the combinations.
-    """
-    if G.shape[1] < 2 or not np.all(np.isfinite(gaps)):
-        return None
-    xp = namespace(G)
-    weight = like(np.sqrt(gaps), G) / xp.clip(xp.linalg.vector_norm(G, axis=0), 1e-300, None)
-    weighted = G * weight
-    values, vectors = np.linalg.eigh(to_numpy(weighted.T @ weighted).astype(np.float64))
-    caught = np.cumsum((vectors**2 * values)[:, ::-1], axis=1)  # of each gap, by so many combinations
-    count = 1 + int(np.argmax(np.all(gaps[:, None] - caught <= LEFT * tol, axis=0)))
-    if not np.all(gaps - caught[:, count - 1] <= LEFT * tol) or count > SHARE * len(gaps):
-        return None
-    return weighted @ like(vectors[:, ::-1][:, :count], G)
-
-
 class _Progress:
     """Whether restarts still lead anywhere: kinks may hold a problem where it is, with too few directions."""
 
@@ -282,29 +259,6 @@ def _make_room(directions: Directions, tasks: list[Task]) -> None:
     R = directions.restart(np.stack([task.theta[r:] for task in tasks], axis=1))
     for task in tasks:
         task.theta = np.concatenate([task.theta[:r], R.T @ task.theta[r:]])
-
-
-def few_others(system: System) -> bool:
-    """Whether small problems are small: most rows have quadratic losses, which enter by their moments."""
-    return len(other_rows(system)) <= FEW
-
-
-def _representers(system: System, others: int, tasks: int, capacity: int) -> int:
-    """How many of the first directions are to be representers of the rows whose losses are not quadratic.
-
-    The representers of a conditionally positive definite kernel are not in its space.
-    """
-    if system.kernel.order or others > MOST:
-        return 0
-    if system.smooth:
-        return min(others, capacity // 2, REPRESENTERS * tasks)
-    return others if others <= capacity // 2 else 0
-
-
-def capacity_of(system: System) -> int:
-    """Directions to keep: within half the memory budget, and few enough that they cost less than the products."""
-    entry = 4 if "32" in str(system.Q.dtype) else 8
-    return min(MOST, max(LEAST, system.gram.budget // (4 * entry * max(system.size, 1))))
 
 
 def _split(tasks: list[Task], term: int) -> bool:
