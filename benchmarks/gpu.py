@@ -1,6 +1,7 @@
-"""One GPU: products of jets in each precision, beside bare matrix products; and GPyTorch's posterior mean beside ours.
+"""One GPU: products of jets in each precision, beside bare matrix products; GPyTorch's posterior mean beside ours; and
+landmarks for a million points.
 
-    python -m benchmarks.gpu products|peer [--quick] [--out DIR]
+    python -m benchmarks.gpu products|peer|landmarks [--quick] [--out DIR]
 
 Needs PyTorch with CUDA, and GPyTorch for `peer`.  Times are medians after a warm-up, by the host's clock around a
 synchronised device.  `--quick` takes small sizes and runs anywhere.
@@ -17,6 +18,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 
 import rkhs
@@ -131,6 +133,24 @@ def peer(quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def landmarks(quick: bool) -> list[dict[str, Any]]:
+    """Regression with gradients at all points in R^50, in the span of p functions; rows come from the CPU's memory."""
+    t, n, p = (2_000, 50, 100) if quick else (1_000_000, 50, 1_000)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((t, n))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(t)
+    rows = []
+    for approximation in (rkhs.Landmarks(p), rkhs.FourierFeatures(p)):
+        _reset_peak()
+        options: dict[str, Any] = {"scale": n**0.5, "nu": 0.1, "random_state": 0, "device": DEVICE}
+        machine = rkhs.InvariantRegressor(approximation=approximation, **options)
+        row: dict[str, Any] = {"approximation": repr(approximation), "t": t, "n": n, "functionals": t * (n + 1)}
+        row["seconds"] = seconds(lambda machine=machine: machine.fit(X, y), repeats=1)
+        rows.append(row | {"peak_GiB": _peak()})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def _wait() -> None:
     if DEVICE == "cuda":
         torch.cuda.synchronize()
@@ -148,13 +168,13 @@ def _peak() -> float:
 
 
 def main() -> None:
-    """Run one of the two and write its rows as JSON."""
+    """Run one of them and write its rows as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["products", "peer"])
+    parser.add_argument("what", choices=["products", "peer", "landmarks"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    found = {"products": products, "peer": peer}[options.what](options.quick)
+    found = {"products": products, "peer": peer, "landmarks": landmarks}[options.what](options.quick)
     options.out.mkdir(parents=True, exist_ok=True)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     page = {"device": name, "torch": torch.__version__, "rows": found}

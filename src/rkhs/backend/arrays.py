@@ -110,6 +110,16 @@ def same_kind(*arrays: Array) -> tuple[Array, ...]:
     return tuple(a if a.dtype == dtype else xp.astype(a, dtype) for a in arrays)
 
 
+def indices(rows: np.ndarray[Any, Any], array: Array) -> Array:
+    """Integers as indices of `array`, on its device."""
+    return namespace(array).asarray(rows, device=device(array))
+
+
+def taken(array: Array, rows: np.ndarray[Any, Any]) -> Array:
+    """Some rows of an array, in the order given."""
+    return namespace(array).take(array, indices(rows, array), axis=0)
+
+
 def add_at(target: Array, rows: Array, values: Array) -> None:
     """target[rows] += values in place, where rows may repeat (the one scatter the array API lacks)."""
     if is_torch_array(target):
@@ -129,8 +139,9 @@ def apply_matrix(matrix: Any, block: Array) -> Array:
         import torch
 
         coo = matrix.tocoo()  # PyTorch still warns of its compressed rows
-        entries, places = torch.tensor(coo.data, dtype=block.dtype), torch.tensor(np.stack(coo.coords))
-        matrix = torch.sparse_coo_tensor(places, entries, coo.shape, device=block.device, check_invariants=False)
+        entries = torch.tensor(coo.data, dtype=block.dtype, device=block.device)
+        places = torch.tensor(np.stack(coo.coords), device=block.device)
+        matrix = torch.sparse_coo_tensor(places, entries, coo.shape, check_invariants=False)
     return matrix @ block
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, zeros
+from rkhs.backend.arrays import Array, like, namespace, taken, zeros
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
 LinearMap = np.ndarray[Any, Any] | None
@@ -118,14 +118,14 @@ class Atoms:
     def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
         """The atoms of the given flat indices, one per point of the result."""
         xp = namespace(self.points)
-        points = xp.take(self.points, _index(flat // self.per_point, self.points), axis=0)
+        points = taken(self.points, flat // self.per_point)
         if self.shared and self.per_point == 1:
             return replace(self, points=points)
         if self.shared:
-            own = xp.take(self.directions, _index(flat % self.per_point, self.points), axis=0)
+            own = taken(self.directions, flat % self.per_point)
         else:
             merged = xp.reshape(self.directions, (self.size, self.order, self.dimension))
-            own = xp.take(merged, _index(flat, self.points), axis=0)
+            own = taken(merged, flat)
         return replace(self, points=points, directions=own[:, None])
 
     def gathered(self, flat: np.ndarray[Any, Any]) -> Atoms:
@@ -135,9 +135,8 @@ class Atoms:
         whole = k > 1 and flat.size % k == 0 and bool(np.all(first % k == 0))
         if not (whole and np.all(np.reshape(flat, (-1, k)) == first[:, None] + np.arange(k))):
             return self.take(flat)
-        xp, which = namespace(self.points), _index(first // k, self.points)
-        own = self.directions if self.shared else xp.take(self.directions, which, axis=0)
-        return replace(self, points=xp.take(self.points, which, axis=0), directions=own)
+        own = self.directions if self.shared else taken(self.directions, first // k)
+        return replace(self, points=taken(self.points, first // k), directions=own)
 
     def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
         """Consecutive pieces of at most `most` atoms, each with the slice of flat indices it holds.
@@ -190,9 +189,3 @@ def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
     if outer.ndim == 1:
         return outer * inner if inner.ndim == 1 else outer[:, None] * inner
     return outer * inner if inner.ndim == 1 else outer @ inner
-
-
-def _index(flat: np.ndarray[Any, Any], array: Array) -> Array:
-    from array_api_compat import device
-
-    return namespace(array).asarray(flat, device=device(array))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, taken, to_numpy
 
 Vector = np.ndarray[Any, Any]
 
@@ -42,9 +42,8 @@ class Sample:
         index = np.arange(self.size)[rows]
         if np.array_equal(index, np.arange(self.size)):
             return self
-        xp = namespace(self.X)
         return Sample(
-            xp.take(self.X, xp.asarray(index), axis=0),
+            taken(self.X, index),
             self.weight[index],
             self.y[index],
             self.labelled[index],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, as_array, like, namespace, taken, to_numpy
 from rkhs.backend.devices import in_one_place
 from rkhs.calculus.spaces import Space
 from rkhs.functionals.base import Functional, stack
@@ -99,11 +99,7 @@ class Function:
         """The same function without the representers whose coefficients are at most tol times the largest."""
         sizes = _largest(self.coefficients)
         kept = np.flatnonzero(sizes > tol * sizes.max(initial=0.0))
-        xp = namespace(self.coefficients)
-        index = xp.asarray(kept)
-        return replace(
-            self, functionals=self.functionals.take(kept), coefficients=xp.take(self.coefficients, index, axis=0)
-        )
+        return replace(self, functionals=self.functionals.take(kept), coefficients=taken(self.coefficients, kept))
 
     def output(self, which: int) -> Function:
         """One output of a function with several."""

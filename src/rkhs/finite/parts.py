@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, taken, to_numpy
 from rkhs.finite.system import Rows, System
 from rkhs.gram.matrix import GramMatrix
 from rkhs.losses.shifted import shifted
@@ -37,11 +37,10 @@ def part(system: System, rows: np.ndarray[Any, Any], terms: list[Rows]) -> Syste
         size = t.rows.stop - t.rows.start
         own.append(replace(t, rows=slice(start, start + size)))
         start += size
-    xp = namespace(system.Q)
     other = replace(system, functionals=system.functionals.take(rows), terms=tuple(own))
     stored = isinstance(system.exact, GramMatrix)
     gram = GramMatrix(system.exact.block(rows, rows)) if stored else other.exact
-    return other.with_matrices(gram, xp.take(system.Q, xp.asarray(rows), axis=0))
+    return other.with_matrices(gram, taken(system.Q, rows))
 
 
 def orthonormal(B: Array) -> tuple[Array, Array]:

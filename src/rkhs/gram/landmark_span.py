@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Functional
@@ -135,7 +135,7 @@ class Anchors:
         first, count = (int(self.slopes[0]), len(self.slopes)) if len(self.slopes) else (0, 0)
         if count == 0 or int(self.slopes[-1]) == first + count - 1:
             return slice(first, first + count)
-        return namespace(self.C).asarray(self.slopes)
+        return indices(self.slopes, self.C)
 
     def scaled(self, columns: Array, which: Any = slice(None)) -> Array:
         """The columns of some landmarks times their factors, in place."""
@@ -212,8 +212,7 @@ class LandmarkTile(Tile):
             xp = namespace(difference)
             q[i, j] = -xp.sum(difference * difference, axis=-1) / 2
             column = place[to_numpy(j)]
-            some = xp.asarray(np.flatnonzero(column >= 0))
-            k = xp.asarray(column[column >= 0])
+            some, k = indices(np.flatnonzero(column >= 0), q), indices(column[column >= 0], q)
             s[i[some], k] = xp.sum(difference[some] * self.anchors.V[k], axis=-1)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, namespace
+from rkhs.backend.arrays import Array, as_points, taken
 from rkhs.functionals import Functional
 from rkhs.invariances.base import Invariance
 
@@ -45,6 +45,5 @@ class Sampled:
         t = int(points.shape[0])
         if t > self.most:
             rows = np.sort(np.random.default_rng(self.random_state).choice(t, self.most, replace=False))
-            xp = namespace(points)
-            points = xp.take(points, xp.asarray(rows), axis=0)
+            points = taken(points, rows)
         return Invariance(self.functional)(points)

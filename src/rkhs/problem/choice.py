@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, like, taken, to_numpy
 from rkhs.calculus.spaces import Space
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.summary import Summary
@@ -75,7 +75,7 @@ def _points(terms: Sequence[Term], most: int, random: np.random.Generator) -> Ma
     for points in arrays.values():
         t = int(points.shape[0])
         rows = np.arange(t) if t <= most else np.sort(random.choice(t, most, replace=False))
-        drawn.append(to_numpy(namespace(points).take(points, namespace(points).asarray(rows), axis=0)))
+        drawn.append(to_numpy(taken(points, rows)))
     together = np.unique(np.concatenate(drawn), axis=0)
     return together if len(together) <= most else random.choice(together, most, replace=False)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rkhs.backend.arrays import namespace, zeros
+from rkhs.backend.arrays import namespace, taken, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor, Stopped
@@ -127,7 +127,7 @@ class _Rest:
         xp = namespace(left.a)
         a, c, _ = self.observed.solve(self.observed.target - self.cross @ left.a, -(self.B.T @ left.a))
         order = np.argsort(np.concatenate([self.q, self.l]))
-        both = xp.take(xp.concat([a, left.a]), xp.asarray(order), axis=0)
+        both = taken(xp.concat([a, left.a]), order)
         return Iterate(both, self.seen @ c + self.unseen @ left.basis)
 
 

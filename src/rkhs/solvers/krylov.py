@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import device
 
-from rkhs.backend.arrays import Array, inner, namespace, to_numpy, zeros
+from rkhs.backend.arrays import Array, inner, namespace, taken, to_numpy, zeros
 from rkhs.backend.memory import on_cpu
 from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
@@ -177,11 +176,10 @@ def preconditioner(system: System, d: Array, landmarks: int, monitor: Monitor) -
     diagonal = xp.clip(diagonal, 0, None)
     rows = _drawn(to_numpy(diagonal / d)[:, 0], count)
     columns = gram.block(slice(None), rows)
-    some = xp.asarray(rows, device=device(d))
     if image is not None:
-        QR, TR = xp.take(Q, some, axis=0), xp.take(image, some, axis=0)
+        QR, TR = taken(Q, rows), taken(image, rows)
         columns = columns - Q @ (TR - QR @ middle).T - image @ QR.T
-    values, vectors = xp.linalg.eigh(xp.astype(xp.take(columns, some, axis=0), xp.float64))
+    values, vectors = xp.linalg.eigh(xp.astype(taken(columns, rows), xp.float64))
     kept = values > 1e-10 * xp.clip(values[-1], 0, None)
     F = columns @ xp.astype(vectors[:, kept] / xp.sqrt(values[kept]), d.dtype)
     left = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)

@@ -16,7 +16,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy
 from rkhs.finite.certificate import FEASIBLE, bounds, lower_bound, relative_gap
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
@@ -180,19 +180,19 @@ class _Column:
     def _solve(self, slope: Array, h: Array, rows: Matrix, monitor: Monitor) -> tuple[Array, Array, Array]:
         """The minimum of the model, its image and basis, by Cholesky's factorisation on the curved rows."""
         xp, gram = namespace(slope), self.system.gram
-        index = xp.asarray(rows)
+        curved = indices(rows, slope)
         goal = -slope
-        goal[index] = 0.0
+        goal[curved] = 0.0
         fixed = xp.zeros_like(goal)
         if bool(xp.any(goal != 0)):
             fixed = gram @ goal
             monitor.product()
-        bend = to_numpy(h[index]).astype(np.float64)
-        right = to_numpy((self.u - fixed)[index]) - to_numpy(slope[index]) / bend
+        bend = to_numpy(h[curved]).astype(np.float64)
+        right = to_numpy((self.u - fixed)[curved]) - to_numpy(slope[curved]) / bend
         block, Q = (to_numpy(part).astype(np.float64) for part in (gram.block(rows, rows), self.system.Q))
         total = -Q.T @ to_numpy(goal)
         a, c = Saddle(block, 1 / bend, Q[rows]).solve(right[:, None], total[:, None])
-        goal[index] = like(a[:, 0], goal)
+        goal[curved] = like(a[:, 0], goal)
         monitor.product()
         return goal, gram @ goal, like(c[:, 0], goal)
 

@@ -1,0 +1,121 @@
+"""Solvers and machines with numbers on a device that NumPy cannot reach.
+
+Where there is no GPU, as in CI, tensors of the CPU refuse what those of a GPU refuse: to become NumPy arrays unless
+`to_numpy` asks for it, and to be made without saying where.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+
+RNG = np.random.default_rng(7)
+X, Z = RNG.standard_normal((40, 3)), RNG.standard_normal((5, 3))
+Y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+FAR = {"device": "cuda" if torch.cuda.is_available() else "cpu"}  # as tensors
+PROBES = torch.from_numpy(Z).to(FAR["device"])
+MADE = ("zeros", "ones", "full", "eye", "arange", "linspace", "empty")
+MACHINES = {
+    "classifier": rkhs.InvariantClassifier,
+    "hinge": lambda **where: rkhs.InvariantClassifier(loss="hinge", **where),
+    "logistic": lambda **where: rkhs.InvariantClassifier(loss="logistic", invariance_loss="huber", **where),
+    "graph": lambda **where: rkhs.InvariantClassifier(loss="squared_hinge", invariance="laplacian", **where),
+    "averages": lambda **where: rkhs.InvariantClassifier(loss="squared", invariance="local_average", **where),
+}
+SOLVERS = [
+    (rkhs.Squared(), rkhs.Direct()),
+    (rkhs.Squared(), rkhs.ConjugateGradients(5)),
+    (rkhs.Squared(), rkhs.Galerkin()),
+    (rkhs.Squared(), rkhs.Descent()),
+    (rkhs.Squared(), rkhs.LBFGS()),
+    (rkhs.Squared(), rkhs.Newton()),
+    (rkhs.Squared(), rkhs.Growth()),
+    (rkhs.Logistic(), rkhs.Newton()),
+    (rkhs.Logistic(), rkhs.Galerkin()),
+    (rkhs.Logistic(), rkhs.Absorption()),
+    (rkhs.SquaredHinge(), rkhs.Galerkin()),
+    (rkhs.SquaredHinge(), rkhs.Descent()),
+    (rkhs.SquaredHinge(), rkhs.LBFGS()),
+    (rkhs.SquaredHinge(), rkhs.Absorption()),
+    (rkhs.Hinge(), rkhs.Galerkin()),
+    (rkhs.Hinge(), rkhs.BoxDual()),
+    (rkhs.Hinge(), rkhs.ProjectedDual()),
+    (rkhs.Hinge(), rkhs.ProximalNewton()),
+    (rkhs.Hinge(), rkhs.Absorption()),
+    (rkhs.Hinge(), rkhs.Descent()),
+    (rkhs.Absolute(), "auto"),
+    (rkhs.Logistic(), "auto"),
+]
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """Tensors as those of a GPU, if they are not."""
+    if torch.cuda.is_available():
+        return
+
+    def refuse(self, dtype=None, copy=None):
+        raise TypeError("a tensor is not for NumPy without to_numpy")
+
+    def placed(make):
+        def call(*args, device=None, **options):
+            assert device is not None or "like" in options, "on which device?"
+            return make(*args, device=device, **options)
+
+        return call
+
+    asarray = torch.asarray
+
+    def moved(values, *, device=None, **options):
+        assert device is not None or isinstance(values, torch.Tensor), "on which device?"
+        return asarray(values, device=device, **options)
+
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
+    monkeypatch.setattr(torch, "asarray", moved)
+    for name in MADE:
+        monkeypatch.setattr(torch, name, placed(getattr(torch, name)))
+
+
+def problem(loss, kernel=None, **where):
+    labels = rkhs.Term(rkhs.Evaluation(X[:20]), loss, Y[:20], 5.0)
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
+    return rkhs.Problem(kernel or rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), **where)
+
+
+def near(found, expected):
+    np.testing.assert_allclose(found.numpy(force=True), expected, atol=2e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("loss", "solver"), SOLVERS, ids=repr)
+def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
+    found = problem(loss, **FAR).solve(solver, tol=1e-6)
+    assert found.status == "converged"
+    near(found.function(PROBES), problem(loss).solve(solver, tol=1e-6).function(Z))
+    assert found.function.compress(1e-9).functionals.size <= X.size + 20
+
+
+@pytest.mark.parametrize(
+    "kernel", [rkhs.Matern(2.5, 2.0), rkhs.Polyharmonic(3), rkhs.Gaussian(1.0) * rkhs.Linear()], ids=repr
+)
+def test_every_kernel_leaves_numbers_where_they_are(far, kernel):
+    found = problem(rkhs.SquaredHinge(), kernel, **FAR).solve(tol=1e-6)
+    near(found.function(PROBES), problem(rkhs.SquaredHinge(), kernel).solve(tol=1e-6).function(Z))
+
+
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_a_grid_leaves_numbers_where_they_are(far, loss):
+    cells = {"weights": {0: [1, 10], 1: [0.1, 1]}, "held_out": {0: [[0, 1, 2], [3, 4, 5]]}, "tol": 1e-6}
+    found, expected = (problem(loss, **where).grid(**cells) for where in (FAR, {}))
+    for one, other in zip(found.flat, expected.flat, strict=True):
+        near(one.function(PROBES), other.function(Z))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_leave_numbers_where_they_are(far, name):
+    classes = np.argmax(X, axis=1)
+    classes[20:] = -1
+    found, expected = (MACHINES[name](tol=1e-6, **where).fit(X, classes) for where in (FAR, {}))
+    for values in (found.decision_function(Z), found.predict_proba(Z)):
+        assert isinstance(values, np.ndarray)
+    np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
