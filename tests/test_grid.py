@@ -1,10 +1,13 @@
 """Paths and grids: each solution is that of its own problem, and together they cost less."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 import rkhs
+from rkhs.solvers.newton import Newton
 
 RNG = np.random.default_rng(7)
 X, Z = RNG.standard_normal((50, 4)), RNG.standard_normal((6, 4))
@@ -170,3 +173,24 @@ def test_a_fold_may_have_factors():
     for wrong in (factors[:-1], -factors, np.full(20, np.inf)):
         with pytest.raises(ValueError, match="factors that are not negative"):
             problem.grid({}, held_out={labels: [wrong]})
+
+
+def test_rows_that_a_term_has_not_are_named():
+    whole = problem(rkhs.SquaredHinge())
+    with pytest.raises(ValueError, match=r"A fold of Term\(.* leaves out rows that it has not: \[99\] of \d+"):
+        whole.grid({0: [1]}, {0: [[99]]})
+
+
+def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
+    """Newton's method on labels alone: the first, easiest cell gets no step, the others as many as they need."""
+    run, limits = Newton.run, iter([0])
+
+    def limited(self, *rest):
+        return run(replace(self, max_iterations=next(limits, self.max_iterations)), *rest)
+
+    monkeypatch.setattr(Newton, "run", limited)
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
+    first, *others = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
+    assert first.status == "no further progress"
+    assert first.relative_gap > 1e-6
+    assert [one.status for one in others] == ["converged"] * 2

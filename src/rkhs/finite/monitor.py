@@ -18,6 +18,13 @@ class Stopped(Exception):
     """A solver was asked to stop; the message is the status."""
 
 
+class OutOfIterations(Stopped):
+    """A solver came to its own limit."""
+
+    def __init__(self) -> None:
+        super().__init__("iteration limit")
+
+
 @dataclass
 class Monitor:
     """Told about each iteration; raises `Stopped` when it is time.

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import like, namespace, to_numpy
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
+from rkhs.solvers.base import Solver
 from rkhs.solvers.capacity import capacity_of, few_others
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.descent import Descent
@@ -104,7 +105,10 @@ def _fold_factors(term: Term, held_out: Any) -> Vector:
             )
         return given.astype(np.float64)
     factors = np.ones(term.size)
-    factors[given if given.size else given.astype(int)] = 0.0
+    try:
+        factors[given if given.size else given.astype(int)] = 0.0
+    except IndexError:
+        raise ValueError(f"A fold of {term!r} leaves out rows that it has not: {held_out!r} of {term.size}.") from None
     return factors
 
 
@@ -129,7 +133,7 @@ class GridTasks:
         for task in flat:
             if task.gap > monitor.tol:
                 start = task.iterate or before or task.system.start()
-                task.iterate = Descent().run(task.system, start, monitor)
+                task.iterate = _as_far_as(Descent(), task.system, start, monitor)
             before = task.iterate
 
     def _solve_by_newton(self, monitor: Monitor) -> None:
@@ -138,7 +142,7 @@ class GridTasks:
         solver = Newton(direct=max(DIRECT, int(SHARE * self.system.size)))
         for k in sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0])):
             system, start = self.cell(k)
-            found = before[k % self.folds] = solver.run(system, before.get(k % self.folds, start), monitor)
+            found = before[k % self.folds] = _as_far_as(solver, system, before.get(k % self.folds, start), monitor)
             for c, task in enumerate(self.tasks[k]):
                 task.iterate = found.output(c)
 
@@ -148,6 +152,14 @@ class GridTasks:
         rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
         iterate = Iterate.joined([task.iterate or task.system.start() for task in self.tasks[k]])
         return self.system.with_rows(rows, self.system.outputs), iterate
+
+
+def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    """What a solver finds within its limit of iterations; other cells may need fewer."""
+    try:
+        return solver.run(system, start, monitor)
+    except OutOfIterations:
+        return monitor.best or start
 
 
 def _difficulty(task: Task) -> float:

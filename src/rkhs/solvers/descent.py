@@ -22,7 +22,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import Solver
 from rkhs.solvers.subspace import Restricted
@@ -75,7 +75,7 @@ class Descent(Solver):
             if all(column.stuck for column in open_ones if column.gap > monitor.tol):
                 break
         else:
-            raise Stopped("iteration limit")
+            raise OutOfIterations
         return _together(columns)
 
 

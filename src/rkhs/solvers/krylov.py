@@ -25,7 +25,7 @@ from rkhs.backend.arrays import Array, inner, namespace, taken, to_numpy, zeros
 from rkhs.backend.memory import on_cpu
 from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.cg import BlockCG, Fit, Preconditioner
 from rkhs.solvers.base import Solver
@@ -100,7 +100,7 @@ class ConjugateGradients(Solver):
                 recorded()
             else:
                 step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
-        raise Stopped("iteration limit")
+        raise OutOfIterations
 
 
 class _Points:

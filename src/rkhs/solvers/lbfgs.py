@@ -18,7 +18,7 @@ import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, certify, relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.dense import in_the_space
@@ -72,7 +72,7 @@ class LBFGS(Solver):
             )
             state = objective.whole
             if result.nit >= self.max_iterations and objective.gap > monitor.tol:
-                raise Stopped("iteration limit")
+                raise OutOfIterations
         return state
 
 

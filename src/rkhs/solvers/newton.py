@@ -18,7 +18,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy
 from rkhs.finite.certificate import FEASIBLE, bounds, lower_bound, relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.projection import project
 from rkhs.linalg.saddle import Saddle
@@ -95,7 +95,7 @@ class Newton(Solver):
                     column.step(gradients[:, k], products[:, k], self.direct, monitor)
                 elif column.drifted:
                     column.renew(monitor)
-        raise Stopped("iteration limit")
+        raise OutOfIterations
 
 
 class _Column:

@@ -17,7 +17,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import dual_value, relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.projection import project
 from rkhs.linalg.saddle import Matrix
@@ -82,7 +82,7 @@ class ProjectedDual(Solver):
             for k, column in enumerate(open_ones):
                 column.judge(images[:, k])
             monitor.report(together(), sum(column.primal for column in columns), max(column.gap for column in columns))
-        raise Stopped("iteration limit")
+        raise OutOfIterations
 
 
 class _Column:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, Rows, System
 from rkhs.linalg.saddle import Matrix
 from rkhs.losses.interval import IntervalLoss
@@ -76,7 +76,7 @@ class ProximalNewton(Solver):
                     break
                 point.step()
             else:
-                raise Stopped("iteration limit")
+                raise OutOfIterations
         return from_memory(inside, system, whole)
 
 
