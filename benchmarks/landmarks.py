@@ -119,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--landmarks", type=int, default=1000)
-    parser.add_argument("--ways", nargs="+", default=[*PEERS, *WAYS])
+    parser.add_argument("--ways", nargs="+", choices=[*PEERS, *WAYS], default=[*PEERS, *WAYS])
     parser.add_argument("--one", nargs=4, metavar=("WAY", "FOLDER", "ROWS", "P"), help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()

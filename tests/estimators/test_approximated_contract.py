@@ -18,7 +18,11 @@ EXPECTED = {
 }
 
 
+def expected(estimator):
+    return {} if "CV" in type(estimator).__name__ else EXPECTED
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(ALL, expected_failed_checks=lambda estimator: EXPECTED)
+@parametrize_with_checks(ALL, expected_failed_checks=expected)
 def test_contract(estimator, check):
     check(estimator)
