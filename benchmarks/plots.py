@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from benchmarks.gpytorch_peer import Comparison
-    from benchmarks.products import Cost, Dense, Setting
+from benchmarks.costs import Cost, Dense, Setting
+from benchmarks.gpytorch_peer import Comparison
 
 
 def draw(costs: Sequence[Cost], dense: Sequence[Dense], peers: Sequence[Comparison], path: Path) -> None:

@@ -21,6 +21,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks import gpytorch_peer, plots
+from benchmarks.costs import Cost, Dense, Setting
 from benchmarks.timing import interleaved, markdown, show, write
 
 KERNELS: dict[str, Any] = {
@@ -32,44 +33,6 @@ KERNELS: dict[str, Any] = {
 }
 FAMILIES = {"gradients": rkhs.Gradient, "values": rkhs.Evaluation}
 Table = tuple[str, list[str], list[list[str]]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is multiplied with what."""
-
-    t: int
-    n: int
-    library: str = "numpy"
-    dtype: str = "float64"
-    family: str = "gradients"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of one product, and of the matrix products inside it."""
-
-    setting: Setting
-    kernel: str
-    bare: float
-    ours: float
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.bare
-
-
-@dataclass(frozen=True)
-class Dense:
-    """The dense matrix, build and product, beside the structured product: seconds and bytes."""
-
-    t: int
-    n: int
-    dense: float
-    ours: float
-    dense_bytes: int
-    our_bytes: int
-    difference: float
 
 
 @dataclass(frozen=True)

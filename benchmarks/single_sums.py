@@ -21,8 +21,8 @@ import rkhs
 from benchmarks.timing import markdown, show, write
 from rkhs.finite.summary import Summary
 from rkhs.problem.choice import choose
-from rkhs.solvers import whitening
-from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.spans import whitening
+from rkhs.solvers.spans.rotated import Rotated
 
 FEATURES = 10
 RATIO = float(np.finfo(np.float32).eps / np.finfo(np.float64).eps)

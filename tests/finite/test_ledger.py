@@ -7,7 +7,7 @@ import torch
 import rkhs
 from rkhs.finite.certificate import certify
 from rkhs.finite.ledger import SHARE, Ledger
-from rkhs.solvers.directions import Directions
+from rkhs.solvers.sharing.directions import Directions
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((40, 3))

@@ -7,9 +7,9 @@ import torch
 
 import rkhs
 from rkhs.finite.parts import other_rows
-from rkhs.solvers import capacity, recycling
-from rkhs.solvers.directions import Directions
 from rkhs.solvers.reduced import Reduced
+from rkhs.solvers.sharing import capacity, recycling
+from rkhs.solvers.sharing.directions import Directions
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))

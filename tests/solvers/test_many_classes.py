@@ -11,10 +11,10 @@ import rkhs
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor
 from rkhs.gram import Gram
-from rkhs.solvers.sampling import SHARE, sample
-from rkhs.solvers.solved import Solved
+from rkhs.solvers.sharing.sampling import SHARE, sample
+from rkhs.solvers.sharing.solved import Solved
 
-recycling = sys.modules["rkhs.solvers.recycling"]
+recycling = sys.modules["rkhs.solvers.sharing.recycling"]
 
 X, Y = load_digits(return_X_y=True)
 X, Y = X[:500] / 16, Y[:500]

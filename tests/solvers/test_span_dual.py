@@ -12,11 +12,11 @@ from rkhs.finite.certificate import certify, dual_value
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate
-from rkhs.solvers.combining import combinations
-from rkhs.solvers.directions import Directions
-from rkhs.solvers.recycling import _small
-from rkhs.solvers.span_dual import SpanDual
-from rkhs.solvers.task import Task
+from rkhs.solvers.sharing.combining import combinations
+from rkhs.solvers.sharing.directions import Directions
+from rkhs.solvers.sharing.recycling import _small
+from rkhs.solvers.sharing.span_dual import SpanDual
+from rkhs.solvers.sharing.task import Task
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((25, 2)), RNG.standard_normal((6, 2))

@@ -12,8 +12,8 @@ from rkhs.finite.summary import Summary
 from rkhs.finite.system import joined
 from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.solvers.rotated import Rotated
-from rkhs.solvers.span_spread import SpanSpread
+from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.spread import SpanSpread
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))

@@ -10,7 +10,7 @@ from rkhs.backend.arrays import Array, namespace
 from rkhs.backend.devices import in_one_place
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
-from rkhs.solvers.span_spread import SpanSpread
+from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.warped import WarpedGram
 
 

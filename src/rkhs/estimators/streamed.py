@@ -33,8 +33,8 @@ from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_approximation, check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
-from rkhs.solvers.rotated import Rotated
-from rkhs.solvers.span_spread import SpanSpread
+from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, summarise

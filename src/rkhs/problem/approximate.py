@@ -22,8 +22,8 @@ from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
-from rkhs.solvers.projected import Projected
-from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.spans.projected import Projected
+from rkhs.solvers.spans.rotated import Rotated
 
 
 @dataclass(frozen=True, eq=False)

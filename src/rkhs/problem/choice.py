@@ -19,7 +19,7 @@ from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.span import Span, in_double
 from rkhs.kernels.base import Kernel
-from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.spans.rotated import Rotated
 
 SAMPLE = 10  # points that are looked at for each landmark
 PILOT = 4  # functionals of each term in the first problem, for each landmark

@@ -15,12 +15,12 @@ from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.solvers.base import Solver
-from rkhs.solvers.capacity import capacity_of, few_others
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.newton import Newton
-from rkhs.solvers.recycling import solve_together
-from rkhs.solvers.task import Task
+from rkhs.solvers.sharing.capacity import capacity_of, few_others
+from rkhs.solvers.sharing.recycling import solve_together
+from rkhs.solvers.sharing.task import Task
 
 Vector = np.ndarray[Any, Any]
 DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products

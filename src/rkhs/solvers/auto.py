@@ -7,13 +7,13 @@ from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
 from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.capacity import few_others
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.direct import Direct
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.proximal_newton import ProximalNewton
+from rkhs.solvers.sharing.capacity import few_others
 
 SMALL = 1500  # functionals, up to which a dense factorisation takes about a second at most
 

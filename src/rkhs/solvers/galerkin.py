@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.capacity import FEW, capacity_of, few_others
 from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.descent import Descent
-from rkhs.solvers.recycling import solve_together
-from rkhs.solvers.task import Task
+from rkhs.solvers.sharing.capacity import FEW, capacity_of, few_others
+from rkhs.solvers.sharing.recycling import solve_together
+from rkhs.solvers.sharing.task import Task
 
 
 @dataclass(frozen=True)

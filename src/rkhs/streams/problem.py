@@ -15,7 +15,7 @@ from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import on_device, solution_of
 from rkhs.problem.choice import SAMPLE, choose
-from rkhs.solvers.rotated import Rotated
+from rkhs.solvers.spans.rotated import Rotated
 from rkhs.streams.blocks import Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise

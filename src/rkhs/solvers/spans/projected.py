@@ -31,8 +31,8 @@ from rkhs.kernels import Linear
 from rkhs.linalg.projection import project
 from rkhs.losses.base import Loss
 from rkhs.solvers.reduced import SEEN, Reduced
+from rkhs.solvers.spans.whitening import Matrix
 from rkhs.solvers.subspace import Restricted, upright
-from rkhs.solvers.whitening import Matrix
 
 FEW = 3000  # kept rows up to which losses without a gradient are eliminated exactly
 WIDTHS = tuple(10.0**-k for k in range(1, 9))  # of the Moreau envelopes, beyond

@@ -29,9 +29,9 @@ from rkhs.finite.parts import SEEN
 from rkhs.functionals.base import Functional
 from rkhs.gram.operator import gram
 from rkhs.gram.span import Span
-from rkhs.solvers.projected import Curvature
-from rkhs.solvers.rotated import Rotated
-from rkhs.solvers.whitening import Matrix
+from rkhs.solvers.spans.projected import Curvature
+from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.whitening import Matrix
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ import scipy.linalg
 from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.summary import Summary
 from rkhs.losses.base import Loss
-from rkhs.solvers.projected import EPS, Part, Projected, Small
-from rkhs.solvers.whitening import Eigenfunctions, Matrix
+from rkhs.solvers.spans.projected import EPS, Part, Projected, Small
+from rkhs.solvers.spans.whitening import Eigenfunctions, Matrix
 
 
 class Rotated:

@@ -29,16 +29,16 @@ from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers.capacity import leading_representers
-from rkhs.solvers.combining import combinations
 from rkhs.solvers.dense import in_the_space
-from rkhs.solvers.directions import Directions, columns_of
-from rkhs.solvers.sampling import sample
-from rkhs.solvers.small import SmallProblem
-from rkhs.solvers.solved import Solved
-from rkhs.solvers.span_dual import SpanDual
+from rkhs.solvers.sharing.capacity import leading_representers
+from rkhs.solvers.sharing.combining import combinations
+from rkhs.solvers.sharing.directions import Directions, columns_of
+from rkhs.solvers.sharing.sampling import sample
+from rkhs.solvers.sharing.small import SmallProblem
+from rkhs.solvers.sharing.solved import Solved
+from rkhs.solvers.sharing.span_dual import SpanDual
+from rkhs.solvers.sharing.task import Task
 from rkhs.solvers.subspace import upright
-from rkhs.solvers.task import Task
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one

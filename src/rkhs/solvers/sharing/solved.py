@@ -10,7 +10,7 @@ from rkhs.backend.arrays import Array, namespace
 from rkhs.finite.certificate import feasible, lower_bound, lower_bound_of, relative_gap, upper_bound
 from rkhs.finite.ledger import Ledger
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers.task import Task
+from rkhs.solvers.sharing.task import Task
 
 
 class Solved:

@@ -21,11 +21,11 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import System
 from rkhs.linalg.scaling import inverse_root
 from rkhs.solvers.dense import double
-from rkhs.solvers.directions import Directions
 from rkhs.solvers.reduced import Matrix
-from rkhs.solvers.small import SmallProblem
+from rkhs.solvers.sharing.directions import Directions
+from rkhs.solvers.sharing.small import SmallProblem
+from rkhs.solvers.sharing.task import Task
 from rkhs.solvers.subspace import upright
-from rkhs.solvers.task import Task
 
 SEEN = 1e-10  # of M with ones on its diagonal, eigenvalues under which its directions are left out
 
