@@ -89,6 +89,16 @@ def test_landmarks_are_drawn_in_proportion_to_their_strength():
     assert set(krylov._drawn(np.zeros(8), 8)) == set(range(8))
 
 
+@pytest.mark.parametrize(("points", "count"), [(40, 40), (300, 100), (6400, 400)])
+def test_the_number_of_landmarks_grows_with_the_points(points, count):
+    """Values and gradients count for themselves; a quarter of all functionals at most."""
+    many = np.random.default_rng(0).standard_normal((points, 3))
+    terms = [rkhs.Term(family(many), rkhs.Squared()) for family in (rkhs.Evaluation, rkhs.Gradient)]
+    system = rkhs.Problem(rkhs.Gaussian(1.0), terms).system
+    assert krylov._count(system, None) == count
+    assert krylov._count(system, 7) == 7
+
+
 def test_landmarks_of_uneven_strength_pay():
     """Gradients of many lengths, as of images: the strongest alone span little (29 products where these take 13)."""
     rng = np.random.default_rng(0)

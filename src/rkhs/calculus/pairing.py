@@ -84,10 +84,10 @@ class AllPairs(Pairing):
         return self.left.size, self.right.size
 
     def within_left(self, p: Array, q: Array) -> Array:
-        return namespace(p).sum(p * q, axis=-1)[:, :, None, None]
+        return _inner(p, q)[:, :, None, None]
 
     def within_right(self, p: Array, q: Array) -> Array:
-        return namespace(p).sum(p * q, axis=-1)[None, None, :, :]
+        return _inner(p, q)[None, None, :, :]
 
     def between(self, p: Array, q: Array) -> Array:
         xp = namespace(p, q)
@@ -108,7 +108,16 @@ class Matched(Pairing):
         return (self.left.size,)
 
     def between(self, p: Array, q: Array) -> Array:
-        return namespace(p, q).sum(p * q, axis=-1)
+        return _inner(p, q)
 
     within_left = between
     within_right = between
+
+
+def _inner(p: Array, q: Array) -> Array:
+    """<p, q> along the last axis, (t or 1, k or 1); for points and shared directions as a matrix product."""
+    if p.shape[1] == 1 and q.shape[0] == 1:
+        return p[:, 0, :] @ q[0].T
+    if p.shape[0] == 1 and q.shape[1] == 1:
+        return q[:, 0, :] @ p[0].T
+    return namespace(p, q).sum(p * q, axis=-1)

@@ -27,7 +27,6 @@ from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.krylov import preconditioner
 
 DENSE = 5000  # observations up to which S is factorised
-LANDMARKS = 100  # of the preconditioner, where S is not factorised
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +82,7 @@ class Observed:
             self.monitor.product()
             return given.gram @ v + self.d * v
 
-        return IterativeSaddle(product, preconditioner(seen, self.d, LANDMARKS, self.monitor), self.d, self.tol)
+        return IterativeSaddle(product, preconditioner(seen, self.d, None, self.monitor), self.d, self.tol)
 
 
 def factorable(system: System) -> bool:
