@@ -182,15 +182,28 @@ def test_rows_that_a_term_has_not_are_named():
 
 
 def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
-    """Newton's method on labels alone: the first, easiest cell gets no step, the others as many as they need."""
-    run, limits = Newton.run, iter([0])
+    """Newton's method on labels alone: the second cell gets no step, and stays where the first one, its start, is."""
+    run, limits = Newton.run, iter([None, 0])
 
     def limited(self, *rest):
-        return run(replace(self, max_iterations=next(limits, self.max_iterations)), *rest)
+        limit = next(limits, None)
+        return run(self if limit is None else replace(self, max_iterations=limit), *rest)
 
     monkeypatch.setattr(Newton, "run", limited)
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
-    first, *others = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
-    assert first.status == "no further progress"
-    assert first.relative_gap > 1e-6
-    assert [one.status for one in others] == ["converged"] * 2
+    first, second, third = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
+    assert second.status == "no further progress"
+    assert second.relative_gap > 1e-6
+    np.testing.assert_array_equal(second.function.coefficients, first.function.coefficients)
+    assert first.status == third.status == "converged"
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
+def test_factors_that_are_no_weights_are_refused(wrong):
+    with pytest.raises(ValueError, match="finite and not negative, got"):
+        problem().path(0, [1.0, wrong])
+
+
+def test_a_term_on_two_axes_is_refused():
+    with pytest.raises(ValueError, match=r"one axis of weights at most, got the terms \[0, 0, 1\]"):
+        problem().grid({0: [1.0], (0, 1): [1.0]})

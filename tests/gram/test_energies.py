@@ -5,6 +5,7 @@ import pytest
 from test_products import JETS, KERNELS, TWICE
 
 import rkhs
+from rkhs.gram import operator
 from rkhs.gram.gradient_moments import gradient_moments
 from rkhs.gram.matrix import GramMatrix
 
@@ -87,3 +88,26 @@ def test_a_point_stays_one_point():
     assert [part.atoms.points.shape[0] for part in some.parts] == [3, 3]
     apart = L.take(30 + np.arange(1, 6))
     assert apart.parts[0].atoms.points.shape[0] == 5
+
+
+def test_energies_of_a_vector_and_of_two_families():
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    G = rkhs.gram(rkhs.Gaussian(1.0), rkhs.Gradient(X))
+    v = np.linspace(-1, 1, 12)
+    assert G.energies(v) == pytest.approx(v @ (G @ v), rel=1e-12)
+    with pytest.raises(ValueError, match="one family on both sides"):
+        rkhs.gram(rkhs.Gaussian(1.0), rkhs.Gradient(X), rkhs.Evaluation(X)).energies(v)
+
+
+def test_a_full_device_leaves_energies_to_the_product(monkeypatch):
+    class Full(Exception):
+        """Stands in for torch.cuda.OutOfMemoryError."""
+
+    def full(step, v):
+        raise Full
+
+    monkeypatch.setattr(operator, "out_of_memory", lambda: (Full,))
+    monkeypatch.setattr(operator, "energies", full)
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    G, v = rkhs.gram(rkhs.Gaussian(1.0), rkhs.Gradient(X)), np.ones((12, 2))
+    np.testing.assert_allclose(G.energies(v), np.sum(v * (G.dense() @ v), axis=0), rtol=1e-12)

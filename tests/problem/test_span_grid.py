@@ -1,11 +1,14 @@
 """Grids and folds on a span: each cell is the problem with its weights, and the rows are looked at once."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import rkhs
-from rkhs.finite import moments
+from rkhs.finite import moments, monitor
 from rkhs.finite.moments import shared_out
+from rkhs.finite.monitor import Monitor
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -145,3 +148,28 @@ def test_groups_of_rows():
 def test_terms_agree_on_the_number_of_folds():
     with pytest.raises(ValueError, match="different numbers of folds"):
         problem(rkhs.Squared(), SPANS["waves"]).grid({}, held_out={0: FOLDS, 1: FOLDS[:2]})
+
+
+def test_progress_is_shown_cell_by_cell(monkeypatch):
+    reported = []
+    report = Monitor.report
+
+    def noted(self, iterate, primal, gap):
+        reported.append((iterate, primal, gap))
+        report(self, iterate, primal, gap)
+
+    monkeypatch.setattr(Monitor, "report", noted)
+    found = problem(rkhs.Squared(), SPANS["values"]).grid({0: CS, (1, 2): NUS}, tol=1e-6)
+    assert sorted(primal for _, primal, _ in reported) == pytest.approx(sorted(one.primal for one in found.flat))
+    assert all(iterate is None for iterate, _, _ in reported)  # nothing that Ctrl-C could return
+
+
+def test_progress_promises_what_there_is(monkeypatch):
+    said = []
+    monkeypatch.setattr(monitor, "PATIENCE", 0.0)
+    for best in (None, "an iterate"):
+        watched = Monitor(1e-6, verbose=True)
+        watched._display = SimpleNamespace(update=said.append)
+        watched.report(best, 1.0, 0.5)
+    assert "Ctrl-C" not in said[0]
+    assert said[1].endswith("Ctrl-C returns the best so far")

@@ -198,3 +198,9 @@ def test_other_losses_are_refused():
         rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
             rkhs.ConjugateGradients()
         )
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
+def test_a_wrong_number_of_landmarks_is_refused(wrong):
+    with pytest.raises(ValueError, match="a number of landmarks, 0 or more, or None, got"):
+        rkhs.ConjugateGradients(wrong)

@@ -13,7 +13,7 @@ from rkhs.estimators.labels import class_weights
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import search
 from rkhs.problem import Problem
-from rkhs.streams import Blocks
+from rkhs.streams.sources import in_blocks
 
 
 class CrossValidated:
@@ -54,7 +54,7 @@ class CrossValidated:
 
     def _check_rows(self, X: Any) -> None:
         """Refuse rows that are not in memory."""
-        if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
+        if in_blocks(X):
             raise TypeError(
                 f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
                 f"choose C and nu on a sample of the rows, and fit {self.plain.__name__} with them on all."

@@ -40,7 +40,7 @@ from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, summarise
 from rkhs.streams.problem import planned, sample_size
 from rkhs.streams.reservoir import Wanted, sample
-from rkhs.streams.sources import blocks, replayed
+from rkhs.streams.sources import blocks, in_blocks, replayed
 
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
 
@@ -190,7 +190,7 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
     check_approximation(machine.approximation)
-    if isinstance(X, Blocks) or hasattr(X, "__dask_graph__"):
+    if in_blocks(X):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
         return blocks(X, y, sample_weight)

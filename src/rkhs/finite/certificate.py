@@ -63,9 +63,8 @@ def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
     """
     if iterate.bounds is not None:
         known = Certificate(*iterate.bounds, system.rounding)
-        if known.relative <= tol and bool(
-            namespace(known.dual).all(known.dual <= known.primal)
-        ):  # not lost in rounding
+        resolved = bool(namespace(known.dual).all(known.dual <= known.primal))  # not lost in rounding
+        if known.relative <= tol and resolved:
             return known
     image = system.exact @ iterate.a
     u = image + system.Q @ iterate.basis
@@ -104,7 +103,12 @@ def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: 
 
 def dual_value(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of a feasible alpha with its image G alpha."""
-    return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
+    return _dual_value(system, alpha, namespace(alpha).vecdot(alpha, image, axis=0))
+
+
+def _dual_value(system: System, alpha: Array, energy: Array) -> Array:
+    """The same, from alpha'G alpha (c,)."""
+    return -energy / 2 - system.conjugate(alpha)
 
 
 def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
@@ -129,7 +133,7 @@ def lower_bound(system: System, alpha: Array, image: Array) -> Array:
 
 def lower_bound_of(system: System, alpha: Array, energy: Array) -> Array:
     """The same, from alpha'G alpha (c,)."""
-    value = -energy / 2 - system.conjugate(alpha)
+    value = _dual_value(system, alpha, energy)
     return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
 
 

@@ -49,7 +49,11 @@ class Moments:
     def weighted(self, factors: Any) -> tuple[Matrix, Matrix, Matrix]:
         """M, m and the constant with a factor for each group, or one for all."""
         own = np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.square))
-        return tuple(np.tensordot(own, part, axes=1) for part in (self.square, self.linear, self.constant))  # type: ignore[return-value]
+
+        def total(part: Matrix) -> Matrix:
+            return np.tensordot(own, part, axes=1)
+
+        return total(self.square), total(self.linear), total(self.constant)
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,8 +50,11 @@ class Monitor:
     def product(self, count: int = 1) -> None:
         self.products += count
 
-    def report(self, iterate: Iterate, primal: float, gap: float) -> None:
-        """One more iteration: its objective and relative gap (infinity where not known yet)."""
+    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
+        """One more iteration: its objective and relative gap (infinity where not known yet).
+
+        Without an iterate there is progress to show, and nothing to return if it is stopped.
+        """
         self.best = iterate
         record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
         self.history.append(record)
@@ -78,7 +81,8 @@ class Monitor:
                 return
             self._display = Console(stderr=True).status("solving")
             self._display.start()
+        known = "" if self.best is None else "; Ctrl-C returns the best so far"
         self._display.update(
             f"solving: iteration {record.iteration}, {record.seconds:.0f} s, J = {record.primal:.6g}, "
-            f"relative gap {record.gap:.1e} (to {self.tol:.0e}); Ctrl-C returns the best so far"
+            f"relative gap {record.gap:.1e} (to {self.tol:.0e}){known}"
         )

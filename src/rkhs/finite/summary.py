@@ -25,6 +25,7 @@ from rkhs.finite import moments
 from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
+from rkhs.functionals.pointwise import pointwise
 from rkhs.gram.span import LEAST, Span, square
 
 Matrix = np.ndarray[Any, Any]
@@ -89,13 +90,8 @@ def _place(functional: Functional, k: int) -> Any:
 
 def _pointwise(functional: Functional) -> Any:
     """The atoms of a family of plain values, or of whole gradients; None for any other."""
-    if len(functional.parts) != 1:
-        return None
-    (part,) = functional.parts
-    atoms = part.atoms
-    if part.matrix is not None or atoms.blur is not None or part.weight != 1.0:
-        return None
-    return atoms if (atoms.order == 0 and atoms.per_point == 1) or (atoms.order == 1 and atoms.gradient) else None
+    part = pointwise(functional)
+    return None if part is None or part.weight != 1.0 else part.atoms
 
 
 class _Work:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from rkhs.backend.arrays import Array, inner, namespace, zeros
 from rkhs.backend.memory import tile_entries
 from rkhs.backend.precision import Plain
-from rkhs.functionals.base import Functional
+from rkhs.functionals.pointwise import pointwise
 from rkhs.gram.jet_points import pulled_back
 from rkhs.gram.jets import COPIES, JetProduct
 from rkhs.gram.operator import Gram
@@ -24,14 +24,12 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
 
     The weights (t n,) must be the same for all rows of a point.
     """
-    blocks = gram.blocks
-    if len(blocks) != 1 or not (_of_gradients(gram.L) and _of_values(gram.M)):
+    blocks, gradients, values = gram.blocks, pointwise(gram.L), pointwise(gram.M)
+    if len(blocks) != 1 or gradients is None or values is None or gradients.atoms.order != 1 or values.atoms.order != 0:
         return None
     form = blocks[0].kernel.form(gram.L.dimension)
     weights = namespace(weight).reshape(weight, (-1, gram.L.dimension))
     if bool(namespace(weight).any(weights != weights[:, :1])) or form is None:
-        return None
-    if len(blocks[0].lefts) != 1 or len(blocks[0].rights) != 1:
         return None
     product = JetProduct(form, blocks[0].lefts, blocks[0].rights, 1.0, gram.budget, Plain())
     left, right = product.lefts[0], product.rights[0]
@@ -48,17 +46,5 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
         if form.rho:
             cross = (weighted * (X[i] @ Y.T)).T @ phi
             total += (weighted * inner(X[i], X[i])[:, None]).T @ phi - cross - cross.T
-    factor = blocks[0].weight * blocks[0].lefts[0].weight * blocks[0].rights[0].weight
+    factor = blocks[0].weight * gradients.weight * values.weight
     return factor**2 * total
-
-
-def _of_gradients(family: Functional) -> bool:
-    """Whether a family is the gradients at some points."""
-    part = family.parts[0]
-    return len(family.parts) == 1 and part.matrix is None and part.atoms.blur is None and part.atoms.gradient
-
-
-def _of_values(family: Functional) -> bool:
-    """Whether a family is the values at some points."""
-    part = family.parts[0]
-    return len(family.parts) == 1 and part.matrix is None and part.atoms.blur is None and part.atoms.order == 0

@@ -140,7 +140,9 @@ class Gram:
         return out
 
     def energies(self, v: Array) -> Array:
-        """v'Gv (r,) of the columns of v (N, r), for a family with itself: by jets at about half the cost of a product.
+        """v'Gv of a vector, or (r,) of the columns of v (N, r), for a family with itself.
+
+        By jets it costs about half as much as a product.
 
         Examples
         --------
@@ -149,11 +151,17 @@ class Gram:
         >>> G.energies(np.ones((3, 2)))
         array([3., 3.])
         """
+        if not self.symmetric:
+            raise ValueError(f"v'Gv needs one family on both sides: {self!r} has two.")
         v = self._operand(v)
-        if self.symmetric and self.precision is None and len(self._product) == 1:
-            step = self._product[0]
-            if isinstance(step, JetProduct):
+        if v.ndim == 1:
+            return self.energies(v[:, None])[0]
+        step = self._product[0] if self.precision is None and len(self._product) == 1 else None
+        if isinstance(step, JetProduct):
+            try:
                 return energies(step, v)
+            except out_of_memory():
+                pass  # the product takes smaller tiles
         return namespace(v).vecdot(v, self @ v, axis=0)
 
     @property

@@ -52,10 +52,14 @@ class SpanProblem:
         multiples = cells.multiples(factors)
         solutions = np.empty(len(multiples), dtype=object)
         near: dict[int, Any] = {}
-        for k in sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k])):
-            fold = k % (cells.count or 1)
-            found, near[fold] = rotated.solve(monitor.tol, multiples[k], near.get(fold))
-            solutions[k] = _solution(rotated.summary, found, self.approximation, monitor)
+        try:
+            for k in sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k])):
+                fold = k % (cells.count or 1)
+                found, near[fold] = rotated.solve(monitor.tol, multiples[k], near.get(fold))
+                monitor.report(None, float(np.sum(found.certificate.primal)), found.certificate.relative)
+                solutions[k] = _solution(rotated.summary, found, self.approximation, monitor)
+        finally:
+            monitor.close()
         return solutions.reshape(cells.shape)
 
     def _summary(self, shares: Mapping[int, Any] | None = None) -> Summary:

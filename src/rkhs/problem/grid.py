@@ -54,9 +54,12 @@ class Cells:
             return found[0]
 
         axes = {
-            tuple(map(index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
+            tuple(map(index, key if isinstance(key, tuple) else (key,))): [_factor(w) for w in values]
             for key, values in weights.items()
         }
+        named = [term for members in axes for term in members]
+        if len(set(named)) < len(named):
+            raise ValueError(f"A term has one axis of weights at most, got the terms {named}.")
         folds = {index(term): parts for term, parts in held_out.items()}
         if len({len(parts) for parts in folds.values()}) > 1:
             raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
@@ -92,6 +95,13 @@ class Cells:
             for k, parts in self.folds.items()
         }
         return self.multiples(columns)
+
+
+def _factor(weight: Any) -> float:
+    factor = float(weight)
+    if not 0 <= factor < inf:
+        raise ValueError(f"Factors on the weights of terms must be finite and not negative, got {weight!r}.")
+    return factor
 
 
 def _fold_factors(term: Term, held_out: Any) -> Vector:
@@ -156,10 +166,11 @@ class GridTasks:
 
 def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
     """What a solver finds within its limit of iterations; other cells may need fewer."""
+    monitor.best = start
     try:
         return solver.run(system, start, monitor)
     except OutOfIterations:
-        return monitor.best or start
+        return monitor.best
 
 
 def _difficulty(task: Task) -> float:

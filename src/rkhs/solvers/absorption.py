@@ -141,7 +141,7 @@ class _Inside(Monitor):
     def product(self, count: int = 1) -> None:
         """Those of the small problem do not count."""
 
-    def report(self, iterate: Iterate, primal: float, gap: float) -> None:
+    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         self.best = iterate
         assert self.outer.best is not None
         self.outer.report(self.outer.best, primal + self.above, gap)

@@ -17,6 +17,7 @@ to G_ii / D_ii, and the diagonal of what that leaves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ class ConjugateGradients(Solver):
 
     landmarks: int | None = None
     max_iterations: int = 10_000
+
+    def __post_init__(self) -> None:
+        count = self.landmarks
+        if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 0):
+            raise ValueError(f"ConjugateGradients needs a number of landmarks, 0 or more, or None, got {count!r}.")
 
     def check(self, system: System) -> None:
         check_quadratic(self, system)

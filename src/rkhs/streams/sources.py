@@ -40,7 +40,7 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     """
     if isinstance(source, Blocks):
         return source
-    if hasattr(source, "__dask_graph__"):
+    if in_blocks(source):
         from rkhs.streams.distributed import DaskBlocks
 
         return DaskBlocks.of(source, y, sample_weight)
@@ -51,6 +51,11 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
         _alone(y, sample_weight)
         return LocalBlocks(lambda: map(_triple, iter(source())))
     return LocalBlocks(lambda: _cut(source, y, sample_weight, rows))
+
+
+def in_blocks(source: Any) -> bool:
+    """Whether rows come in blocks by themselves: ours, or those of dask."""
+    return isinstance(source, Blocks) or hasattr(source, "__dask_graph__")
 
 
 def parquet(

@@ -73,7 +73,6 @@ class Small:
     linear: Matrix  # (m, c)
     constant: Matrix  # (c,)
     parts: list[Part]
-    eps: float = EPS  # of the sums
 
     def solve(self, tol: float, start: Matrix | None = None) -> Projected:
         """All outputs, to a relative gap of at most tol if rounding allows; from a theta (m, c) near the solution."""
@@ -86,7 +85,7 @@ class Small:
             found = [(column, *self._values(c, column, [])) for c, column in enumerate(columns)]
         theta = np.stack([one[0] for one in found], axis=1)
         primal, dual = (np.array([one[i] for one in found]) for i in (1, 2))
-        rounding = tuple(float(8 * self.eps * size) for size in self.constant)
+        rounding = tuple(float(8 * EPS * size) for size in self.constant)
         whole = self.map @ theta
         return Projected(whole[self.rank :], whole[: self.rank], Certificate(primal, dual, rounding), theta)
 
