@@ -109,7 +109,7 @@ def peer(quick: bool) -> list[dict[str, Any]]:
                 rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), values, 0.5 / NOISE),
                 rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), gradients, 0.5 / NOISE),
             ]
-            solver = rkhs.ConjugateGradients(landmarks=LANDMARKS)
+            solver = rkhs.solvers.ConjugateGradients(landmarks=LANDMARKS)
             return rkhs.Problem(rkhs.Gaussian(scale), terms).solve(solver, tol=1e-9).function(Z)
 
         def theirs(X=X, Z=Z, values=values, gradients=gradients, kernel=kernel) -> torch.Tensor:

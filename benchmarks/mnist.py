@@ -48,7 +48,7 @@ def measure(X: Any, y: Any, Z: Any, digits: Any, setting: dict[str, Any]) -> dic
         invariance=ImageTangents(SHAPE, smoothing=0),
         nu=options["nu"],
         unlabeled=None,
-        solver=rkhs.ConjugateGradients(landmarks=options["landmarks"]),
+        solver=rkhs.solvers.ConjugateGradients(landmarks=options["landmarks"]),
         tol=options["tol"],
         device="cuda",
         precision=options["precision"],

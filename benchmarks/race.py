@@ -81,7 +81,7 @@ def races(sets: list[Setting], console: Console) -> list[list[str]]:
 
 def _lbfgs(problem: rkhs.Problem, ours: int) -> list[str]:
     """The papers' solver, for as long as shows whether it is nowhere near."""
-    theirs = problem.solve(rkhs.LBFGS(max_iterations=100_000), tol=TOL, time_limit=PATIENCE)
+    theirs = problem.solve(rkhs.solvers.LBFGS(max_iterations=100_000), tol=TOL, time_limit=PATIENCE)
     reached = theirs.relative_gap <= TOL
     count = f"{'' if reached else '> '}{theirs.products}"
     return [count, f"{theirs.relative_gap:.0e}", f"{'' if reached else '> '}{theirs.products / ours:.0f}"]

@@ -44,7 +44,7 @@ def test_it_takes_fewer_products_than_separate_fits():
     whole = problem(rkhs.SquaredHinge())
     solutions = whole.grid({0: LAMBDAS, 1: NUS}, held_out={0: FOLDS}, tol=1e-4)
     separate = sum(
-        problem(rkhs.SquaredHinge(), without(fold, lam), nu).solve(rkhs.Galerkin(), tol=1e-4).products
+        problem(rkhs.SquaredHinge(), without(fold, lam), nu).solve(rkhs.solvers.Galerkin(), tol=1e-4).products
         for lam in LAMBDAS for nu in NUS for fold in FOLDS
     )  # fmt: skip
     assert solutions[0, 0, 0].products < separate / 4

@@ -46,7 +46,6 @@ SHARES = {
     "Growth": _every(4),
     "Galerkin": _partly_quadratic,
     "Descent": _conditioned(3, smooth=300),
-    "ProjectedDual": _conditioned(10),
     "LBFGS": _conditioned(0, smooth=3),
 }
 SOLVERS = {

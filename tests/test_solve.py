@@ -139,7 +139,7 @@ def test_tolerance_is_reached(tol):
 
 @pytest.mark.parametrize("loss", [rkhs.Logistic(), rkhs.Huber(0.3), rkhs.Hinge()], ids=repr)
 def test_warm_start_takes_fewer_iterations(loss):
-    solver = Descent() if loss.smooth else rkhs.Galerkin()
+    solver = Descent() if loss.smooth else rkhs.solvers.Galerkin()
     cold = problem(loss).solve(solver, tol=1e-4)
     warm = problem(loss).solve(solver, tol=1e-4, start=cold)
     assert warm.status == "converged"
@@ -206,7 +206,7 @@ def test_torch_gives_the_same_numbers(loss, solver):
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
-@pytest.mark.parametrize("solver", ["auto", Descent(), rkhs.Galerkin()], ids=["auto", "Descent", "Galerkin"])
+@pytest.mark.parametrize("solver", ["auto", Descent(), rkhs.solvers.Galerkin()], ids=["auto", "Descent", "Galerkin"])
 @pytest.mark.parametrize("array", [np.asarray, torch.tensor], ids=["numpy", "torch"])
 def test_float32_reaches_a_gap_of_1e_4(loss, solver, array):
     """1e-3 where the losses are smoothed: products of 1e-7 are not enough for envelopes that narrow."""

@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from rkhs import solvers
 from rkhs.calculus.polynomials import Constant, Polynomials
 from rkhs.calculus.spaces import Functions
 from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
@@ -62,21 +63,7 @@ from rkhs.losses import (
     SquaredOneSided,
 )
 from rkhs.problem import Problem
-from rkhs.solvers import (
-    LBFGS,
-    Absorption,
-    BoxDual,
-    ConjugateGradients,
-    Descent,
-    Direct,
-    Galerkin,
-    Growth,
-    LibSVM,
-    Newton,
-    NotApplicableError,
-    ProjectedDual,
-    ProximalNewton,
-)
+from rkhs.solvers.base import NotApplicableError
 from rkhs.solvers.warped import WarpedGram
 from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
@@ -101,21 +88,15 @@ except PackageNotFoundError:  # a copy of the source that was never installed
     __version__ = "0+unknown"
 
 __all__ = [
-    "LBFGS",
     "Absolute",
-    "Absorption",
     "AutodiffKernel",
     "Average",
     "Block",
     "BlockError",
     "Blocks",
-    "BoxDual",
-    "ConjugateGradients",
     "Constant",
     "Derivative",
-    "Descent",
     "Difference",
-    "Direct",
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
@@ -123,12 +104,10 @@ __all__ = [
     "Function",
     "Functional",
     "Functions",
-    "Galerkin",
     "Gaussian",
     "Gradient",
     "Gram",
     "GraphDifference",
-    "Growth",
     "Hessian",
     "Hinge",
     "Huber",
@@ -141,7 +120,6 @@ __all__ = [
     "Landmarks",
     "Laplacian",
     "LaplacianSVC",
-    "LibSVM",
     "Linear",
     "LocalAverage",
     "LocalDeviation",
@@ -150,7 +128,6 @@ __all__ = [
     "Matern",
     "ModelFileError",
     "Multiple",
-    "Newton",
     "NotApplicableError",
     "NotBoundedError",
     "OneSided",
@@ -159,8 +136,6 @@ __all__ = [
     "Polynomials",
     "Problem",
     "Product",
-    "ProjectedDual",
-    "ProximalNewton",
     "Pullback",
     "Quantile",
     "RationalQuadratic",
@@ -189,6 +164,7 @@ __all__ = [
     "parquet",
     "plotting",
     "save",
+    "solvers",
     "stack",
 ]
 

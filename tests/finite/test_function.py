@@ -211,8 +211,20 @@ def test_bases_of_sums():
     np.testing.assert_allclose((f + g)(T), f(T) + g(T), rtol=1e-12)
     np.testing.assert_allclose((g + f)(T), f(T) + g(T), rtol=1e-12)
     other = rkhs.Function(kernel, rkhs.Evaluation(Y), np.ones(4), waves, [1.0, 0.0])
-    with pytest.raises(ValueError, match="different bases"):
-        g + other
+    np.testing.assert_allclose((g + other)(T), g(T) + other(T), rtol=1e-12)
+    np.testing.assert_allclose((g - (f + other))(T), g(T) - f(T) - other(T), rtol=1e-12, atol=1e-13)
+    same = rkhs.Function(kernel, rkhs.Evaluation(Y), np.ones(4), rkhs.Polynomials(1), [1.0, 0.0, -3.0])
+    assert (g + same).basis is one
+
+
+def test_solutions_of_two_problems_can_be_added():
+    """Each has its polynomials around its own points."""
+    found = [
+        rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), 1.0)], rkhs.Polynomials(1)).solve()
+        for points in (X, Y + 5.0)
+    ]
+    one, other = (solution.function for solution in found)
+    np.testing.assert_allclose((one + other)(T), one(T) + other(T), rtol=1e-12)
 
 
 # What is refused, and other arrays.

@@ -50,9 +50,9 @@ def test_an_error_counts_as_much_as_it_matters():
 def test_bounds_are_those_from_scratch(loss, basis, monkeypatch):
     """Of one solve and of the cells of a grid."""
     whole = problem(loss, basis)
-    fast = [whole.solve(rkhs.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
+    fast = [whole.solve(rkhs.solvers.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
     monkeypatch.setattr(Ledger, "right", lambda *_: False)
-    slow = [whole.solve(rkhs.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
+    slow = [whole.solve(rkhs.solvers.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
     for one, other in zip(fast, slow, strict=True):
         np.testing.assert_allclose(one.function.coefficients, other.function.coefficients, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(one.certificate.primal, other.certificate.primal, rtol=1e-10)
@@ -69,7 +69,7 @@ def test_what_is_not_right_is_computed_from_scratch(monkeypatch):
 
     whole = problem(rkhs.SquaredHinge())
     monkeypatch.setattr(Directions, "_add_moments", off)
-    found = whole.solve(rkhs.Galerkin(), tol=1e-2)
+    found = whole.solve(rkhs.solvers.Galerkin(), tol=1e-2)
     true = certify(whole.system, whole._warm(found))
     shown = found.history[-1].primal
     np.testing.assert_allclose(found.certificate.primal, true.primal, rtol=1e-12)

@@ -197,7 +197,7 @@ def test_single_precision():
         (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
         (lambda: rkhs.Landmarks(5, derivatives=2.0), "share"),
         (lambda: _problem(approximation=7), "rkhs.Landmarks"),
-        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.Descent()), "solver"),
+        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.solvers.Descent()), "solver"),
         (lambda: _problem(approximation=rkhs.Landmarks(5)).grid({0: [1.0]}, time_limit=1.0), "time_limit"),
     ],
 )
@@ -217,7 +217,7 @@ def _problem(**options):
     return rkhs.Problem(rkhs.Gaussian(1.0), terms(rkhs.Squared()), **options)
 
 
-@pytest.mark.parametrize("option", [{"solver": rkhs.Newton()}, {"time_limit": 1.0}, {"callback": print}], ids=str)
+@pytest.mark.parametrize("option", [{"solver": rkhs.solvers.Newton()}, {"time_limit": 1.0}, {"callback": print}], ids=str)
 def test_what_a_problem_on_a_span_cannot_do_is_refused(option):
     X = np.linspace(0, 1, 30)[:, None]
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(X[:, 0]))

@@ -49,25 +49,18 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
 @pytest.mark.parametrize("seed", PIECEWISE[::8])
 def test_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.BoxDual(), tol=1e-10)
+    solution = case.problem.solve(rkhs.solvers.BoxDual(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-6, abs=1e-10)
     if case.identified:
         np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", PIECEWISE[3::40])
-def test_projected_gradients_against_cvxpy(seed):
-    solution = problems.case(seed).problem.solve(rkhs.ProjectedDual(), tol=1e-4)
-    assert solution.status == "converged"
-    assert solution.primal == pytest.approx(problems.reference(seed).value, rel=1e-4)
-
-
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
 def test_hinge_alone_is_sklearns_svc(C):
     X, y = points(80)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y, C)
-    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-10)
+    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-10)
     svc = SVC(C=C, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
     a = np.zeros(80)
     a[svc.support_] = svc.dual_coef_[0]
@@ -83,7 +76,7 @@ def test_epsilon_insensitive_alone_is_sklearns_svr():
     X, _ = points(60)
     y = np.sin(2 * X[:, 0])
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.EpsilonInsensitive(0.1), y, 5.0)
-    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-10)
+    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-10)
     svr = SVR(C=5.0, epsilon=0.1, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.function(X), svr.predict(X), atol=1e-6)
     assert set(np.flatnonzero(ours.function.coefficients)) == set(svr.support_)
@@ -96,7 +89,7 @@ def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kerne
     """-alpha/w is a subgradient of the loss at u = L(f): strictly inside a piece the slope of that piece, exactly."""
     for weight in (1e-3, 1.0, 1e3):
         problem = two_terms(loss, weight, kernel, basis)
-        solution = problem.solve(rkhs.BoxDual(), tol=1e-9)
+        solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-9)
         assert solution.status == "converged"
         assert solution.iterations <= 40
         f, system = solution.function, problem.system
@@ -124,7 +117,7 @@ def test_two_moons_of_the_report():
                 rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.001), weight=rho / 2),
             ],
         )
-        solution = problem.solve(rkhs.BoxDual(), tol=1e-9)
+        solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-9)
         assert solution.status == "converged"
         f = solution.function
         beta, alpha = f.coefficients[:2], f.coefficients[2:]
@@ -149,7 +142,7 @@ def test_two_moons_of_the_report():
 )
 def test_difficult_problems(loss, name):
     for problem in difficult.problems(loss, name):
-        solution = problem.solve(rkhs.BoxDual(), tol=1e-6)
+        solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
         assert np.all(np.isfinite(solution.function.coefficients))
         rounded = name == "weights of 1e12" and solution.gap <= 12e12 * 1e-13  # what u, off by 1e-13, costs
         assert solution.status == "converged" or name == "weights from 1e-12 to 1e12" or rounded
@@ -158,7 +151,7 @@ def test_difficult_problems(loss, name):
 def test_interpolation_by_enormous_weights_is_not_claimed_beyond_rounding():
     """w |u - b| with w = 1e12 is 1e-4 at best: the dual value is right, and the gap is honest about the other."""
     (problem, *_) = difficult.problems(rkhs.Absolute(), "weights of 1e12")
-    solution = problem.solve(rkhs.BoxDual(), tol=1e-6)
+    solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
     G = np.asarray(problem.system.gram.dense())
     minimum = difficult.Y @ np.linalg.solve(G, difficult.Y) / 2
     assert solution.dual == pytest.approx(minimum, rel=1e-9)
@@ -167,56 +160,31 @@ def test_interpolation_by_enormous_weights_is_not_claimed_beyond_rounding():
     assert solution.relative_gap > 1e-6
 
 
-@pytest.mark.parametrize("name", [n for n in difficult.NAMES if "weights" not in n])
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.EpsilonInsensitive(0.1), rkhs.SquaredHinge()], ids=repr)
-def test_difficult_problems_by_projected_gradients(loss, name):
-    for problem in difficult.problems(loss, name):
-        solution = problem.solve(rkhs.ProjectedDual(max_iterations=5000), tol=1e-3)
-        exact = problem.solve(rkhs.BoxDual(), tol=1e-6)
-        assert solution.status == "converged"
-        assert solution.primal == pytest.approx(exact.primal, rel=2e-3, abs=1e-10)
-
-
-@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual()], ids=repr)
 def test_outputs_are_separate_problems(solver):
     _, y = points()
     target = np.stack([y, -y, np.roll(y, 1)], axis=1)
     together = two_terms(rkhs.Hinge(), target=target, basis=rkhs.Constant()).solve(solver, tol=1e-5)
     assert together.status == "converged"
     for k in range(3):
-        alone = two_terms(rkhs.Hinge(), target=target[:, k], basis=rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-9)
+        alone = two_terms(rkhs.Hinge(), target=target[:, k], basis=rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-9)
         assert together.certificate.primal[k] == pytest.approx(alone.primal, rel=1e-5)
-
-
-def test_projected_gradients_have_one_product_per_iteration_and_exact_bounds():
-    solution = two_terms(rkhs.Hinge(), basis=rkhs.Constant()).solve(rkhs.ProjectedDual(), tol=1e-5)
-    exact = two_terms(rkhs.Hinge(), basis=rkhs.Constant()).solve(rkhs.BoxDual(), tol=1e-9)
-    assert solution.products == solution.iterations
-    ours, theirs = (np.abs(s.function.coefficients[:30]) == 1.0 for s in (solution, exact))
-    assert np.sum(ours != theirs) <= 1 < np.sum(theirs)
-
-
-def test_projected_gradients_start_from_a_solution():
-    problem = two_terms(rkhs.Hinge())
-    cold = problem.solve(rkhs.ProjectedDual(), tol=1e-5)
-    warm = problem.solve(rkhs.ProjectedDual(), tol=1e-5, start=cold)
-    assert warm.iterations < cold.iterations / 3
 
 
 def test_agrees_with_descent():
     for loss in LOSSES:
         problem = two_terms(loss, basis=rkhs.Constant())
-        exact, other = problem.solve(rkhs.BoxDual(), tol=1e-9), problem.solve(rkhs.Descent(), tol=1e-3)
+        exact, other = problem.solve(rkhs.solvers.BoxDual(), tol=1e-9), problem.solve(rkhs.solvers.Descent(), tol=1e-3)
         assert other.dual - 1e-9 <= exact.primal <= other.primal + 1e-9
 
 
-@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual()], ids=repr)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensors(dtype, solver):
     X, y = points()
     term = rkhs.Term(rkhs.Evaluation(torch.tensor(X, dtype=dtype)), rkhs.Hinge(), y)
     plain = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y)], rkhs.Constant()).solve(
-        rkhs.BoxDual(), tol=1e-9
+        rkhs.solvers.BoxDual(), tol=1e-9
     )
     solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(solver, tol=1e-4)
     assert solution.status == "converged"
@@ -224,13 +192,13 @@ def test_tensors(dtype, solver):
     assert solution.primal == pytest.approx(plain.primal, rel=1e-4)
 
 
-@pytest.mark.parametrize("solver", [rkhs.BoxDual(), rkhs.ProjectedDual()], ids=repr)
+@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual()], ids=repr)
 def test_losses_with_another_conjugate_are_refused(solver):
     with pytest.raises(rkhs.NotApplicableError, match=rf"{solver.name}.*Logistic\(\).*Newton"):
         two_terms(rkhs.Logistic()).solve(solver)
 
 
 def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("rkhs.solvers.box_dual.fits", lambda system, rows: False)
-    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*ProjectedDual"):
-        two_terms(rkhs.Hinge()).solve(rkhs.BoxDual())
+    monkeypatch.setattr("rkhs.solvers.base.fits", lambda system, rows: False)
+    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*Descent"):
+        two_terms(rkhs.Hinge()).solve(rkhs.solvers.BoxDual())

@@ -30,7 +30,7 @@ def slopes(weight=0.3, target=0.0):
 
 
 def solve(kernel, terms, basis=None, tol=1e-12):
-    solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.Direct(), tol=tol)
+    solution = rkhs.Problem(kernel, terms, basis).solve(rkhs.solvers.Direct(), tol=tol)
     assert solution.status == "converged"
     assert solution.iterations <= 1
     assert solution.products == 0
@@ -142,7 +142,7 @@ def test_gaussian_process_with_gradients():
 def test_random_problems_against_cvxpy(seed):
     """The pair (Squared, Squared) with each basis."""
     case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.Direct(), tol=1e-10)
+    solution = case.problem.solve(rkhs.solvers.Direct(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-6)
     if case.identified:
@@ -161,7 +161,7 @@ def test_interpolation():
     """Weights of 1e12 interpolate, on a Gram matrix that is singular to rounding."""
     grid = np.linspace(-1, 1, 25)[:, None]
     term = rkhs.Term(rkhs.Evaluation(grid), rkhs.Squared(), np.cos(grid[:, 0]), 1e12)
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.Direct())
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.Direct())
     np.testing.assert_allclose(solution.function(grid), np.cos(grid[:, 0]), atol=1e-6)
     assert solution.relative_gap < 1e-5
 
@@ -178,7 +178,7 @@ def test_contradictory_interpolation_averages():
 @pytest.mark.parametrize("name", difficult.NAMES)
 def test_difficult_problems(name):
     for problem in difficult.problems(rkhs.Squared(), name):
-        solution = problem.solve(rkhs.Direct(), tol=1e-6)
+        solution = problem.solve(rkhs.solvers.Direct(), tol=1e-6)
         assert solution.status == "converged", problem
         assert np.all(np.isfinite(solution.function(Z)))
 
@@ -190,7 +190,7 @@ def test_float32_and_torch():
             rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y)),
             rkhs.Term(rkhs.Gradient(convert(X[:10])), rkhs.Squared(), weight=0.3),
         ]
-        f = rkhs.Problem(rkhs.Gaussian(0.8), terms, rkhs.Constant()).solve(rkhs.Direct(), tol=1e-4).function
+        f = rkhs.Problem(rkhs.Gaussian(0.8), terms, rkhs.Constant()).solve(rkhs.solvers.Direct(), tol=1e-4).function
         found = f(convert(Z))
         assert type(found) is type(convert(Z))
         assert found.dtype == convert(Z).dtype
@@ -200,10 +200,10 @@ def test_float32_and_torch():
 def test_other_losses_are_refused():
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [values(), rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(1.0))])
     with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*Huber.*Absorption.*Descent"):
-        problem.solve(rkhs.Direct())
+        problem.solve(rkhs.solvers.Direct())
 
 
 def test_what_does_not_fit_in_memory_is_refused():
     term = rkhs.Term(rkhs.Gradient(np.zeros((4000, 500))), rkhs.Squared())
     with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*2000000.*ConjugateGradients"):
-        rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.Direct())
+        rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.Direct())

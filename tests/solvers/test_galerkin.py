@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.finite.parts import other_rows
 from rkhs.solvers.reduced import Reduced
 from rkhs.solvers.sharing import capacity, recycling
 from rkhs.solvers.sharing.directions import Directions
@@ -39,7 +38,7 @@ def problem(loss=None, space=SPACES[1], weight=5.0, target=LABELS, values=False,
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_dense_solvers(loss, space, values):
     whole = problem(loss, space, values=values)
-    ours, exact = whole.solve(rkhs.Galerkin(), tol=1e-9), whole.solve(tol=1e-9)
+    ours, exact = whole.solve(rkhs.solvers.Galerkin(), tol=1e-9), whole.solve(tol=1e-9)
     assert ours.status == "converged"
     assert ours.primal == pytest.approx(exact.primal, rel=1e-8)
     assert np.max(np.abs(np.asarray(ours.function(Z) - exact.function(Z)))) < 1e-3 or space[1] is not None
@@ -48,7 +47,7 @@ def test_agrees_with_dense_solvers(loss, space, values):
 def test_at_most_one_product_an_iteration_and_fewer_than_descent():
     for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
         whole = problem(loss, weight=100.0)
-        ours, descent = whole.solve(rkhs.Galerkin(), tol=1e-4), whole.solve(rkhs.Descent(), tol=1e-4)
+        ours, descent = whole.solve(rkhs.solvers.Galerkin(), tol=1e-4), whole.solve(rkhs.solvers.Descent(), tol=1e-4)
         assert ours.products == ours.iterations  # the representers have one; the last gap closes without one
         assert ours.products < descent.products * (1 if loss.smooth else 0.5)
 
@@ -57,9 +56,9 @@ def test_at_most_one_product_an_iteration_and_fewer_than_descent():
 def test_representers_of_labels_save_products(loss, monkeypatch):
     """With them as first directions the same solution takes fewer products."""
     whole = problem(loss, weight=100.0)
-    ours = whole.solve(rkhs.Galerkin(), tol=1e-6)
+    ours = whole.solve(rkhs.solvers.Galerkin(), tol=1e-6)
     monkeypatch.setattr(recycling, "leading_representers", lambda *_: 0)
-    without = whole.solve(rkhs.Galerkin(), tol=1e-6)
+    without = whole.solve(rkhs.solvers.Galerkin(), tol=1e-6)
     assert ours.products < without.products
     assert ours.primal == pytest.approx(without.primal, rel=2e-6)
 
@@ -73,7 +72,7 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     flat = rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.2)
     system = rkhs.Problem(rkhs.Gaussian(1.5), [flat, labels], rkhs.Constant()).system
     directions = Directions(system, 30)
-    directions.add_representers(other_rows(system), 30)
+    directions.add_representers(system.other_rows, 30)
     assert directions.count == 20
     G, (D, U) = np.asarray(system.gram.dense()), (np.asarray(array).T for array in directions.at(convert(np.eye(20))))
     tolerance = 1e3 * np.finfo(G.dtype).eps
@@ -91,7 +90,7 @@ def test_leading_representers_are_those_that_see_most():
     labels = rkhs.Term(rkhs.Evaluation(X[:20]), rkhs.Logistic(), np.ones(20))
     system = rkhs.Problem(rkhs.Gaussian(1.5), [labels, rkhs.Term(rkhs.Gradient(X), rkhs.Squared())]).system
     directions = Directions(system, 30)
-    directions.add_representers(other_rows(system), 5)
+    directions.add_representers(system.other_rows, 5)
     assert directions.count == 5
     seen = np.linalg.svd(directions.U[:5, :20], compute_uv=False) ** 2
     everything = np.linalg.eigvalsh(system.gram.block(slice(20), slice(20)))[::-1]
@@ -102,8 +101,8 @@ def test_leading_representers_are_those_that_see_most():
 def test_a_restart_forgets_no_point(loss):
     """With room for a few directions it still converges, and J never rises."""
     whole = problem(loss, weight=100.0, space=SPACES[0])
-    free = whole.solve(rkhs.Galerkin(), tol=1e-8)
-    tight = whole.solve(rkhs.Galerkin(capacity=8), tol=1e-8)
+    free = whole.solve(rkhs.solvers.Galerkin(), tol=1e-8)
+    tight = whole.solve(rkhs.solvers.Galerkin(capacity=8), tol=1e-8)
     assert tight.products > 9  # more than there is room for
     assert tight.status == "converged"
     assert tight.primal == pytest.approx(free.primal, rel=2e-8)
@@ -113,16 +112,16 @@ def test_a_restart_forgets_no_point(loss):
 
 def test_outputs_are_separate_problems():
     target = np.stack([LABELS, -LABELS, np.roll(LABELS, 3)], axis=1)
-    together = problem(target=target).solve(rkhs.Galerkin(), tol=1e-9)
+    together = problem(target=target).solve(rkhs.solvers.Galerkin(), tol=1e-9)
     for k in range(3):
-        alone = problem(target=target[:, k]).solve(rkhs.Galerkin(), tol=1e-9)
+        alone = problem(target=target[:, k]).solve(rkhs.solvers.Galerkin(), tol=1e-9)
         np.testing.assert_allclose(together.function(Z)[:, k], alone.function(Z), atol=1e-4)
 
 
 @pytest.mark.parametrize("convert", [lambda a: a.astype(np.float32), torch.from_numpy], ids=["float32", "torch"])
 def test_arrays_of_other_kinds(convert):
     exact = problem().solve(tol=1e-9).function(Z)
-    solution = problem(points=convert(X), target=convert(LABELS)).solve(rkhs.Galerkin(), tol=1e-5)
+    solution = problem(points=convert(X), target=convert(LABELS)).solve(rkhs.solvers.Galerkin(), tol=1e-5)
     found = solution.function(convert(Z))
     assert solution.status == "converged"
     assert found.dtype == convert(Z).dtype
@@ -135,7 +134,7 @@ def test_difficult_problems(loss, name):
     for hard in difficult.problems(loss, name):
         flat = rkhs.Term(rkhs.Gradient(difficult.X), rkhs.Squared(), weight=0.3)
         whole = rkhs.Problem(hard.kernel, [*hard.terms, flat], hard.basis)
-        solution = whole.solve(rkhs.Galerkin(), tol=1e-5)
+        solution = whole.solve(rkhs.solvers.Galerkin(), tol=1e-5)
         assert np.all(np.isfinite(solution.function.coefficients))
         assert solution.status == "converged", whole
 
@@ -144,7 +143,7 @@ def test_many_other_losses_are_refused():
     points = RNG.standard_normal((capacity.FEW + 1, 2))
     many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
     with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*Descent"):
-        rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.Galerkin())
+        rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.solvers.Galerkin())
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
@@ -181,7 +180,7 @@ def test_a_stop_keeps_all_outputs(interruption):
 
     target = np.where(np.arange(12)[:, None] % 3 == np.arange(3), 1.0, -1.0)
     whole = problem(rkhs.SquaredHinge(), target=target)
-    stopped, solved = whole.solve(rkhs.Galerkin(), callback=stop), whole.solve(rkhs.Galerkin())
+    stopped, solved = whole.solve(rkhs.solvers.Galerkin(), callback=stop), whole.solve(rkhs.solvers.Galerkin())
     assert stopped.status == ("stopped by the callback" if interruption is None else "interrupted")
     assert stopped.function(Z).shape == (7, 3)
     assert stopped.primal < 1.2 * solved.primal

@@ -30,8 +30,8 @@ def problem(kernel=None, basis=None, lam=10.0, nu=0.3, target=Y):
 @pytest.mark.parametrize("basis", BASES, ids=repr)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_direct_solution(kernel, basis, landmarks):
-    expected = problem(kernel, basis).solve(rkhs.Direct())
-    solution = problem(kernel, basis).solve(rkhs.ConjugateGradients(landmarks), tol=1e-11)
+    expected = problem(kernel, basis).solve(rkhs.solvers.Direct())
+    solution = problem(kernel, basis).solve(rkhs.solvers.ConjugateGradients(landmarks), tol=1e-11)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(expected.primal, rel=1e-10)
     np.testing.assert_allclose(solution.function(Z), expected.function(Z), atol=2e-5 * np.abs(Y).max())
@@ -40,13 +40,13 @@ def test_the_direct_solution(kernel, basis, landmarks):
 @pytest.mark.parametrize("landmarks", [0, 100])
 def test_the_gap_is_the_certificate_and_bounds_the_minimum(landmarks):
     """Every gap of the history is what `certify` finds, and no objective is below the minimum."""
-    best = problem(basis=rkhs.Constant()).solve(rkhs.Direct()).primal
+    best = problem(basis=rkhs.Constant()).solve(rkhs.solvers.Direct()).primal
     for count in range(1, 12):
 
         def stop(record, count=count):
             return record.iteration == count
 
-        solution = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(landmarks), tol=1e-9, callback=stop)
+        solution = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(landmarks), tol=1e-9, callback=stop)
         last = solution.history[-1]
         assert solution.primal == pytest.approx(last.primal, rel=1e-10)
         assert solution.dual <= best * (1 + 1e-12) <= solution.primal * (1 + 2e-12)
@@ -58,7 +58,7 @@ def test_the_gap_is_the_certificate_and_bounds_the_minimum(landmarks):
 
 
 def test_the_objective_never_rises():
-    record = problem(lam=1e3, nu=10.0).solve(rkhs.ConjugateGradients(0), tol=1e-8).history
+    record = problem(lam=1e3, nu=10.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-8).history
     primals = [r.primal for r in record]
     assert len(primals) > 20
     assert all(after <= before * (1 + 1e-12) for before, after in pairwise(primals))
@@ -72,7 +72,7 @@ def test_fewer_products_than_descent_and_fewest_with_landmarks():
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=10.0),
     ]
     race = rkhs.Problem(rkhs.Gaussian(5.0), terms, rkhs.Constant())
-    solvers = (rkhs.Descent(), rkhs.ConjugateGradients(0), rkhs.ConjugateGradients(100))
+    solvers = (rkhs.solvers.Descent(), rkhs.solvers.ConjugateGradients(0), rkhs.solvers.ConjugateGradients(100))
     counts = [race.solve(solver, tol=1e-4).products for solver in solvers]
     assert counts[1] <= counts[0]
     assert counts[2] <= counts[1] / 2
@@ -109,15 +109,15 @@ def test_landmarks_of_uneven_strength_pay():
         rkhs.Term(rkhs.DirectionalDerivative(points, directions), rkhs.Squared(), weight=100.0),
     ]
     uneven = rkhs.Problem(rkhs.Gaussian(3.0), terms)
-    few, many = (uneven.solve(rkhs.ConjugateGradients(count), tol=1e-2).products for count in (0, 100))
+    few, many = (uneven.solve(rkhs.solvers.ConjugateGradients(count), tol=1e-2).products for count in (0, 100))
     assert many <= few / 2
 
 
 def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
     targets = np.stack([np.zeros(60), Y, 1e3 * Y + np.cos(9 * X[:, 1])], axis=1)
     whole = problem(lam=100.0, target=targets)
-    alone = [problem(lam=100.0, target=targets[:, k]).solve(rkhs.ConjugateGradients(0), tol=1e-14) for k in range(3)]
-    solution = whole.solve(rkhs.ConjugateGradients(0), tol=1e-14)
+    alone = [problem(lam=100.0, target=targets[:, k]).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-14) for k in range(3)]
+    solution = whole.solve(rkhs.solvers.ConjugateGradients(0), tol=1e-14)
     assert solution.status == "converged"
     assert abs(solution.products - max(one.products for one in alone)) <= 2  # rounding differs in wide products
     assert alone[0].products == 0
@@ -126,11 +126,11 @@ def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
 
 
 def test_warm_start():
-    first = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(0), tol=1e-6)
-    again = problem(basis=rkhs.Constant()).solve(rkhs.ConjugateGradients(0), tol=1e-6, start=first)
+    first = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
+    again = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
     assert again.products <= 5 < first.products / 5  # its residual, and what a dual point as good as the lost one takes
-    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.ConjugateGradients(0), tol=1e-6, start=first)
-    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.ConjugateGradients(0), tol=1e-6)
+    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
+    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
     assert near.status == "converged"
     assert near.primal == pytest.approx(cold.primal, rel=3e-6)
 
@@ -138,7 +138,7 @@ def test_warm_start():
 @pytest.mark.parametrize("name", difficult.NAMES)
 def test_difficult_problems(name):
     for one in difficult.problems(rkhs.Squared(), name):
-        solution = one.solve(rkhs.ConjugateGradients(), tol=1e-6)
+        solution = one.solve(rkhs.solvers.ConjugateGradients(), tol=1e-6)
         assert solution.status == "converged", one
         assert np.all(np.isfinite(solution.function(difficult.X)))
 
@@ -147,37 +147,37 @@ def test_difficult_problems(name):
 @pytest.mark.parametrize("weights", [(1e12, 1e-12), (1e-12, 1e12), (1e6, 1e6), (1e-12, 1e-12)])
 def test_weights_of_any_size(weights, basis):
     one = problem(rkhs.Matern(2.5), basis, *weights)
-    solution = one.solve(rkhs.ConjugateGradients(), tol=1e-6)
+    solution = one.solve(rkhs.solvers.ConjugateGradients(), tol=1e-6)
     assert solution.status == "converged"
-    assert solution.primal == pytest.approx(one.solve(rkhs.Direct()).primal, rel=2e-6)
+    assert solution.primal == pytest.approx(one.solve(rkhs.solvers.Direct()).primal, rel=2e-6)
 
 
 def test_rounding_has_the_last_word():
     """Weights that float64 cannot resolve: it ends, says so, and gives the true gap."""
     grid = np.linspace(-1, 1, 60)[:, None]
     term = rkhs.Term(rkhs.Evaluation(grid), rkhs.Squared(), np.sign(grid[:, 0]), 1e12)
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.ConjugateGradients(max_iterations=3000), tol=1e-9)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.ConjugateGradients(max_iterations=3000), tol=1e-9)
     assert solution.status in ("no further progress", "iteration limit")
     assert solution.relative_gap > 1e-9
     assert np.all(np.isfinite(solution.function(grid)))
 
 
 def test_iteration_limit():
-    solution = problem(lam=1e3).solve(rkhs.ConjugateGradients(0, max_iterations=3))
+    solution = problem(lam=1e3).solve(rkhs.solvers.ConjugateGradients(0, max_iterations=3))
     assert solution.status == "iteration limit"
     assert solution.iterations == 3
     assert solution.relative_gap < 1
 
 
 def test_float32_and_torch():
-    exact = problem(basis=rkhs.Constant()).solve(rkhs.Direct()).function(Z)
+    exact = problem(basis=rkhs.Constant()).solve(rkhs.solvers.Direct()).function(Z)
     for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
         terms = [
             rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y), 10.0),
             rkhs.Term(rkhs.Gradient(convert(X[:20])), rkhs.Squared(), weight=0.3),
         ]
         for landmarks in (0, 20):
-            solver = rkhs.ConjugateGradients(landmarks)
+            solver = rkhs.solvers.ConjugateGradients(landmarks)
             solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(solver, tol=1e-5)
             assert solution.status == "converged"
             found = solution.function(convert(Z))
@@ -188,7 +188,7 @@ def test_float32_and_torch():
 @pytest.mark.parametrize("seed", range(0, problems.COUNT, len(problems.PAIRS)))
 def test_random_problems_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.ConjugateGradients(), tol=1e-10)
+    solution = case.problem.solve(rkhs.solvers.ConjugateGradients(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-6)
 
@@ -196,11 +196,11 @@ def test_random_problems_against_cvxpy(seed):
 def test_other_losses_are_refused():
     with pytest.raises(rkhs.NotApplicableError, match=r"ConjugateGradients .*Hinge.*Absorption.*Descent"):
         rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
-            rkhs.ConjugateGradients()
+            rkhs.solvers.ConjugateGradients()
         )
 
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
 def test_a_wrong_number_of_landmarks_is_refused(wrong):
     with pytest.raises(ValueError, match="a number of landmarks, 0 or more, or None, got"):
-        rkhs.ConjugateGradients(wrong)
+        rkhs.solvers.ConjugateGradients(wrong)

@@ -26,15 +26,15 @@ def problem(loss, kernel=None, basis=None, outputs=False):
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.7), rkhs.Polyharmonic(3)])
 def test_agrees_with_newton(loss, basis, kernel):
     one = problem(loss, kernel, basis)
-    ours, exact = one.solve(rkhs.LBFGS(), tol=1e-4), one.solve(rkhs.Newton(), tol=1e-10)
+    ours, exact = one.solve(rkhs.solvers.LBFGS(), tol=1e-4), one.solve(rkhs.solvers.Newton(), tol=1e-10)
     assert ours.status == "converged"
     assert 0 <= ours.primal - exact.primal + 1e-10 <= 1e-4 * exact.primal
     assert ours.relative_gap <= 1e-4
 
 
 def test_outputs():
-    solution = problem(rkhs.Logistic(), outputs=True).solve(rkhs.LBFGS(), tol=1e-4)
-    alone = problem(rkhs.Logistic()).solve(rkhs.Newton(), tol=1e-10)
+    solution = problem(rkhs.Logistic(), outputs=True).solve(rkhs.solvers.LBFGS(), tol=1e-4)
+    alone = problem(rkhs.Logistic()).solve(rkhs.solvers.Newton(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(2 * alone.primal, rel=1e-4)
 
@@ -44,24 +44,24 @@ def test_products_are_counted(monkeypatch):
     seen = []
     product = Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: seen.append(1) or product(self, v))
-    solution = problem(rkhs.Logistic(), basis=rkhs.Constant()).solve(rkhs.LBFGS(), tol=1e-4)
+    solution = problem(rkhs.Logistic(), basis=rkhs.Constant()).solve(rkhs.solvers.LBFGS(), tol=1e-4)
     assert 0 <= len(seen) - solution.products <= 4  # and the last certificate, which is not the solver's
 
 
 def test_needs_many_times_the_products_of_descent():
     one = problem(rkhs.SquaredHinge())
-    assert one.solve(rkhs.LBFGS(), tol=1e-4).products > 10 * one.solve(rkhs.Descent(), tol=1e-4).products
+    assert one.solve(rkhs.solvers.LBFGS(), tol=1e-4).products > 10 * one.solve(rkhs.solvers.Descent(), tol=1e-4).products
 
 
 def test_the_limit_is_said():
-    solution = problem(rkhs.SquaredHinge()).solve(rkhs.LBFGS(max_iterations=3), tol=1e-6)
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.solvers.LBFGS(max_iterations=3), tol=1e-6)
     assert solution.status == "iteration limit"
     assert solution.iterations == 3
     assert np.any(solution.function.coefficients != 0)
 
 
 def test_a_callback_stops_it_with_the_best_so_far():
-    solution = problem(rkhs.SquaredHinge()).solve(rkhs.LBFGS(), callback=lambda record: record.iteration == 5)
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.solvers.LBFGS(), callback=lambda record: record.iteration == 5)
     assert solution.status == "stopped by the callback"
     assert solution.iterations == 5
     assert solution.primal == pytest.approx(solution.history[-1].primal)
@@ -69,4 +69,4 @@ def test_a_callback_stops_it_with_the_best_so_far():
 
 def test_losses_without_a_derivative_are_refused():
     with pytest.raises(rkhs.NotApplicableError, match=r"Absolute\(\).*Descent"):
-        problem(rkhs.Absolute()).solve(rkhs.LBFGS())
+        problem(rkhs.Absolute()).solve(rkhs.solvers.LBFGS())

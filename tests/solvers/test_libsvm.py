@@ -20,7 +20,7 @@ def problem(basis, weight=2.0, target=Y, kernel=None):
 
 @pytest.mark.parametrize("weight", [0.01, 2.0, 300.0])
 def test_the_support_vector_machine(weight):
-    solution = problem(rkhs.Constant(), weight).solve(rkhs.LibSVM(), tol=1e-8)
+    solution = problem(rkhs.Constant(), weight).solve(rkhs.solvers.LibSVM(), tol=1e-8)
     assert solution.status == "converged"
     machine = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
     np.testing.assert_allclose(solution.function(Z), machine.decision_function(Z), atol=max(1e-4, 1e-6 * weight))
@@ -32,9 +32,9 @@ def test_the_support_vector_machine(weight):
 def test_the_exact_dual_and_cvxpy(kernel, basis):
     """With weights of each example, and with a kernel that is definite on {sum a = 0} only."""
     one = problem(basis, RNG.uniform(0.1, 5, 60), kernel=kernel)
-    solution = one.solve(rkhs.LibSVM(), tol=1e-10)
+    solution = one.solve(rkhs.solvers.LibSVM(), tol=1e-10)
     assert solution.status == "converged"
-    exact = one.solve(rkhs.BoxDual(), tol=1e-10)
+    exact = one.solve(rkhs.solvers.BoxDual(), tol=1e-10)
     reference = problems.cvxpy_solution(one, rkhs.Evaluation(Z))
     assert solution.primal == pytest.approx(exact.primal, rel=1e-9)
     assert solution.primal == pytest.approx(reference.value, rel=1e-7)
@@ -44,14 +44,14 @@ def test_the_exact_dual_and_cvxpy(kernel, basis):
 def test_outputs():
     targets = np.stack([Y, -Y, np.ones(60), np.where(np.arange(60) % 3 == 0, 1.0, -1.0)], axis=1)
     for basis in (None, rkhs.Constant()):
-        f = problem(basis, target=targets).solve(rkhs.LibSVM(), tol=1e-9).function
+        f = problem(basis, target=targets).solve(rkhs.solvers.LibSVM(), tol=1e-9).function
         for k in range(4):
-            alone = problem(basis, target=targets[:, k]).solve(rkhs.LibSVM(), tol=1e-9).function
+            alone = problem(basis, target=targets[:, k]).solve(rkhs.solvers.LibSVM(), tol=1e-9).function
             np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-6)
 
 
 def test_one_class_is_a_constant():
-    solution = problem(rkhs.Constant(), target=-np.ones(60)).solve(rkhs.LibSVM())
+    solution = problem(rkhs.Constant(), target=-np.ones(60)).solve(rkhs.solvers.LibSVM())
     assert solution.primal == 0
     np.testing.assert_allclose(solution.function(Z), -1.0)
 
@@ -65,14 +65,14 @@ def test_difficult_problems(name):
         problem = rkhs.Problem(kernel, terms, basis)
         if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
             with pytest.raises(rkhs.NotApplicableError, match="constant"):
-                problem.solve(rkhs.LibSVM())
+                problem.solve(rkhs.solvers.LibSVM())
             continue
-        assert problem.solve(rkhs.LibSVM(), tol=1e-6).status == "converged"
+        assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
 
 
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*constant.*Descent"):
-        problem(rkhs.Polynomials(1)).solve(rkhs.LibSVM())
+        problem(rkhs.Polynomials(1)).solve(rkhs.solvers.LibSVM())
     squared = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
     with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*Squared.*Absorption"):
-        rkhs.Problem(rkhs.Gaussian(1.0), [squared]).solve(rkhs.LibSVM())
+        rkhs.Problem(rkhs.Gaussian(1.0), [squared]).solve(rkhs.solvers.LibSVM())

@@ -50,7 +50,7 @@ def work(monkeypatch):
 
 def test_ten_classes_cost_little_more_than_their_certificates(work):
     """Ten norms, one product to check all images, and thin ones: no column of a whole product for a class."""
-    solution = problem(rkhs.SquaredHinge()).solve(rkhs.Galerkin(), tol=2e-2)
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.solvers.Galerkin(), tol=2e-2)
     assert solution.status == "converged"
     assert sum(work) < 10 / 2 + 1 + 2
 
@@ -61,7 +61,7 @@ def test_certificates_are_true(loss, tol):
     """Computed from scratch, the gap is what the solver said."""
     whole = problem(loss, classes=4)
     system = whole.system
-    found = rkhs.Galerkin().run(system, system.start(), Monitor(tol, verbose=False))
+    found = rkhs.solvers.Galerkin().run(system, system.start(), Monitor(tol, verbose=False))
     scratch = certify(system, replace(found, bounds=None), 0.0)
     assert scratch.relative <= tol
     if found.bounds is not None:
@@ -80,7 +80,7 @@ def test_a_sample_that_misleads_costs_products_alone(monkeypatch):
 
     monkeypatch.setattr(recycling, "sample", one_point)
     monkeypatch.setattr(recycling, "NEXT", 0.0)  # norms are looked at in vain
-    solution = problem(rkhs.SquaredHinge(), classes=4).solve(rkhs.Galerkin(), tol=1e-3)
+    solution = problem(rkhs.SquaredHinge(), classes=4).solve(rkhs.solvers.Galerkin(), tol=1e-3)
     assert solution.status == "converged"
     assert samples[0] == 0
 
@@ -99,7 +99,7 @@ def test_another_sample_is_for_the_classes_that_the_first_left_open(monkeypatch)
 
     monkeypatch.setattr(recycling, "sample", counted)
     monkeypatch.setattr(Solved, "enter", one_fails)
-    solution = problem(rkhs.SquaredHinge()).solve(rkhs.Galerkin(), tol=2e-2)
+    solution = problem(rkhs.SquaredHinge()).solve(rkhs.solvers.Galerkin(), tol=2e-2)
     assert solution.status == "converged"
     assert samples == [0, 1]
     assert judged.count(judged[0]) == 2

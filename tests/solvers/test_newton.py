@@ -42,7 +42,7 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None):
     )
 
 
-@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+@pytest.mark.parametrize("solver", [rkhs.solvers.Newton(), rkhs.solvers.Newton(direct=0)], ids=["direct", "CG"])
 @pytest.mark.parametrize("seed", SMOOTH[::4])
 def test_against_cvxpy(seed, solver):
     case, reference = problems.case(seed), problems.reference(seed)
@@ -58,14 +58,14 @@ def test_against_cvxpy(seed, solver):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_few_iterations_to_a_tiny_gap(loss, kernel, basis):
     for weight in (1e-3, 1.0, 1e3):
-        solution = two_terms(loss, weight, kernel, basis).solve(rkhs.Newton(), tol=1e-9)
+        solution = two_terms(loss, weight, kernel, basis).solve(rkhs.solvers.Newton(), tol=1e-9)
         assert solution.status == "converged"
         assert solution.iterations <= 45
 
 
 def test_a_piecewise_quadratic_problem_is_solved_exactly():
     """The last step of Newton's is to the minimum itself: nothing is left but rounding."""
-    solution = two_terms(rkhs.SquaredHinge(), 10.0).solve(rkhs.Newton(), tol=1e-12)
+    solution = two_terms(rkhs.SquaredHinge(), 10.0).solve(rkhs.solvers.Newton(), tol=1e-12)
     assert solution.relative_gap < 1e-13
     assert solution.iterations <= 12
 
@@ -76,7 +76,7 @@ def test_only_curved_rows_are_factorised(monkeypatch):
     far = np.abs(X[:, 0] * X[:, 1]) > 0.2
     X, y = X[far], np.sign(X[far, 0] * X[far, 1])
     problem = rkhs.Problem(rkhs.Gaussian(0.5), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 100.0)])
-    first = problem.solve(rkhs.Descent(), tol=1e-2)
+    first = problem.solve(rkhs.solvers.Descent(), tol=1e-2)
     sizes = []
 
     class Watched(newton.Saddle):
@@ -86,7 +86,7 @@ def test_only_curved_rows_are_factorised(monkeypatch):
 
     monkeypatch.setattr(newton, "Saddle", Watched)
     monkeypatch.setattr(newton._Column, "_iterate", None)
-    solution = problem.solve(rkhs.Newton(direct=800), tol=1e-8, start=first)
+    solution = problem.solve(rkhs.solvers.Newton(direct=800), tol=1e-8, start=first)
     assert solution.status == "converged"
     assert max(sizes) < 800 < len(X)
     violators = int(np.sum(y * solution.function(X) < 1))
@@ -99,7 +99,7 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
     X, y = moons()
     y = y + 10.0 * (np.arange(60) % 5 == 0)
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(0.3), y, 2.0)])
-    solution = problem.solve(rkhs.Newton(), tol=1e-10)
+    solution = problem.solve(rkhs.solvers.Newton(), tol=1e-10)
     a = solution.function.coefficients
     assert solution.status == "converged"
     assert np.sum(a == 2 * 2.0 * 0.3) == np.sum(y - solution.function(X) > 0.3) > 5
@@ -108,12 +108,12 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_descent(loss):
     problem = two_terms(loss, 2.0, basis=rkhs.Constant())
-    ours, theirs = problem.solve(rkhs.Newton(), tol=1e-10), problem.solve(rkhs.Descent(), tol=1e-7)
+    ours, theirs = problem.solve(rkhs.solvers.Newton(), tol=1e-10), problem.solve(rkhs.solvers.Descent(), tol=1e-7)
     assert ours.primal <= theirs.primal + 1e-9 * abs(ours.primal)
     assert ours.primal >= theirs.dual - 1e-9 * abs(ours.primal)
 
 
-@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+@pytest.mark.parametrize("solver", [rkhs.solvers.Newton(), rkhs.solvers.Newton(direct=0)], ids=["direct", "CG"])
 def test_outputs_are_separate_problems(solver):
     X, y = moons()
     target = np.stack([y, -y, np.roll(y, 1)], axis=1)
@@ -134,7 +134,7 @@ def test_outputs_are_separate_problems(solver):
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Huber(0.5), rkhs.Squared()], ids=repr)
 def test_difficult_problems(loss, name):
     for problem in difficult.problems(loss, name):
-        ours, exact = problem.solve(rkhs.Newton(), tol=1e-6), problem.solve(rkhs.BoxDual(), tol=1e-6)
+        ours, exact = problem.solve(rkhs.solvers.Newton(), tol=1e-6), problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
         assert np.all(np.isfinite(ours.function.coefficients))
         rounding = problem.system.rounding[0]
         assert ours.primal <= exact.primal + 1e-3 * abs(exact.dual) + rounding
@@ -144,19 +144,19 @@ def test_difficult_problems(loss, name):
 
 def test_warm_start():
     problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
-    cold = problem.solve(rkhs.Newton(), tol=1e-8)
-    warm = problem.solve(rkhs.Newton(), tol=1e-8, start=cold)
+    cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
+    warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
     assert warm.iterations == 1 < cold.iterations
     assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
 
 
 def test_the_limit_is_said():
-    solution = two_terms(rkhs.SquaredHinge(), 1e3).solve(rkhs.Newton(max_iterations=2), tol=1e-9)
+    solution = two_terms(rkhs.SquaredHinge(), 1e3).solve(rkhs.solvers.Newton(max_iterations=2), tol=1e-9)
     assert solution.status == "iteration limit"
     assert solution.relative_gap > 1e-9
 
 
-@pytest.mark.parametrize("solver", [rkhs.Newton(), rkhs.Newton(direct=0)], ids=["direct", "CG"])
+@pytest.mark.parametrize("solver", [rkhs.solvers.Newton(), rkhs.solvers.Newton(direct=0)], ids=["direct", "CG"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensors(dtype, solver):
     X, y = moons()
@@ -164,7 +164,7 @@ def test_tensors(dtype, solver):
     solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(solver, tol=1e-5)
     plain = rkhs.Problem(
         rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 3.0)], rkhs.Constant()
-    ).solve(rkhs.Newton(), tol=1e-10)
+    ).solve(rkhs.solvers.Newton(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.function.coefficients.dtype == dtype
     assert solution.primal == pytest.approx(plain.primal, rel=2e-5)
@@ -172,7 +172,7 @@ def test_tensors(dtype, solver):
 
 def test_losses_without_a_derivative_are_refused():
     with pytest.raises(rkhs.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
-        two_terms(rkhs.Hinge()).solve(rkhs.Newton())
+        two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
 
 
 def test_weights_far_apart_are_certified_for_every_output():
@@ -182,5 +182,5 @@ def test_weights_far_apart_are_certified_for_every_output():
     weight = np.where(y == 0, 1e3, 1e-4)
     for C in (1.0, 10.0):
         labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), targets, C * weight)
-        solution = rkhs.Problem(rkhs.Gaussian(20.0), [labels], rkhs.Constant()).solve(rkhs.Newton(), tol=1e-4)
+        solution = rkhs.Problem(rkhs.Gaussian(20.0), [labels], rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-4)
         assert solution.status == "converged"

@@ -32,21 +32,21 @@ def problem(weight=2.0, target=Y, points=X):
 @pytest.mark.parametrize("seed", MIXED[::2])
 def test_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.ProximalNewton(), tol=1e-10)
+    solution = case.problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-10)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-7)
 
 
 def test_without_kinks_it_is_newton():
     labels = problem().terms[:1]
-    ours = rkhs.Problem(rkhs.Gaussian(1.0), labels, rkhs.Constant()).solve(rkhs.ProximalNewton(), tol=1e-10)
-    theirs = rkhs.Problem(rkhs.Gaussian(1.0), labels, rkhs.Constant()).solve(rkhs.Newton(), tol=1e-10)
+    ours = rkhs.Problem(rkhs.Gaussian(1.0), labels, rkhs.Constant()).solve(rkhs.solvers.ProximalNewton(), tol=1e-10)
+    theirs = rkhs.Problem(rkhs.Gaussian(1.0), labels, rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-10)
     np.testing.assert_allclose(ours.function(Z), theirs.function(Z), atol=1e-4)
     assert ours.iterations <= 8
 
 
 def test_the_objective_never_rises_and_the_end_is_quick():
-    history = problem(weight=1e3).solve(rkhs.ProximalNewton(), tol=1e-12).history
+    history = problem(weight=1e3).solve(rkhs.solvers.ProximalNewton(), tol=1e-12).history
     primals = [record.primal for record in history]
     assert all(after <= before for before, after in itertools.pairwise(primals))
     assert history[-1].gap <= history[-2].gap ** 1.5 or history[-1].gap <= 1e-13
@@ -54,16 +54,16 @@ def test_the_objective_never_rises_and_the_end_is_quick():
 
 def test_outputs_are_separate_problems():
     target = np.stack([Y, -Y], axis=1)
-    together = problem(target=target).solve(rkhs.ProximalNewton(), tol=1e-10).function(Z)
+    together = problem(target=target).solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
     for k in range(2):
-        alone = problem(target=target[:, k]).solve(rkhs.ProximalNewton(), tol=1e-10).function(Z)
+        alone = problem(target=target[:, k]).solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
         np.testing.assert_allclose(together[:, k], alone, atol=1e-6)
 
 
 def test_float32_and_torch():
-    exact = problem().solve(rkhs.ProximalNewton(), tol=1e-10).function(Z)
+    exact = problem().solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
     for convert in (lambda a: a.astype(np.float32), torch.from_numpy):
-        solution = problem(target=convert(Y), points=convert(X)).solve(rkhs.ProximalNewton(), tol=1e-5)
+        solution = problem(target=convert(Y), points=convert(X)).solve(rkhs.solvers.ProximalNewton(), tol=1e-5)
         assert solution.status == "converged"
         np.testing.assert_allclose(np.asarray(solution.function(convert(Z))), exact, atol=1e-3)
 
@@ -73,7 +73,7 @@ def test_difficult_problems(name):
     for hard in difficult.problems(rkhs.Hinge(), name):
         soft = rkhs.Term(rkhs.Evaluation(difficult.X[:6]), rkhs.Logistic(), -difficult.Y[:6], 0.5)
         both = rkhs.Term(rkhs.Evaluation(difficult.X[:6]), rkhs.Logistic(), difficult.Y[:6], 0.3)
-        solution = rkhs.Problem(hard.kernel, [*hard.terms, soft, both], hard.basis).solve(rkhs.ProximalNewton())
+        solution = rkhs.Problem(hard.kernel, [*hard.terms, soft, both], hard.basis).solve(rkhs.solvers.ProximalNewton())
         assert solution.status == "converged"
 
 

@@ -82,7 +82,7 @@ def test_a_step_is_taken_then_recorded_then_replayed(monkeypatch):
 @pytest.mark.parametrize("L", [rkhs.Gradient(X), rkhs.DirectionalDerivative(X, X[:, None, :])], ids=repr)
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(2.0), rkhs.Gaussian([1.0, 2.0, 3.0, 2.0, 1.0])], ids=repr)
 def test_conjugate_gradients_are_the_same_recorded(kernel, L, landmarks, tapes, monkeypatch):
-    solver = rkhs.ConjugateGradients(landmarks=landmarks)
+    solver = rkhs.solvers.ConjugateGradients(landmarks=landmarks)
     found = problem(kernel, L).solve(solver, tol=1e-9)
     assert tapes
     monkeypatch.undo()
@@ -103,5 +103,5 @@ def test_conjugate_gradients_are_the_same_recorded(kernel, L, landmarks, tapes, 
 )
 def test_what_looks_at_its_numbers_is_not_recorded(kernel, L, tapes):
     assert not rkhs.gram(kernel, L).steady
-    assert problem(kernel, L).solve(rkhs.ConjugateGradients(), tol=1e-6).status == "converged"
+    assert problem(kernel, L).solve(rkhs.solvers.ConjugateGradients(), tol=1e-6).status == "converged"
     assert not tapes

@@ -10,13 +10,12 @@ import torch
 import rkhs
 from rkhs.finite.certificate import certify, dual_value
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate
 from rkhs.solvers.sharing.combining import combinations
 from rkhs.solvers.sharing.directions import Directions
-from rkhs.solvers.sharing.recycling import _small
 from rkhs.solvers.sharing.span_dual import SpanDual
-from rkhs.solvers.sharing.task import Task
+from rkhs.solvers.sharing.task import Task, small_problem
+from rkhs.solvers.small.solution import solve
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((25, 2)), RNG.standard_normal((6, 2))
@@ -37,19 +36,18 @@ def system(loss, basis=None, kernel=KERNEL):
 def bounded(whole, multiples=MULTIPLES, more=6):
     """The task, its directions (representers and some random ones), its bound and gamma."""
     directions = Directions(whole, whole.size)
-    directions.add_representers(other_rows(whole), 9)
+    directions.add_representers(whole.other_rows, 9)
     span = SpanDual(directions)
     for _ in range(2):  # what is added later is taken in
         V = RNG.standard_normal((whole.size, more // 2))
         directions.add(V, whole.gram @ V)
         span.update()
     task = Task.of(whole, 0, multiples)
-    small = _small(task, directions, {1: directions.images(whole.terms[1].rows)})
-    rest = part(whole, other_rows(whole), [whole.terms[1]])
-    rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))
-    task.theta, task.others = small.minimise(task.theta, rest, 1e-10)
+    small = small_problem(task, directions, {1: directions.images(whole.terms[1].rows)})
+    found = solve(small, 1e-10, task.theta)
+    task.theta, task.others = found.theta, found.alpha
     assert span.serves(task)
-    return task, directions, *span.bound(task, small, rest, 1e-10)
+    return task, directions, *span.bound(task, small, 1e-10)
 
 
 def best_in_span(task, D):
@@ -106,7 +104,7 @@ def test_the_bound_is_the_minimum_where_all_is_in_the_span():
     whole = system(rkhs.SquaredHinge(), rkhs.Constant(), rkhs.Matern(1.5, 0.5))
     task, directions, value, _ = bounded(whole, more=whole.size - 9)
     assert directions.count == whole.size
-    found = rkhs.Newton().run(task.system, task.system.start(), Monitor(1e-10, verbose=False))
+    found = rkhs.solvers.Newton().run(task.system, task.system.start(), Monitor(1e-10, verbose=False))
     minimum = float(certify(task.system, found).primal[0])
     assert value == pytest.approx(minimum, rel=1e-8)
     assert bounded(whole, more=4)[2] < minimum * (1 - 1e-6)
@@ -116,10 +114,10 @@ def test_weights_that_differ_by_row_are_not_served():
     whole = system(rkhs.Hinge())
     directions = Directions(whole, 40)
     assert not SpanDual(directions).serves(Task.of(whole, 0, MULTIPLES))  # no representers
-    directions.add_representers(other_rows(whole), 5)
+    directions.add_representers(whole.other_rows, 5)
     assert not SpanDual(directions).serves(Task.of(whole, 0, MULTIPLES))  # not all of them
     directions = Directions(whole, 40)
-    directions.add_representers(other_rows(whole), 9)
+    directions.add_representers(whole.other_rows, 9)
     span = SpanDual(directions)
     assert span.serves(Task.of(whole, 0, MULTIPLES))
     assert not span.serves(Task.of(whole, 0, (np.linspace(0, 1, 50)[:, None], 1.0, 1.0)))
@@ -171,7 +169,7 @@ def test_a_restart_keeps_the_representers():
     """Directions are still orthonormal, with their images, and the point to be kept is in their span."""
     whole = system(rkhs.Hinge(), rkhs.Constant())
     directions = Directions(whole, 24)
-    directions.add_representers(other_rows(whole), 9)
+    directions.add_representers(whole.other_rows, 9)
     V = RNG.standard_normal((whole.size, 13))
     directions.add(V, whole.gram @ V)
     theta = RNG.standard_normal((22, 1))

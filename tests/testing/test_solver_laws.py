@@ -11,18 +11,17 @@ from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.testing import check_solver
 
 SOLVERS = (
-    rkhs.Absorption(),
-    rkhs.BoxDual(),
-    rkhs.ConjugateGradients(),
-    rkhs.Descent(),
-    rkhs.Direct(),
-    rkhs.Galerkin(),
-    rkhs.Growth(),
-    rkhs.LBFGS(),
-    rkhs.LibSVM(),
-    rkhs.Newton(),
-    rkhs.ProjectedDual(),
-    rkhs.ProximalNewton(),
+    rkhs.solvers.Absorption(),
+    rkhs.solvers.BoxDual(),
+    rkhs.solvers.ConjugateGradients(),
+    rkhs.solvers.Descent(),
+    rkhs.solvers.Direct(),
+    rkhs.solvers.Galerkin(),
+    rkhs.solvers.Growth(),
+    rkhs.solvers.LBFGS(),
+    rkhs.solvers.LibSVM(),
+    rkhs.solvers.Newton(),
+    rkhs.solvers.ProximalNewton(),
 )
 
 
@@ -37,7 +36,7 @@ def test_no_solver_is_forgotten():
 
 
 @dataclass(frozen=True)
-class Wrong(rkhs.Newton):
+class Wrong(rkhs.solvers.Newton):
     """Newton's method on smooth losses, spoilt by each of the following."""
 
 
@@ -48,7 +47,7 @@ class Early(Wrong):
 
 class Never(Wrong):
     def check(self, system):
-        raise NotApplicableError("Never: use rkhs.Descent().")
+        raise NotApplicableError("Never: use rkhs.solvers.Descent().")
 
 
 class Curt(Wrong):

@@ -100,6 +100,11 @@ class Atoms:
         """The same atoms seen from another origin."""
         return replace(self, points=self.points - origin)
 
+    def absolute(self) -> Atoms:
+        """The atoms whose points, directions and blur are the absolute values of these."""
+        blur = None if self.blur is None else np.abs(self.blur)
+        return Atoms(abs(self.points), abs(self.directions), blur)
+
     def like(self, array: Array) -> Atoms:
         """The same atoms in the namespace, dtype and on the device of an array."""
         return replace(self, points=like(self.points, array), directions=like(self.directions, array))

@@ -4,21 +4,25 @@ A monomial x^a under an atom follows two recursions, derivative and average (Ste
 
     D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
     E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]          for the blur N(x, C)
+
+Far from the origin the monomials of x are all but equal; those of (x - centre) / scale span the same space and are not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb
+from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace, zeros
+from rkhs.backend.arrays import Array, like, namespace, zeros
 from rkhs.calculus.atoms import Atoms, LinearMap
-from rkhs.calculus.spaces import Space
+from rkhs.calculus.spaces import Matrix, Space
 
 Exponents = tuple[int, ...]
+LARGEST = 1000  # power of two of a scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,9 @@ class Polynomials(Space):
     Its basis is the monomials, by degree: ``1, x_0, x_1, .., x_0^2, x_0 x_1, ..``.  Degree -1 is the
     space {0}.  `L(polynomials)` is the matrix of the functionals on the basis, exact for derivatives
     of any order and for local averages.
+
+    Solved problems have them in the coordinates (x - centre) / scale, or (A (x - centre)) / scale, in which the points
+    of all functionals are within [-1, 1]: the monomials are then those of these coordinates.
 
     Examples
     --------
@@ -41,20 +48,62 @@ class Polynomials(Space):
 
     degree: int
     linear: LinearMap = None
+    centre: np.ndarray[Any, Any] | None = None  # (n,)
+    scale: np.ndarray[Any, Any] | None = None  # one for each feature of x, or of A x
 
     def __post_init__(self) -> None:
         if self.degree < -1:
             raise ValueError(f"The degree of polynomials must be at least -1 (the space {{0}}), got {self.degree}.")
 
     def __repr__(self) -> str:
-        return f"Polynomials(degree={self.degree})"
+        return f"Polynomials(degree={self.degree}{'' if self.centre is None else ', centred'})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Polynomials):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        maps = (None if a is None else (a.shape, a.tobytes()) for a in (self.linear, self.centre, self.scale))
+        return self.degree, *maps
 
     def size(self, dimension: int) -> int:
         n = dimension if self.linear is None or self.linear.ndim == 1 else self.linear.shape[0]
         return comb(n + self.degree, n) if self.degree >= 0 else 0
 
+    def centred(self, points: Matrix) -> Polynomials:
+        """In (x - centre) / scale: the median, which a few far points do not move, and the largest distance from it.
+
+        The median is a number of the precision of the points, so that x - centre is exact near it, and the scale is a
+        power of two, which rounds nothing.
+        """
+        if self.degree < 1 or self.centre is not None or not len(points):
+            return self
+        centre = np.median(points, axis=0)
+        seen = Atoms.values(points - centre).pushed(self.linear).points
+        spread = np.max(np.abs(seen), axis=0).astype(np.float64)
+        powers = np.clip(np.frexp(spread)[1], -LARGEST, LARGEST)
+        scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
+        return replace(self, centre=centre.astype(np.float64), scale=scale)
+
     def on(self, atoms: Atoms) -> Array:
-        atoms = atoms.pushed(self.linear)
+        return self._monomials(self._moved(atoms).pushed(self.linear))
+
+    def magnitude(self, atoms: Atoms) -> Array:
+        sizes = None if self.linear is None else np.abs(self.linear)
+        return self._monomials(self._moved(atoms).absolute().pushed(sizes))
+
+    def _moved(self, atoms: Atoms) -> Atoms:
+        """The atoms seen from the centre; near it, differences of floating-point numbers are exact."""
+        return atoms if self.centre is None else atoms.shifted(like(self.centre, atoms.points))
+
+    def _monomials(self, atoms: Atoms) -> Array:
+        """The atoms on the monomials of their coordinates / scale."""
+        atoms = atoms.pushed(None if self.scale is None else 1 / self.scale)
         xp = namespace(atoms.points)
         moments = _Moments(atoms)
         columns = [moments.value(a, atoms.order) for a in exponents(atoms.dimension, self.degree)]

@@ -13,6 +13,8 @@ from rkhs.backend.arrays import Array, apply_matrix, like, namespace
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.cubature import sharpen
 
+Matrix = np.ndarray[Any, Any]
+
 
 class Space(ABC):
     """The span of finitely many basis functions p_1 .. p_r."""
@@ -24,6 +26,17 @@ class Space(ABC):
     @abstractmethod
     def on(self, atoms: Atoms) -> Array:
         """The value of each atom on each basis function: (atoms, r)."""
+
+    def magnitude(self, atoms: Atoms) -> Array:
+        """The same with absolute values all along: by how much the rounding of `on` grows, (atoms, r)."""
+        return abs(self.on(atoms))
+
+    def centred(self, points: Matrix) -> Space:
+        """The same functions, on a basis that is seen from the middle of the points (t, n).
+
+        A space that knows no coordinates of its own, or was centred before, is returned as it is.
+        """
+        return self
 
     def apply(self, functional: Any) -> Array:
         """P_ij = L_i(p_j), in the shape of the family x r."""
@@ -42,6 +55,12 @@ class SumOfSpaces(Space):
 
     def on(self, atoms: Atoms) -> Array:
         return namespace(atoms.points).concat([space.on(atoms) for space in self.spaces], axis=1)
+
+    def magnitude(self, atoms: Atoms) -> Array:
+        return namespace(atoms.points).concat([space.magnitude(atoms) for space in self.spaces], axis=1)
+
+    def centred(self, points: Matrix) -> SumOfSpaces:
+        return SumOfSpaces(tuple(space.centred(points) for space in self.spaces))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +86,18 @@ class Functions(Space):
         return int(self.values(np.zeros((1, dimension))).shape[1])
 
     def on(self, atoms: Atoms) -> Array:
+        return self._on(atoms, lambda numbers: numbers)
+
+    def magnitude(self, atoms: Atoms) -> Array:
+        return self._on(atoms, abs)
+
+    def _on(self, atoms: Atoms, sized: Callable[[Any], Any]) -> Array:
+        """The values of the atoms from `sized` numbers: as they are, or their absolute values."""
         if atoms.blur is not None:
             matrix, sharp = sharpen(atoms)
-            return apply_matrix(matrix, self.on(sharp))
+            return apply_matrix(sized(matrix), self._on(sharp, sized))
         if atoms.order == 0:
-            return self._checked(self.values(atoms.points), (int(atoms.points.shape[0]), None), atoms)
+            return sized(self._checked(self.values(atoms.points), (int(atoms.points.shape[0]), None), atoms))
         if atoms.order > 1 or self.gradient is None:
             raise ValueError(
                 f"A functional takes derivatives of order {atoms.order} of the basis functions, whose "
@@ -81,7 +107,7 @@ class Functions(Space):
         t, n = atoms.points.shape
         slopes = self._checked(self.gradient(atoms.points), (int(t), None, int(n)), atoms)  # (t, r, n)
         xp = namespace(slopes)
-        along = xp.matrix_transpose(slopes @ xp.matrix_transpose(atoms.u(0)))  # (t, k, r)
+        along = xp.matrix_transpose(sized(slopes) @ xp.matrix_transpose(sized(atoms.u(0))))  # (t, k, r)
         return xp.reshape(along, (atoms.size, slopes.shape[1]))
 
     def _checked(self, values: Any, shape: tuple[int | None, ...], atoms: Atoms) -> Array:

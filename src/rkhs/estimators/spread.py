@@ -25,7 +25,7 @@ class Spread:
         """What has variances."""
         if isinstance(self.source, SpanSpread):
             return self.source
-        return WarpedGram.of(replace(self.source, precision=None).system)
+        return WarpedGram.of(replace(self.source, precision=None).represented)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"source": self.source}  # what is cached is computed again where it is opened
@@ -33,7 +33,7 @@ class Spread:
     def __call__(self, X: Array) -> Array:
         points: Functional = Evaluation(X)
         if isinstance(self.known, WarpedGram):
-            there = self.known.system.functionals.prototype
+            there = self.known.represented.functionals.prototype
             points = points if in_one_place(X, there) else points.like(there)
         variance = self.known.variance(points)
         return namespace(variance).sqrt(variance)

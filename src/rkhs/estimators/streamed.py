@@ -33,8 +33,8 @@ from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_approximation, check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
-from rkhs.solvers.spans.rotated import Rotated
 from rkhs.solvers.spans.spread import SpanSpread
+from rkhs.solvers.spans.summed import Summed
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, summarise
@@ -253,8 +253,8 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
 
 def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[str, Any], images: Any) -> None:
     """Solve, and leave what `fit` leaves."""
-    rotated = Rotated(summary, images)
-    solution = solution_of(rotated, machine.approximation, Monitor(machine.tol, verbose=machine.verbose))
+    summed, monitor = Summed(summary, images), Monitor(machine.tol, verbose=machine.verbose)
+    solution = solution_of(summed, summed.solve(monitor.tol), machine.approximation, monitor)
     vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
@@ -263,4 +263,4 @@ def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
     else:
         squared = all(isinstance(term, Moments) for term in summary.terms)
-        machine._spread = Spread(SpanSpread.of(rotated)) if squared else None
+        machine._spread = Spread(SpanSpread.of(summed)) if squared else None

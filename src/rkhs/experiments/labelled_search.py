@@ -51,18 +51,10 @@ class Choice:
         splitting = Splitting(weighted, np.concatenate([t.weight for t in rows]))
         settled = TOL
         splitting.run(settled)
-        while certify(weighted, splitting.iterate(0), tol).relative > tol:
+        while not certify(weighted, splitting.iterate(0), tol).within(tol):
             settled /= 4
             splitting.run(settled)
-        iterate = splitting.iterate(0)
-        basis = system.basis_coefficients(iterate)
-        return Function(
-            self.setting.problem.kernel,
-            system.functionals,
-            iterate.a[:, 0],
-            system.space,
-            None if basis is None else basis[:, 0],
-        )
+        return self.setting.problem.represented.function(splitting.iterate(0))
 
 
 def search(settings: Sequence[Setting], Cs: Sequence[float], nus: Sequence[float], y: Array, folds: Any) -> Choice:

@@ -1,56 +1,97 @@
 """The certificate: how far an iterate is from the minimum, at most.
 
-Any alpha with Q'alpha = 0 inside the losses' box bounds the minimum from below, any iterate from above.  Two
-alphas come for nothing with an iterate: minus the slopes of the losses at its image (Fenchel and Young's choice,
-which makes the gap 1/2 |grad J|^2 for smooth losses), and its own coefficients a (right for solvers of the dual).
-A solver that knows a better one leaves it in the iterate.
+Any alpha with Q'alpha = 0 inside the losses' box bounds the minimum from below, any iterate from above.  Their distance
+is a sum of terms that are never negative (Fenchel and Young), so that nothing cancels in it:
+
+    gap = 1/2 |sum_i (a_i - alpha_i) z_i|^2 + sum_i w_i excess_i,     excess = loss(u) + loss*(s) - s u,   s = -alpha / w
+
+Two alphas come for nothing with an iterate: minus the slopes of the losses at its image, which leaves the first part
+alone for smooth losses, and its own coefficients a, which leave the second.  A solver that knows a better one leaves it
+in the iterate.
+
+Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors of
+different entries being independent, and the gap at the worst u within that is larger by `rounding`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import Iterate, Rows, System
 from rkhs.linalg.projection import project
 from rkhs.losses.base import between
 
+Vector = np.ndarray[Any, Any]
+UNITS = 8  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
+NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding counts as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Primal and dual values, one per output, and the `System.rounding` of each."""
+    """J and the duality gap of each output (c,), and by how much rounding may have made that gap too small.
 
-    primal: Array
-    dual: Array
-    rounding: tuple[float, ...]
+    `nothing` (c,) is the J that is zero beside J(0).
+    """
+
+    primal: Vector
+    gaps: Vector
+    rounding: Vector
+    nothing: Vector
+    eps: float
+
+    @classmethod
+    def joined(cls, outputs: Sequence[Certificate]) -> Certificate:
+        """Of several outputs."""
+
+        def all_of(name: str) -> Vector:
+            return np.concatenate([getattr(one, name) for one in outputs])
+
+        return cls(all_of("primal"), all_of("gaps"), all_of("rounding"), all_of("nothing"), outputs[0].eps)
+
+    @property
+    def dual(self) -> Vector:
+        """Lower bounds on the minima, (c,)."""
+        return self.primal - self.gaps
 
     @property
     def gap(self) -> float:
-        """primal - dual, summed over the outputs."""
-        return max(0.0, float(namespace(self.primal).sum(self.primal - self.dual)))
+        """Summed over the outputs."""
+        return float(np.sum(self.gaps))
 
     @property
     def relative(self) -> float:
-        """The largest gap of any output, relative to its value."""
-        triples = zip(self.primal, self.dual, self.rounding, strict=True)
-        return max(relative_gap(float(p), float(d), rounding) for p, d, rounding in triples)
+        """The largest gap of any output, relative to its value; 0 where that is nothing but rounding."""
+        return float(np.max(self._share(self.gaps), initial=0.0))
 
     @property
-    def resolution(self) -> float:
-        """The share of a value to which it rounds: relative gaps are known no better."""
-        return RESOLVED * float(namespace(self.primal).finfo(self.primal.dtype).eps)
+    def uncertain(self) -> float:
+        """The largest `rounding` of any output, relative to its value."""
+        return float(np.max(self._share(self.rounding), initial=0.0))
+
+    def within(self, tol: float) -> bool:
+        """Whether the relative gap is at most tol, whatever rounding has done."""
+        return bool(np.all(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps))
+
+    def _share(self, part: Vector) -> Vector:
+        """A part of each value; 0 where the value is lost in rounding."""
+        size = np.maximum(np.abs(self.primal), np.abs(self.dual))
+        lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size == 0)
+        with np.errstate(invalid="ignore"):
+            share = np.where(np.isfinite(size), part / np.where(lost | ~np.isfinite(size), 1.0, size), inf)
+        return np.where(lost, 0.0, share)
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """(primal - dual) / max(|primal|, |dual|), and 0 where both are lost in rounding (`System.rounding`)."""
+    """(primal - dual) / max(|primal|, |dual|) as solvers see it, and 0 where both are lost (`System.rounding`)."""
     size = max(abs(primal), abs(dual))
     if size <= rounding:
         return 0.0
@@ -58,34 +99,91 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 
 
 def certify(system: System, iterate: Iterate, tol: float = 0.0) -> Certificate:
-    """The certificate of an iterate: its bounds where they have been checked, as good as tol asks; otherwise from
-    scratch, a Gram product for f, and one for each alpha that is tried.
-    """
-    if iterate.bounds is not None:
-        known = Certificate(*iterate.bounds, system.rounding)
-        resolved = bool(namespace(known.dual).all(known.dual <= known.primal))  # not lost in rounding
-        if known.relative <= tol and resolved:
-            return known
-    image = system.exact @ iterate.a
+    """The certificate of an iterate from scratch: a Gram product for f, and v'Gv for each alpha that is tried."""
+    known = bool(namespace(iterate.a).any(iterate.a != 0))
+    image = system.exact @ iterate.a if known else system.zeros(int(iterate.a.shape[1]))
+    return certificate_of(system, iterate, image, tol)
+
+
+def certificate_of(
+    system: System, iterate: Iterate, image: Array, tol: float = 0.0, energy: Array | None = None
+) -> Certificate:
+    """The same from an image Ga that is right, with |a - alpha|^2 (c,) of its own alpha if that is known as well."""
     u = image + system.Q @ iterate.basis
-    primal = upper_bound(system, iterate.a, image, u)
-    certificate = Certificate(primal, namespace(primal).full_like(primal, -inf), system.rounding)
-    low, high = system.box
-    for candidate in _candidates(system, iterate, u):
-        alpha = project(candidate, low, high, system.Q)
-        dual = namespace(primal).maximum(certificate.dual, lower_bound(system, alpha, system.exact @ alpha))
-        certificate = replace(certificate, dual=dual)
-        if certificate.relative <= tol:
+    found = _Bounds(system, iterate, image, u)
+    for candidate in _candidates(iterate, system, u):
+        alpha = feasible(system, candidate)
+        found.try_alpha(alpha, energy if alpha is iterate.alpha else None)
+        certificate = found.certificate
+        if certificate.within(tol) or energy is not None:
             break
     return certificate
 
 
-def _candidates(system: System, iterate: Iterate, u: Array) -> Iterator[Array]:
+def _candidates(iterate: Iterate, system: System, u: Array) -> Iterator[Array]:
     """Points of the dual, or near it, the most promising first."""
     if iterate.alpha is not None:
         yield iterate.alpha
     yield -system.slope(u)
     yield iterate.a
+
+
+class _Bounds:
+    """J of an iterate and the smallest gap of any alpha so far, output by output."""
+
+    def __init__(self, system: System, iterate: Iterate, image: Array, u: Array) -> None:
+        self.system, self.a, self.u = system, iterate.a, u
+        xp = namespace(u)
+        self.eps = float(xp.finfo(u.dtype).eps)
+        self.basis = iterate.basis
+        sizes = system.geometry.sizes
+        own = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
+        rows = xp.linalg.vector_norm(system.Q, axis=1, keepdims=True)
+        self.error = UNITS * self.eps * (own + rows * xp.linalg.vector_norm(iterate.basis, axis=0))
+        self.primal = _double(upper_bound(system, iterate.a, image, u))
+        self.gaps, self.rounding = np.full(len(self.primal), inf), np.zeros(len(self.primal))
+
+    @property
+    def certificate(self) -> Certificate:
+        nothing = NOTHING * self.eps * self.system.at_zero
+        return Certificate(self.primal, self.gaps, self.rounding, nothing, self.eps)
+
+    def try_alpha(self, alpha: Array, energy: Array | None) -> None:
+        """The gap between the iterate and alpha, from |a - alpha|^2 where that is known."""
+        xp, system = namespace(alpha), self.system
+        g = self.a - alpha
+        if energy is None:
+            energy = system.exact.energies(g) if bool(xp.any(g != 0)) else xp.zeros_like(g[0])
+        sizes = system.geometry.sizes
+        rounding = UNITS * self.eps * _double(xp.sum((sizes * g) ** 2, axis=0))
+        unbalanced = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0)
+        rounding += _double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
+        gaps = np.clip(_double(energy), 0.0, None) / 2
+        for t in system.terms:
+            own, more = _excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
+            gaps += own
+            rounding += more
+        gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system, alpha)).astype(bool), gaps, inf)
+        better = gaps + rounding < self.gaps + self.rounding
+        self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
+
+
+def _excess(t: Rows, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
+    """sum_i w_i excess_i (c,), and by how much it grows where each u_i is the worst within its error."""
+    xp = namespace(u)
+    s = t.dual_slope(alpha)
+    here = t.loss.excess(u, t.target, s)
+    worst = xp.maximum(t.loss.excess(u + error, t.target, s), t.loss.excess(u - error, t.target, s))
+    return _double(xp.sum(t.weight * here, axis=0)), _double(
+        xp.sum(t.weight * xp.maximum(worst - here, 0 * here), axis=0)
+    )
+
+
+def _double(values: Array) -> Vector:
+    return to_numpy(values).astype(np.float64)
+
+
+# What solvers know of their own bounds.
 
 
 def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:
@@ -103,12 +201,7 @@ def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: 
 
 def dual_value(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of a feasible alpha with its image G alpha."""
-    return _dual_value(system, alpha, namespace(alpha).vecdot(alpha, image, axis=0))
-
-
-def _dual_value(system: System, alpha: Array, energy: Array) -> Array:
-    """The same, from alpha'G alpha (c,)."""
-    return -energy / 2 - system.conjugate(alpha)
+    return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
 
 
 def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
@@ -118,7 +211,7 @@ def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
     """
     xp = namespace(a)
     value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.risk(u)
-    if not system.kernel.order:
+    if system.definite:
         return value
     size = xp.linalg.vector_norm(a, axis=0)
     outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > OUTSIDE * size
@@ -128,21 +221,18 @@ def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
 
 def lower_bound(system: System, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
-    return lower_bound_of(system, alpha, namespace(alpha).vecdot(alpha, image, axis=0))
-
-
-def lower_bound_of(system: System, alpha: Array, energy: Array) -> Array:
-    """The same, from alpha'G alpha (c,)."""
-    value = _dual_value(system, alpha, energy)
+    value = dual_value(system, alpha, image)
     return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
 
 
 def feasible(system: System, alpha: Array) -> Array:
-    """A point of the dual near alpha: alpha within its bounds where Q'alpha = 0 holds there, or the nearest."""
+    """A point of the dual near alpha: alpha itself where it is one, or the nearest."""
     xp = namespace(alpha)
     parts = [alpha[t.rows] if _free(t) else between(alpha[t.rows], *t.box) for t in system.terms]
     inside = xp.concat(parts, axis=0)
-    return inside if bool(xp.all(_balanced(system, inside))) else project(alpha, *system.box, system.Q)
+    if not bool(xp.all(_balanced(system, inside))):
+        return project(alpha, *system.box, system.Q)
+    return alpha if bool(xp.all(inside == alpha)) else inside
 
 
 def _free(t: Rows) -> bool:

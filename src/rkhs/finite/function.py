@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, as_array, like, namespace, taken, to_numpy
 from rkhs.backend.devices import in_one_place
-from rkhs.calculus.spaces import Space
+from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.functionals.base import Functional, stack
 from rkhs.functionals.evaluation import Evaluation
 from rkhs.gram import gram
@@ -108,11 +108,11 @@ class Function:
 
     def __add__(self, other: Function) -> Function:
         self._same_space(other)
-        if other.basis is not None and self.basis is not None and self.basis is not other.basis:
-            raise ValueError("The functions have different bases: functions with one basis can be added.")
         xp = namespace(self.coefficients)
         basis = self.basis or other.basis
         parts = [f.basis_coefficients for f in (self, other) if f.basis_coefficients is not None]
+        if self.basis is not None and other.basis is not None and self.basis != other.basis:
+            basis, parts = SumOfSpaces((self.basis, other.basis)), [xp.concat(parts)]
         return Function(
             self.kernel,
             stack([self.functionals, other.functionals]),

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
+from numbers import Real
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
+from rkhs.backend.arrays import Array
 from rkhs.finite.solution import Record
-from rkhs.finite.system import Iterate
+from rkhs.finite.system import Iterate, System
+from rkhs.gram.base import GramOperator
 
 PATIENCE = 2.0  # seconds before progress is shown
+LAST = 1.5  # products that the certificate of what is returned takes
 
 
 class Stopped(Exception):
@@ -29,8 +36,8 @@ class OutOfIterations(Stopped):
 class Monitor:
     """Told about each iteration; raises `Stopped` when it is time.
 
-    Solvers call `product` for each Gram product and `report` once an iteration, with an iterate that is the best
-    so far.
+    Solvers call `report` once an iteration, with an iterate that is the best so far.  Gram products count themselves
+    (`watching`), and are not begun where they would end after the time limit.
     """
 
     tol: float
@@ -39,16 +46,35 @@ class Monitor:
     verbose: bool | None = None  # None: show progress after two seconds, on a terminal
     started: float = field(default_factory=perf_counter)
     products: int = 0
+    seconds_each: float = 0.0  # of a product, the longest so far
     best: Iterate | None = None
     history: list[Record] = field(default_factory=list)
     _display: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "time_limit"):
+            value = getattr(self, name)
+            if value is None and name == "time_limit":
+                continue
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number, got {value!r}.")
+            if not 0 <= float(value) < inf:
+                raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
 
     @property
     def seconds(self) -> float:
         return perf_counter() - self.started
 
-    def product(self, count: int = 1) -> None:
-        self.products += count
+    @property
+    def left(self) -> float:
+        """Seconds until the time limit, less what the certificate takes."""
+        return inf if self.time_limit is None else self.time_limit - self.seconds - LAST * self.seconds_each
+
+    def watching(self, system: System) -> System:
+        """The system with products that count themselves and end in time."""
+        gram = Watched(system.gram, self)
+        exact = gram if system.exact is system.gram else Watched(system.exact, self)
+        return replace(system, geometry=replace(system.geometry, gram=gram, exact=exact))
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         """One more iteration: its objective and relative gap (infinity where not known yet).
@@ -61,7 +87,11 @@ class Monitor:
         self._show(record)
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
-        if self.time_limit is not None and record.seconds > self.time_limit:
+        self.check()
+
+    def check(self, ahead: float = 0.0) -> None:
+        """Stop where so many seconds more would go beyond the time limit."""
+        if self.left < ahead:
             raise Stopped("time limit")
 
     def close(self) -> None:
@@ -86,3 +116,92 @@ class Monitor:
             f"solving: iteration {record.iteration}, {record.seconds:.0f} s, J = {record.primal:.6g}, "
             f"relative gap {record.gap:.1e} (to {self.tol:.0e}){known}"
         )
+
+
+def quiet(tol: float, seconds: float = inf) -> Monitor:
+    """For a problem inside another, of which nobody hears: it stops after so many seconds."""
+    return Monitor(tol, None if seconds == inf else max(seconds, 0.0), verbose=False)
+
+
+@dataclass
+class InnerMonitor(Monitor):
+    """Watches a part of a problem for the monitor of the whole.
+
+    `whole` makes the iterate of all of it from one of the part, and J is `above` the objective of the part.
+    """
+
+    outer: Monitor = field(default_factory=lambda: Monitor(0.0))
+    whole: Callable[[Iterate], Iterate] = lambda iterate: iterate
+    above: float = 0.0
+
+    @property
+    def left(self) -> float:
+        return self.outer.left
+
+    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
+        self.best = iterate
+        self.outer.report(None if iterate is None else self.whole(iterate), primal + self.above, gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A Gram operator whose products a monitor counts, and does not let begin too late."""
+
+    gram: GramOperator
+    monitor: Monitor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.gram.shape
+
+    @property
+    def budget(self) -> int:
+        return self.gram.budget
+
+    @property
+    def stored(self) -> bool:
+        return self.gram.stored
+
+    @property
+    def steady(self) -> bool:
+        return self.gram.steady
+
+    @property
+    def firsts(self) -> np.ndarray[Any, Any]:
+        return self.gram.firsts
+
+    def __matmul__(self, v: Array) -> Array:
+        return self._timed(lambda: self.gram @ v)
+
+    def energies(self, v: Array) -> Array:
+        return self._timed(lambda: self.gram.energies(v))
+
+    def dense(self) -> Array:
+        return self.gram.dense()
+
+    def in_double(self) -> np.ndarray[Any, Any]:
+        return self.gram.in_double()
+
+    def diagonal(self) -> Array:
+        return self.gram.diagonal()
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        self.monitor.check()
+        return self.gram.block(rows, columns)
+
+    def part(self, rows: Any, columns: Any) -> Any:
+        part = self.gram.part(rows, columns)
+        return part if self.stored else Watched(part, self.monitor)
+
+    def gradient_moments(self, weight: Array) -> Array | None:
+        return self.gram.gradient_moments(weight)
+
+    def _timed(self, work: Callable[[], Array]) -> Array:
+        monitor = self.monitor
+        if monitor.products:  # nothing is known of the first one
+            monitor.check(monitor.seconds_each)
+        start = perf_counter()
+        found = work()
+        monitor.products += 1
+        monitor.seconds_each = max(monitor.seconds_each, perf_counter() - start)
+        return found

@@ -21,7 +21,6 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.finite.system import System
-from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.saddle import Saddle
 
 
@@ -38,9 +37,9 @@ class Restriction:
 
 def without_null_space(system: System) -> tuple[System, Restriction]:
     """The system over S, and the map from its coefficients to those of the representers."""
-    G = to_numpy(system.gram.dense()).astype(np.float64, copy=False)
+    G = system.exact.in_double()
     Q = to_numpy(system.Q).astype(np.float64)
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
     K = G - Q @ ((T + T.T) / 2) @ Q.T
-    plain = system.with_matrices(GramMatrix(like(K, system.Q)), system.Q[:, :0])
+    plain = System.stored(like(K, system.Q), system.Q[:, :0], system.terms, system.outputs)
     return plain, Restriction(system.Q, like(Q - W, system.Q))

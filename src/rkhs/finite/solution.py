@@ -30,6 +30,9 @@ class Solution:
 
     `span` names the functions among which an approximation looked for f.  Primal, dual and gap are then those of the
     problem in their span, and say nothing about functions outside; None is for the whole space.
+
+    `basis_rank` is how many of the basis functions, the kernel's polynomials among them, are independent on the
+    functionals, and how many there are; None without a basis, and in a span.
     """
 
     function: Any  # a Function; a FeatureFunction of an approximation by features
@@ -41,6 +44,7 @@ class Solution:
     seconds: float
     history: tuple[Record, ...] = field(repr=False)
     span: str | None = None
+    basis_rank: tuple[int, int] | None = None
 
     @property
     def primal(self) -> float:
@@ -62,8 +66,10 @@ class Solution:
         return self.certificate.relative
 
     def __repr__(self) -> str:
+        rank, size = self.basis_rank or (0, 0)
         return (
             f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}"
             f"{f' in the span of {self.span}' if self.span else ''}, "
+            f"{f'{rank} of {size} basis functions independent, ' if rank < size else ''}"
             f"{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
         )

@@ -14,23 +14,18 @@ with f = sum_i alpha_i z_i at the solution.  Several outputs are several such pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
-from rkhs.calculus.polynomials import Polynomials
-from rkhs.calculus.spaces import Space, SumOfSpaces
-from rkhs.finite.term import Term
-from rkhs.functionals.base import Functional, stack
-from rkhs.gram import Gram, gram
+from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
+from rkhs.gram.base import GramOperator
 from rkhs.gram.matrix import GramMatrix
-from rkhs.kernels.base import Kernel
 from rkhs.losses.base import Loss
+from rkhs.losses.shifted import shifted
 
 LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u may be off, order in which J sees that
 
@@ -46,11 +41,14 @@ class Rows:
 
     def conjugate(self, alpha: Array) -> Array:
         """sum_i w_i loss_i*(-alpha_i / w_i), per output (c,), for alpha (n, c) in the box up to rounding."""
+        return namespace(alpha).sum(self.weight * self.loss.conjugate(self.dual_slope(alpha), self.target), axis=0)
+
+    def dual_slope(self, alpha: Array) -> Array:
+        """s = -alpha / w, inside the domain of the conjugate."""
         xp = namespace(alpha)
         low, high = self.loss.domain(self.target)
         s = -alpha / xp.where(self.weight > 0, self.weight, xp.ones_like(self.weight))
-        s = xp.minimum(xp.maximum(s, low), high)
-        return xp.sum(self.weight * self.loss.conjugate(s, self.target), axis=0)
+        return xp.minimum(xp.maximum(s, low), high)
 
     @property
     def box(self) -> tuple[Array, Array]:
@@ -69,14 +67,12 @@ class Rows:
 class Iterate:
     """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q.
 
-    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u; `bounds` are
-    the primal values of a and the dual values of alpha, (c,) each, from solvers that have checked them (`Ledger`).
+    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u.
     """
 
     a: Array
     basis: Array
     alpha: Array | None = None
-    bounds: tuple[Array, Array] | None = None
 
     @classmethod
     def joined(cls, outputs: Sequence[Iterate]) -> Iterate:
@@ -84,12 +80,7 @@ class Iterate:
         xp = namespace(outputs[0].a)
         alphas = [one.a if one.alpha is None else one.alpha for one in outputs]
         columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
-        known = [one.bounds for one in outputs if one.bounds is not None]
-        bounds = None
-        if len(known) == len(outputs):
-            bounds = xp.concat([primal for primal, _ in known]), xp.concat([dual for _, dual in known])
-        a, basis, alpha = (xp.concat(column, axis=1) for column in columns)
-        return cls(a, basis, alpha, bounds)
+        return cls(*(xp.concat(column, axis=1) for column in columns))
 
     def output(self, which: int) -> Iterate:
         """The iterate of one output."""
@@ -98,110 +89,58 @@ class Iterate:
 
     def with_output(self, which: int, other: Iterate) -> Iterate:
         """The iterate with one output, a column, from another."""
-        xp = namespace(self.a)
+        columns = [other if k == which else self.output(k) for k in range(int(self.a.shape[1]))]
+        return Iterate.joined(columns)
 
-        def put(columns: Array, column: Array) -> Array:
-            return xp.concat([columns[:, :which], column, columns[:, which + 1 :]], axis=1)
 
-        mine, theirs = (one.a if one.alpha is None else one.alpha for one in (self, other))
-        return Iterate(put(self.a, other.a), put(self.basis, other.basis), put(mine, theirs))
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """What all problems with the same functionals share: the Gram operator G and the basis Q (N, r), orthonormal.
+
+    `gram` is for solvers and may multiply in a lower precision; `exact`, for images from which others are computed and
+    for certificates, does not.  A kernel that is positive definite only where Q'a = 0 is not `definite`.
+    """
+
+    gram: GramOperator
+    exact: GramOperator
+    Q: Array
+    definite: bool = True
+
+    @cached_property
+    def sizes(self) -> Array:
+        """(N, 1): |G_ij| is about sizes_i sizes_j at most, the norms of the representers where there are any.
+
+        Entries of a conditionally positive definite kernel are not bounded by its diagonal: a product with random signs
+        on the rows of a term shows how large they are there.
+        """
+        if self.definite:
+            return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
+        signs = np.sign(np.random.default_rng(0).standard_normal((self.exact.shape[0], 1)))
+        squares = (self.exact @ like(signs, self.Q)) ** 2 / self.exact.shape[0]
+        return namespace(self.Q).sqrt(namespace(self.Q).sqrt(squares + namespace(self.Q).mean(squares)))
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The finite problem: Gram operator, basis and rows of losses."""
+    """The finite problem: what problems with the same functionals share, and the rows of the losses."""
 
-    kernel: Kernel
-    functionals: Functional
-    space: Space | None
+    geometry: Geometry
     terms: tuple[Rows, ...]
-    outputs: int | None
-    precision: str | None = None
+    outputs: int | None = None
 
     @classmethod
-    def of(
-        cls,
-        kernel: Kernel,
-        terms: Sequence[Term],
-        basis: Space | None,
-        place: Array = None,
-        precision: str | None = None,
-    ) -> System:
-        """The finite problem of a kernel, terms and a basis; functionals of weight zero are left out.
-
-        With a `place`, an array, all numbers are brought to its namespace, dtype and device.
-        """
-        counts = {term.outputs for term in terms if term.outputs is not None}
-        if len(counts) > 1:
-            raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
-        outputs = counts.pop() if counts else None
-        families, rows, start = [], [], 0
-        for term in terms:
-            family, target, weight = term.functional, term.target, term.weights()
-            if not np.all(to_numpy(weight) > 0):
-                kept = np.flatnonzero(to_numpy(weight)[:, 0] > 0)
-                family, target, weight = family.take(kept), target[kept], weight[kept]
-            target = target if target.ndim == 2 else target[:, None]
-            if place is not None:
-                family, target, weight = family.like(place), like(target, place), like(weight, place)
-            families.append(family)
-            wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
-            rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
-            start += family.size
-        return cls(kernel, stack(families), joined(basis, kernel.null_space), tuple(rows), outputs, precision)
+    def stored(cls, G: Array, Q: Array, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
+        """The problem of a Gram matrix (N, N) that is at hand."""
+        matrix = GramMatrix(G)
+        return cls(Geometry(matrix, matrix, Q), terms, outputs)
 
     @property
-    def size(self) -> int:
-        return self.functionals.size
+    def gram(self) -> GramOperator:
+        return self.geometry.gram
 
     @property
-    def columns(self) -> int:
-        return self.outputs or 1
-
-    @cached_property
-    def gram(self) -> Gram:
-        return gram(self.kernel, self.functionals, precision=self.precision)
-
-    @cached_property
-    def exact(self) -> Gram | GramMatrix:
-        """The Gram operator for images from which others are computed: in the precision of the data."""
-        return self.gram if self.precision is None else gram(self.kernel, self.functionals)
-
-    @cached_property
-    def _basis(self) -> tuple[Array, np.ndarray[Any, Any]]:
-        """Q (N, rank) and the map (r, rank) from its coefficients to those of the basis functions."""
-        if self.space is None:
-            return zeros((self.size, 0), self.functionals.prototype), np.zeros((0, 0))
-        P = to_numpy(self.functionals.assemble(self.space.on)).astype(np.float64)
-        if not np.all(np.isfinite(P)):
-            raise ValueError("The functionals of the basis functions are not all finite.")
-        sizes = np.abs(P).max(axis=0, initial=0.0)
-        scale = np.where(sizes > 0, sizes, 1.0)
-        Q, R, pivots = scipy.linalg.qr(P / scale, mode="economic", pivoting=True)
-        diagonal = np.abs(np.diag(R))
-        tolerance = np.finfo(np.float64).eps * max(P.shape) * 8
-        rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0))) if diagonal.size else 0
-        back = np.zeros((P.shape[1], rank))
-        back[pivots[:rank]] = np.linalg.inv(R[:rank, :rank])
-        return like(Q[:, :rank], self.functionals.prototype), back / scale[:, None]
-
-    def with_rows(self, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
-        """The system of the same functionals with other losses, weights or targets; Gram and basis are shared."""
-        other = replace(self, terms=terms, outputs=outputs)
-        other.__dict__.update(
-            gram=self.gram, exact=self.exact, _basis=self._basis
-        )  # what `cached_property` would compute again
-        return other
-
-    def with_matrices(self, gram: Gram | GramMatrix, Q: Array) -> System:
-        """The system with another Gram matrix, and the values Q (N, r), orthonormal columns, of another basis."""
-        other = replace(self, space=None)
-        other.__dict__.update(gram=gram, exact=gram, _basis=(Q, np.eye(int(Q.shape[1]))))
-        return other
-
-    def output(self, which: int) -> System:
-        """The system of one output."""
-        return self.with_rows(tuple(replace(t, target=t.target[:, which : which + 1]) for t in self.terms))
+    def exact(self) -> GramOperator:
+        return self.geometry.exact
 
     @property
     def Q(self) -> Array:
@@ -209,7 +148,46 @@ class System:
 
         It carries the namespace, dtype and device of all that the system computes with.
         """
-        return self._basis[0]
+        return self.geometry.Q
+
+    @property
+    def definite(self) -> bool:
+        return self.geometry.definite
+
+    @property
+    def inexact(self) -> bool:
+        """Whether products of solvers are in a lower precision."""
+        return self.gram is not self.exact
+
+    @property
+    def size(self) -> int:
+        return int(self.Q.shape[0])
+
+    @property
+    def columns(self) -> int:
+        return self.outputs or 1
+
+    def with_rows(self, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
+        """The system of the same functionals with other losses, weights or targets."""
+        return replace(self, terms=terms, outputs=outputs)
+
+    def shifted(self, shift: Array) -> System:
+        """The system with u + shift in place of u in all losses."""
+        if not np.any(to_numpy(shift)):
+            return self
+        return self.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in self.terms))
+
+    def part(self, rows: np.ndarray[Any, Any], terms: Sequence[Rows]) -> System:
+        """The system of some functionals, which are those of the given terms, with their rows of Q."""
+        gram = self.exact.part(rows, rows)
+        operator = GramMatrix(gram) if self.exact.stored else gram
+        return System(
+            Geometry(operator, operator, taken(self.Q, rows), self.definite), consecutive(terms), self.outputs
+        )
+
+    def output(self, which: int) -> System:
+        """The system of one output."""
+        return self.with_rows(tuple(replace(t, target=t.target[:, which : which + 1]) for t in self.terms))
 
     def zeros(self, columns: int | None = None) -> Array:
         return zeros((self.size, self.columns if columns is None else columns), self.Q)
@@ -218,12 +196,11 @@ class System:
         """f = 0."""
         return Iterate(self.zeros(), zeros((self.Q.shape[1], self.columns), self.Q))
 
-    def basis_coefficients(self, iterate: Iterate) -> Array | None:
-        """The coefficients of the basis functions themselves, (r, c)."""
-        if self.space is None:
-            return None
-        back = self._basis[1]
-        return like(back, iterate.basis) @ iterate.basis
+    def inside(self, a: Array) -> Array:
+        """a, or the part of it on {Q'a = 0} for kernels whose norm is one only there; twice, for rounding."""
+        for _ in range(0 if self.definite else 2):
+            a = a - self.Q @ (self.Q.T @ a)
+        return a
 
     def risk(self, u: Array) -> Array:
         """sum_i w_i loss_i(u_i), per output (c,)."""
@@ -247,6 +224,21 @@ class System:
         """The bounds (N, c) that the conjugates put on alpha."""
         return self._rowwise(lambda t: t.box[0]), self._rowwise(lambda t: t.box[1])
 
+    @property
+    def weight(self) -> Array:
+        """w (N, 1)."""
+        return self._rowwise(lambda t: t.weight)
+
+    @property
+    def target(self) -> Array:
+        """b (N, c)."""
+        return self._rowwise(lambda t: t.target)
+
+    @cached_property
+    def at_zero(self) -> np.ndarray[Any, Any]:
+        """J(0) of each output."""
+        return to_numpy(self.risk(self.zeros())).astype(np.float64)
+
     @cached_property
     def rounding(self) -> tuple[float, ...]:
         """For each output the J that is zero but for the rounding of u, by which smooth losses change less."""
@@ -266,17 +258,26 @@ class System:
     def quadratic(self) -> bool:
         return all(t.loss.quadratic for t in self.terms)
 
-    def _rowwise(self, values: Any) -> Array:
+    @cached_property
+    def quadratic_rows(self) -> np.ndarray[Any, Any]:
+        """The indices of the functionals with a squared loss."""
+        return _indices([t for t in self.terms if t.loss.quadratic])
+
+    @cached_property
+    def other_rows(self) -> np.ndarray[Any, Any]:
+        """The indices of the others."""
+        return _indices([t for t in self.terms if not t.loss.quadratic])
+
+    def _rowwise(self, values: Callable[[Rows], Array]) -> Array:
         parts = [values(t) for t in self.terms]
         return namespace(parts[0]).concat(parts, axis=0)
 
 
-def joined(basis: Space | None, null_space: Space) -> Space | None:
-    """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
-    spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
-    if len(spaces) < 2:
-        return spaces[0] if spaces else None
-    plain = [s for s in spaces if isinstance(s, Polynomials) and s.linear is None]
-    if len(plain) == len(spaces):
-        return max(plain, key=lambda s: s.degree)
-    return SumOfSpaces(tuple(spaces))
+def consecutive(terms: Sequence[Rows]) -> tuple[Rows, ...]:
+    """The rows of some terms, one after the other."""
+    ends = np.cumsum([0, *(t.rows.stop - t.rows.start for t in terms)])
+    return tuple(replace(t, rows=slice(int(a), int(b))) for t, a, b in zip(terms, ends[:-1], ends[1:], strict=True))
+
+
+def _indices(terms: Sequence[Rows]) -> np.ndarray[Any, Any]:
+    return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])

@@ -123,6 +123,13 @@ class Functional(ABC):
             total[part.rows] += block
         return total
 
+    def absolute(self) -> Functional:
+        """The same family with |weight| and |W|: what it makes of magnitudes, no two of which cancel."""
+        parts = (
+            replace(p, weight=abs(p.weight), matrix=None if p.matrix is None else abs(p.matrix)) for p in self.parts
+        )
+        return Combination(self.shape, tuple(parts), f"|{self!r}|")
+
     def take(self, rows: Any) -> Functional:
         """The functionals of the given flat indices (integers, a slice or a mask)."""
         index = np.atleast_1d(np.arange(self.size)[_index(rows)])

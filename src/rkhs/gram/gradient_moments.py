@@ -10,13 +10,17 @@ four products of l x t x l in the place of one of l x tn x l, and no array of th
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rkhs.backend.arrays import Array, inner, namespace, zeros
 from rkhs.backend.memory import tile_entries
 from rkhs.backend.precision import Plain
 from rkhs.functionals.pointwise import pointwise
 from rkhs.gram.jet_points import pulled_back
 from rkhs.gram.jets import COPIES, JetProduct
-from rkhs.gram.operator import Gram
+
+if TYPE_CHECKING:
+    from rkhs.gram.operator import Gram
 
 
 def gradient_moments(gram: Gram, weight: Array) -> Array | None:

@@ -25,7 +25,9 @@ import numpy as np
 from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form, near_pairs
+from rkhs.calculus.spaces import Space
 from rkhs.functionals.base import Functional
+from rkhs.functionals.centring import centred
 from rkhs.gram.operator import gram
 from rkhs.gram.span import Matrix, Span, Sums, Tile, in_double
 from rkhs.kernels.base import Kernel
@@ -67,11 +69,16 @@ class LandmarkSpan(Span):
         return to_numpy(gram(self.kernel, self.functionals).dense())
 
     @cached_property
+    def null_space(self) -> Space:
+        """The polynomials of the kernel, seen from the middle of the landmarks."""
+        return centred(self.kernel.null_space, [self.functionals])
+
+    @cached_property
     def constraints(self) -> Matrix:
         """For a conditionally positive definite kernel: its polynomials must vanish on tau."""
         if not self.kernel.order:
             return np.zeros((0, self.size))
-        return to_numpy(self.functionals.assemble(self.kernel.null_space.on)).astype(np.float64).T
+        return to_numpy(self.functionals.assemble(self.null_space.on)).T
 
     def rows(self, functional: Functional) -> Array:
         return gram(self.kernel, self.brought(functional), self.functionals).dense()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rkhs.backend.arrays import Array, namespace
+import numpy as np
+
+from rkhs.backend.arrays import Array, namespace, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +27,17 @@ class GramMatrix:
         return int(self.shape[0] * self.shape[1] * 8)
 
     @property
+    def stored(self) -> bool:
+        return True
+
+    @property
     def steady(self) -> bool:
         """A product never looks at its numbers."""
         return True
 
     @property
-    def T(self) -> GramMatrix:
-        return self
+    def firsts(self) -> np.ndarray[Any, Any]:
+        return np.arange(self.shape[0])
 
     def __matmul__(self, v: Array) -> Array:
         return self.matrix @ v
@@ -42,8 +48,17 @@ class GramMatrix:
     def dense(self) -> Array:
         return self.matrix
 
+    def in_double(self) -> np.ndarray[Any, Any]:
+        return to_numpy(self.matrix).astype(np.float64, copy=False)
+
     def diagonal(self) -> Array:
         return namespace(self.matrix).linalg.diagonal(self.matrix)
 
     def block(self, rows: Any, columns: Any) -> Array:
         return self.matrix[rows][:, columns]
+
+    def part(self, rows: Any, columns: Any) -> Array:
+        return self.block(rows, columns)
+
+    def gradient_moments(self, weight: Array) -> Array | None:
+        return None

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, zeros
+from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
 from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
 from rkhs.gram.energy import energies
+from rkhs.gram.gradient_moments import gradient_moments
 from rkhs.gram.jets import ORDER, JetProduct
 from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel
@@ -165,6 +166,15 @@ class Gram:
         return namespace(v).vecdot(v, self @ v, axis=0)
 
     @property
+    def stored(self) -> bool:
+        return False
+
+    @property
+    def firsts(self) -> np.ndarray[Any, Any]:
+        """The rows at which the functionals of a point begin."""
+        return self.L.firsts()
+
+    @property
     def steady(self) -> bool:
         """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
         if self._cast is not None:
@@ -178,6 +188,15 @@ class Gram:
             for left, right in block.pairs():
                 tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
         return tables.symmetrised(out) if self.symmetric else out
+
+    def in_double(self) -> np.ndarray[Any, Any]:
+        """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
+        xp = namespace(self._empty)
+        if self._empty.dtype == xp.float64:
+            return np.asarray(to_numpy(self.dense()))
+        double = xp.astype(self._empty, xp.float64)
+        L = self.L.like(double)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double()
 
     def diagonal(self) -> Array:
         """G_ii for i up to the smaller side."""
@@ -198,6 +217,16 @@ class Gram:
     def block(self, rows: Any, columns: Any) -> Array:
         """The dense submatrix of the given rows and columns: integers, slices or masks."""
         return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
+
+    def part(self, rows: Any, columns: Any) -> Gram:
+        """The operator of the given rows and columns; all of them, without a copy, for slice(None)."""
+        whole = isinstance(rows, slice) and rows == slice(None)
+        L = self.L if whole else self.L.take(rows)
+        return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
+
+    def gradient_moments(self, weight: Array) -> Array | None:
+        """M'WM for the Gram matrix M of gradients and values, from a formula; None for other families."""
+        return gradient_moments(self, weight)
 
     @cached_property
     def _empty(self) -> Array:

@@ -64,6 +64,10 @@ class Loss(ABC):
         value = self._conjugate(between(s, low, high), b)
         return xp.where(outside, xp.full_like(value, inf), value)
 
+    def excess(self, u: Array, b: Array, s: Array) -> Array:
+        """loss(u; b) + conjugate(s; b) - s u, which is never negative, for s in the domain (Fenchel and Young)."""
+        return namespace(u).clip(self.value(u, b) + self._conjugate(s, b) - s * u, 0, None)
+
     def smoothed(self, width: float) -> Loss:
         """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
         return Smoothed(self, width) if width > 0 else self

@@ -79,12 +79,20 @@ class IntervalLoss(Loss):
         return between(part, u - above * step, u + below * step)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
+        return s * (self._end(s, b) + (self.width / 2) * s)
+
+    def excess(self, u: Array, b: Array, s: Array) -> Array:
+        """From the distance to the end of the interval that s belongs to, in which b has cancelled."""
+        rest = s * (u - self._end(s, b) - (self.width / 2) * s)
+        return namespace(u).clip(self.value(u, b) - rest, 0, None)
+
+    def _end(self, s: Array, b: Array) -> Array:
+        """The end of the interval at which a slope s is; 0 for no slope, where the end may be infinite."""
         low, high = self.interval(b)
         if low is high:
-            return s * (low + (self.width / 2) * s)
+            return low
         xp = namespace(s)
-        end = xp.where(s > 0, high, xp.where(s < 0, low, xp.zeros_like(low)))  # finite inside the domain
-        return s * (end + (self.width / 2) * s)
+        return xp.where(s > 0, high, xp.where(s < 0, low, xp.zeros_like(low)))  # finite inside the domain
 
     def domain(self, b: Array) -> tuple[Array, Array]:
         xp = namespace(b)

@@ -39,6 +39,9 @@ class Squared(IntervalLoss):
     def gradient(self, u: Array, b: Array) -> Array:
         return 2 * (u - b)
 
+    def excess(self, u: Array, b: Array, s: Array) -> Array:
+        return (u - b - s / 2) ** 2
+
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(IntervalLoss):

@@ -40,6 +40,9 @@ class Shifted(Loss):
     def _conjugate(self, s: Array, b: Array) -> Array:
         return self.loss._conjugate(s, b) - s * self.at(s)
 
+    def excess(self, u: Array, b: Array, s: Array) -> Array:
+        return self.loss.excess(u + self.at(u), b, s)
+
     def domain(self, b: Array) -> tuple[Array, Array]:
         return self.loss.domain(b)
 

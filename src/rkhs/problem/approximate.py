@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rkhs.backend.devices import placed
 from rkhs.calculus.spaces import Space
+from rkhs.finite.basis import joined
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
-from rkhs.finite.system import joined
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import Approximation
+from rkhs.functionals.base import Functional
+from rkhs.functionals.centring import centred
+from rkhs.gram.approximation import Approximation, Landmarks
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
-from rkhs.solvers.spans.projected import Projected
-from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.orthonormal import OrthonormalSpan
+from rkhs.solvers.spans.summed import Found, Summed
+
+DEARER = 1e12  # operations, up to which rows are turned before they are summed up
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,40 +42,98 @@ class SpanProblem:
     approximation: Approximation
     device: str | None = None
 
+    @cached_property
+    def space(self) -> Space | None:
+        """The basis, seen from the middle of the points."""
+        return centred(joined(self.basis, self.kernel.null_space), [term.functional for term in self.terms])
+
+    @cached_property
+    def span(self) -> Span:
+        """Where f is sought."""
+        return on_device(choose(self.kernel, self.terms, self.space, self.approximation), self.device)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the functionals of all terms are the landmarks, so that nothing is approximated."""
+        if not isinstance(self.approximation, Landmarks) or self.device is not None:
+            return False
+        given = self.approximation.functionals
+        if not isinstance(given, Functional):
+            return sum(term.size for term in self.terms) <= given
+        return all(_among(term.functional, given) for term in self.terms)
+
     def solve(self, monitor: Monitor) -> Solution:
         """The minimiser."""
-        return solution_of(Rotated(self._summary()), self.approximation, monitor)
+        summed = self._summed()
+        found = summed.solve(monitor.tol)
+        if not found.certificate.within(monitor.tol) and (sharper := self._sharper(summed)):
+            summed, found = sharper, sharper.solve(monitor.tol)
+        return solution_of(summed, found, self.approximation, monitor)
 
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
-        """The solutions of all cells in one span, from one pass over the rows.
+        """The solutions of all cells in one span, from one pass over the rows, or two where that loses digits.
 
-        Each starts from the one before it in its fold, from small weights to large ones.
+        Each starts from the one before it in its fold, from small weights to large ones.  Where it is stopped, the cells
+        that are left have f = 0.
         """
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        rotated = Rotated(self._summary(shares))
+        summed = self._summed(shares)
         multiples = cells.multiples(factors)
+        order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
+        found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
+        lost = [k for k in order if k in found and not found[k].certificate.within(monitor.tol)]
+        sharper = self._sharper(summed, shares) if lost and status == CONVERGED else None
+        again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor) if sharper else ({}, status)
         solutions = np.empty(len(multiples), dtype=object)
-        near: dict[int, Any] = {}
-        try:
-            for k in sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k])):
-                fold = k % (cells.count or 1)
-                found, near[fold] = rotated.solve(monitor.tol, multiples[k], near.get(fold))
-                monitor.report(None, float(np.sum(found.certificate.primal)), found.certificate.relative)
-                solutions[k] = _solution(rotated.summary, found, self.approximation, monitor)
-        finally:
-            monitor.close()
+        for k in range(len(multiples)):
+            own = sharper if sharper and k in again else summed
+            one = again.get(k) or found.get(k) or own.nothing(multiples[k])
+            solutions[k] = solution_of(own, one, self.approximation, monitor, status)
         return solutions.reshape(cells.shape)
 
-    def _summary(self, shares: Mapping[int, Any] | None = None) -> Summary:
+    def _cells(
+        self, summed: Summed, multiples: list[Any], order: list[int], folds: int, monitor: Monitor
+    ) -> tuple[dict[int, Found], str]:
+        """The solutions of some cells, until it is stopped, and the status."""
+        found: dict[int, Found] = {}
+        near: dict[int, Any] = {}
+        try:
+            for k in order:
+                found[k] = summed.solve(monitor.tol, multiples[k], near.get(k % folds))
+                near[k % folds] = found[k].theta
+                monitor.report(None, float(np.sum(found[k].certificate.primal)), found[k].certificate.relative)
+        except Stopped as stop:
+            return found, str(stop)
+        except KeyboardInterrupt:
+            return found, "interrupted"
+        finally:
+            monitor.close()
+        return found, CONVERGED
+
+    def _summed(self, shares: Mapping[int, Any] | None = None) -> Summed:
         """What the terms say about the functions."""
-        counts = {term.outputs for term in self.terms if term.outputs is not None}
-        if len(counts) > 1:
-            raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
-        space = joined(self.basis, self.kernel.null_space)
-        span = on_device(choose(self.kernel, self.terms, space, self.approximation), self.device)
-        return Summary.of(span, space, self.terms, counts.pop() if counts else None, shares=shares)
+        return Summed(Summary.of(self.span, self.space, self.terms, outputs_of(self.terms), shares=shares))
+
+    def _sharper(self, summed: Summed, shares: Mapping[int, Any] | None = None) -> Summed | None:
+        """The same from sums that keep digits, unless that takes too long, or there is nothing to gain."""
+        rows = sum(term.size for term in self.terms)
+        if rows * self.span.size**2 > DEARER or not any(term.loss.quadratic for term in self.terms):
+            return None
+        turned = OrthonormalSpan(self.span, summed.functions.map)
+        return Summed(Summary.of(turned, self.space, self.terms, outputs_of(self.terms), shares=shares))
+
+
+def _among(functional: Functional, landmarks: Functional) -> bool:
+    """Whether functionals are among the landmarks, as the same objects or by the atoms they are made of."""
+    if functional is landmarks:
+        return True
+    theirs = [(id(part.atoms.points), part.atoms.order, part.weight, part.atoms.per_point) for part in landmarks.parts]
+    return all(
+        part.matrix is None and (id(part.atoms.points), part.atoms.order, part.weight, part.atoms.per_point) in theirs
+        for part in functional.parts
+    )
 
 
 def on_device(span: Span, device: str | None) -> Span:
@@ -78,29 +142,26 @@ def on_device(span: Span, device: str | None) -> Span:
     return span if place is None else span.moved(place)
 
 
-def solution_of(rotated: Rotated, approximation: Approximation, monitor: Monitor) -> Solution:
-    """The minimiser of what was summed up."""
-    found, _ = rotated.solve(monitor.tol)
-    return _solution(rotated.summary, found, approximation, monitor)
-
-
-def _solution(summary: Summary, found: Projected, approximation: Approximation, monitor: Monitor) -> Solution:
-    reached = found.certificate.relative <= monitor.tol + found.certificate.resolution
+def solution_of(
+    summed: Summed, found: Found, approximation: Approximation, monitor: Monitor, status: str = CONVERGED
+) -> Solution:
+    """The function that was found, with its certificate in the span."""
+    summary, certificate = summed.summary, found.certificate
+    if certificate.within(monitor.tol):
+        status = CONVERGED
+    elif status == CONVERGED:
+        lost = certificate.relative <= monitor.tol
+        status = f"rounding leaves {certificate.uncertain:.0e}" if lost else "no further progress"
 
     def flat(columns: Any) -> Any:
         return columns if summary.outputs is not None else columns[:, 0]
 
+    span, tau = summary.span, found.tau
+    count, size = summed.independent
+    if isinstance(span, OrthonormalSpan):
+        tau, size, span = span.turn @ tau, span.span.size, span.span
     basis = None if summary.space is None else flat(found.basis)
-    function = function_of(summary.span, flat(found.tau), summary.space, basis)
+    function = function_of(span, flat(tau), summary.space, basis)
     name = type(approximation).__name__
-    return Solution(
-        function,
-        found.certificate,
-        CONVERGED if reached else "no further progress",
-        name,
-        1,
-        0,
-        monitor.seconds,
-        (),
-        span=f"{name}: {summary.span.size} functions",
-    )
+    told = f"{size} functions" if count == size else f"{size} functions, {count} of which rounding tells apart"
+    return Solution(function, certificate, status, name, 1, 0, monitor.seconds, (), span=f"{name}: {told}")

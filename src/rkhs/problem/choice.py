@@ -19,7 +19,7 @@ from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.span import Span, in_double
 from rkhs.kernels.base import Kernel
-from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.summed import Summed
 
 SAMPLE = 10  # points that are looked at for each landmark
 PILOT = 4  # functionals of each term in the first problem, for each landmark
@@ -110,7 +110,7 @@ def _directions(
     most = PILOT * (span.size + int(anchors.shape[0]))
     outputs = next((term.outputs for term in terms if term.outputs is not None), None)
     some = [_some(term, most, random) for term in terms]
-    found, _ = Rotated(Summary.of(span, basis, some, outputs)).solve(1.0)
+    found = Summed(Summary.of(span, basis, some, outputs)).solve(1.0)
     f = function_of(span, like(found.tau, anchors), basis, None if basis is None else like(found.basis, anchors))
     slopes = to_numpy(Gradient(anchors)(f))  # (d, n, outputs)
     d, n = anchors.shape

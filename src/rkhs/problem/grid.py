@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import like, namespace, to_numpy
+from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.system import Iterate, Rows, System
 from rkhs.finite.term import Term
+from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
-from rkhs.solvers.dense import fits, in_memory
-from rkhs.solvers.descent import Descent
-from rkhs.solvers.newton import Newton
+from rkhs.solvers.choose import cheapest
+from rkhs.solvers.dense import double, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
 from rkhs.solvers.sharing.recycling import solve_together
 from rkhs.solvers.sharing.task import Task
 
 Vector = np.ndarray[Any, Any]
-DIRECT, SHARE = 1000, 0.4  # curved rows, at least and of all, up to which a factorisation costs less than products
+SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,45 +125,62 @@ def _fold_factors(term: Term, held_out: Any) -> Vector:
 
 
 class GridTasks:
-    """The tasks of all cells and outputs of a grid, whose last axis are so many folds."""
+    """The tasks of all cells and outputs of a grid, whose last axis are so many folds.
+
+    Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
+    in its fold; the others share directions, and what these cannot reach is solved alone.
+    """
 
     def __init__(self, system: System, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
-        self.folds = folds
-        self.newton = _newton_pays(system)
-        self.system = in_memory(system) if self.newton else system
-        self.tasks = [[Task.of(self.system, c, cell) for c in range(system.columns)] for cell in cells]
+        self.folds, self.outputs = folds, system.outputs
+        self.system = system
+        self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
-        """Solve them together, the easiest first; what shared directions cannot reach each from the one before it."""
-        if self.newton:
-            self._solve_by_newton(monitor)
+        """Solve all cells, the easiest first."""
+        order = sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0]))
+        if self._apart(monitor.tol, order):
+            inside = in_memory(self.system)
+            before: dict[int, Iterate] = {}
+            for k in order:
+                fold, (cell, start) = k % self.folds, self.cell(k)
+                own = inside.with_rows(_in_double(cell.terms), cell.outputs)
+                first = before.get(fold) or to_memory(inside, self.system, start)
+                found = before[fold] = _as_far_as(cheapest(own, monitor.tol), own, first, monitor)
+                self._keep(k, from_memory(inside, self.system, found))
             return
-        flat = sorted((task for row in self.tasks for task in row), key=_difficulty)
+        flat = [task for k in order for task in self.tasks[k]]
         if few_others(self.system):
             solve_together(flat, self.system, monitor, capacity_of(self.system))
-        before = None
-        for task in flat:
-            if task.gap > monitor.tol:
-                start = task.iterate or before or task.system.start()
-                task.iterate = _as_far_as(Descent(), task.system, start, monitor)
-            before = task.iterate
-
-    def _solve_by_newton(self, monitor: Monitor) -> None:
-        """Each cell with all its outputs from the one before it in its fold, whose curved rows are nearly its own."""
-        before: dict[int, Iterate] = {}
-        solver = Newton(direct=max(DIRECT, int(SHARE * self.system.size)))
-        for k in sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0])):
-            system, start = self.cell(k)
-            found = before[k % self.folds] = _as_far_as(solver, system, before.get(k % self.folds, start), monitor)
-            for c, task in enumerate(self.tasks[k]):
-                task.iterate = found.output(c)
+        for k in order:
+            if any(task.gap > monitor.tol for task in self.tasks[k]):
+                cell, start = self.cell(k)
+                self._keep(k, _as_far_as(auto(cell, monitor.tol), cell, start, monitor))
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
         scaled = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
         rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
-        iterate = Iterate.joined([task.iterate or task.system.start() for task in self.tasks[k]])
-        return self.system.with_rows(rows, self.system.outputs), iterate
+        iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
+        return self.system.with_rows(rows, self.outputs), iterate
+
+    def _keep(self, k: int, found: Iterate) -> None:
+        for c, task in enumerate(self.tasks[k]):
+            task.iterate = found.output(c)
+
+    def _apart(self, tol: float, order: list[int]) -> bool:
+        """Whether all cells one after the other, on a Gram matrix in memory, cost less than together."""
+        hardest = self.cell(order[-1])[0]
+        if not (self.system.gram.stored or fits(self.system, self.system.size)):
+            return False
+        alone = cheapest(hardest, tol)
+        if not few_others(self.system):
+            return True
+        return len(order) * alone.cost(hardest, tol) <= Galerkin().cost(hardest, tol) * (1 + SHARED * len(order))
+
+
+def _in_double(terms: tuple[Rows, ...]) -> tuple[Rows, ...]:
+    return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in terms)
 
 
 def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
@@ -176,10 +195,3 @@ def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor)
 def _difficulty(task: Task) -> float:
     """Large weights make a problem hard."""
     return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms if t.weight.shape[0])
-
-
-def _newton_pays(system: System) -> bool:
-    """Whether to take Newton's steps: smooth losses, none quadratic, and a Gram matrix in memory, in NumPy."""
-    losses = [t.loss for t in system.terms]
-    here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64 and system.precision is None
-    return here and all(o.smooth and not o.quadratic for o in losses) and fits(system, system.size)

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
 from rkhs.backend.devices import placed
 from rkhs.backend.precision import check_precision
 from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import certify
-from rkhs.finite.function import Function
+from rkhs.finite.ledger import Checked
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.restricted import Restriction, without_null_space
+from rkhs.finite.represented import Represented
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
@@ -100,26 +99,26 @@ class Problem:
             check_sums(self.precision)
         object.__setattr__(self, "terms", terms)
 
+    @cached_property
+    def represented(self) -> Represented:
+        """The representers and basis functions that f is made of, and the way back from coefficients to functions."""
+        place = placed(self.terms[0].functional.prototype, self.device, self.precision)
+        found = Represented.of(
+            self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
+        )
+        for output in range(0 if found.dropped else found.system.columns):
+            if recedes(found.system, output):
+                raise UnattainedError(
+                    f"The basis {found.basis.space!r} separates the data by itself and is not penalised: the minimum "
+                    'of the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that of '
+                    f"{self.kernel!r}), or use a loss that is attained, such as SquaredHinge."
+                )
+        return found
+
     @property
     def system(self) -> System:
         """The finite problem that the representer theorem leaves."""
-        return self._finite[0]
-
-    @cached_property
-    def _finite(self) -> tuple[System, Restriction | None]:
-        """The finite problem, and the map from its coefficients to those of the representers if they differ."""
-        place = placed(self.terms[0].functional.prototype, self.device, self.precision)
-        system = System.of(self.kernel, self.terms, self.basis, place, self.precision)
-        if self.null_space == "dropped":
-            return without_null_space(system)
-        for output in range(system.columns):
-            if recedes(system, output):
-                raise UnattainedError(
-                    f"The basis {system.space!r} separates the data by itself and is not penalised: the minimum of "
-                    'the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that of '
-                    f"{self.kernel!r}), or use a loss that is attained, such as SquaredHinge."
-                )
-        return system, None
+        return self.represented.system
 
     def solve(
         self,
@@ -135,7 +134,7 @@ class Problem:
 
         Parameters
         ----------
-        solver : "auto", or a solver object such as rkhs.Descent()
+        solver : "auto", or a solver object such as rkhs.solvers.Descent()
         tol : the relative gap, (primal - dual) / value, to reach
         time_limit : seconds after which the best iterate is returned, with its true gap
         callback : called with a `Record` after each iteration; a true answer stops the solver
@@ -145,19 +144,23 @@ class Problem:
         Ctrl-C returns the best iterate so far, with its true gap.
         """
         if self.approximation is not None:
-            self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
-            return self._on_span(self.approximation).solve(Monitor(tol, verbose=verbose))
+            span = self._on_span(self.approximation)
+            self._in_one_go(None if solver == "auto" else solver, start, callback)
+            if span.whole:
+                return self._unapproximated(replace(self, approximation=None).solve(tol=tol, verbose=verbose))
+            return span.solve(Monitor(tol, time_limit, verbose=verbose))
         system = self.system
-        chosen = auto(system) if solver == "auto" else solver
-        if not isinstance(chosen, Solver):
-            raise TypeError(f'solver must be "auto" or a solver object such as rkhs.Descent(), got {solver!r}.')
-        chosen.check(system)
         monitor = Monitor(tol, time_limit, callback, verbose)
-        first = system.start() if start is None else self._warm(start)
-        if not np.any(to_numpy(system.risk(system.zeros()))):  # f = 0 costs nothing
+        chosen = auto(system, tol, time_limit) if solver == "auto" else solver
+        if not isinstance(chosen, Solver):
+            raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.Descent(), got {solver!r}.')
+        chosen.check(system)
+        first = system.start() if start is None else self.represented.iterate(start.function)
+        if not np.any(system.at_zero):  # f = 0 costs nothing
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED)
         monitor.best = first
-        last, status = _watched(monitor, lambda: _corrected(chosen, system, first, monitor))
+        watched = monitor.watching(system)
+        last, status = _watched(monitor, lambda: _corrected(chosen, watched, first, monitor))
         return self._solution(system, chosen.name, monitor, last or first, status)
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
@@ -204,12 +207,12 @@ class Problem:
         """
         cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
-            self._in_one_go(time_limit, callback)
-            return self._on_span(self.approximation).grid(cells, Monitor(tol, verbose=verbose))
+            self._in_one_go(callback)
+            return self._on_span(self.approximation).grid(cells, Monitor(tol, time_limit, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
-        tasks = GridTasks(system, multiples, cells.count or 1)
+        tasks = GridTasks(monitor.watching(system), multiples, cells.count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
@@ -224,55 +227,47 @@ class Problem:
         """Refuse what is for solvers that iterate."""
         if any(option is not None for option in options):
             raise ValueError(
-                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
-                "`time_limit` and `callback` out, or the approximation."
+                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start` and "
+                "`callback` out, or the approximation."
             )
+
+    def _unapproximated(self, solution: Solution) -> Solution:
+        """The solution of the whole problem, whose functionals are the landmarks."""
+        name = type(self.approximation).__name__
+        return replace(solution, solver=name, span=f"{name}: all {self.system.size} functionals")
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
-        """The solution of an iterate, with its certificate."""
-        certificate = certify(system, iterate, monitor.tol)
-        if certificate.relative <= monitor.tol + certificate.resolution:
+        """The solution of an iterate, with its certificate: from images that were checked, or from scratch."""
+        certificate = iterate.certificate if isinstance(iterate, Checked) else certify(system, iterate, monitor.tol)
+        worse = np.flatnonzero(~(certificate.primal <= system.at_zero))
+        if len(worse):  # than f = 0, which is always there
+            for k in worse:
+                iterate = iterate.with_output(int(k), system.output(int(k)).start())
+            certificate = certify(system, iterate, monitor.tol)
+        if certificate.within(monitor.tol):
             status = CONVERGED
         elif status == CONVERGED:
-            status = "no further progress"
-
-        def flat(columns: Array) -> Array:
-            return columns if system.outputs is not None else columns[:, 0]
-
-        back = self._finite[1]
-        coefficients = system.basis_coefficients(iterate)
-        function = Function(
-            self.kernel,
-            system.functionals,
-            flat(iterate.a if back is None else back @ iterate.a),
-            system.space,
-            None if coefficients is None else flat(coefficients),
+            lost = certificate.relative <= monitor.tol
+            status = f"rounding leaves {certificate.uncertain:.0e}" if lost else "no further progress"
+        basis = self.represented.basis
+        return Solution(
+            self.represented.function(iterate),
+            certificate,
+            status,
+            solver,
+            len(monitor.history),
+            monitor.products,
+            monitor.seconds,
+            tuple(monitor.history),
+            basis_rank=None if basis.space is None else (basis.rank, basis.size),
         )
-        records = tuple(monitor.history)
-        return Solution(function, certificate, status, solver, len(records), monitor.products, monitor.seconds, records)
-
-    def _warm(self, start: Solution) -> Iterate:
-        f, system = start.function, self.system
-        if f.functionals.shape != system.functionals.shape:
-            raise ValueError(
-                f"start has {f.functionals.size} representers and this problem {system.size}: "
-                "a warm start needs a solution of a problem with the same functionals."
-            )
-        a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
-        basis = system.start().basis
-        if f.basis is not None and f.basis_coefficients is not None:
-            theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
-            basis = system.Q.T @ (system.functionals.assemble(f.basis.on) @ theirs)
-        return Iterate(a, basis)
 
 
 def _corrected(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
     """Solve; where products are inexact solve again, from the true image, as long as that halves the true gap."""
     found, gap = solver.run(system, start, monitor), inf
-    while system.precision is not None:
-        certificate = certify(system, found, monitor.tol)
-        found = replace(found, bounds=(certificate.primal, certificate.dual))
-        before, gap = gap, certificate.relative
+    while system.inexact:
+        before, gap = gap, certify(system, found, monitor.tol).relative
         if gap <= monitor.tol or gap > before / 2:
             break
         found = solver.run(system, found, monitor)

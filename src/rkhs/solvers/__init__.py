@@ -11,7 +11,6 @@ from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.lbfgs import LBFGS
 from rkhs.solvers.libsvm import LibSVM
 from rkhs.solvers.newton import Newton
-from rkhs.solvers.projected_dual import ProjectedDual
 from rkhs.solvers.proximal_newton import ProximalNewton
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "LibSVM",
     "Newton",
     "NotApplicableError",
-    "ProjectedDual",
     "ProximalNewton",
     "Solver",
 ]

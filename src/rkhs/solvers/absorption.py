@@ -15,21 +15,22 @@ is its objective plus 1/2 b_q'a_q for a_l = 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.backend.arrays import namespace, taken, zeros
+from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.parts import orthonormal, other_rows, part, quadratic_rows, with_shift
+from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.system import Iterate, System
-from rkhs.gram.matrix import GramMatrix
+from rkhs.solvers import costs
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import from_memory, in_memory
-from rkhs.solvers.exact import exact
-from rkhs.solvers.observed import Observed, factorable
+from rkhs.solvers.box_dual import STEPS as DUAL
+from rkhs.solvers.choose import cheapest
+from rkhs.solvers.dense import from_memory, in_memory, to_memory
+from rkhs.solvers.newton import STEPS as NEWTON
+from rkhs.solvers.observed import SEEN, Observed, factorable
 
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql
@@ -51,52 +52,66 @@ class Absorption(Solver):
     ...     rkhs.Term(rkhs.Evaluation(X[:10]), rkhs.Hinge(), target=np.where(X[:10, 0] > 0, 1, -1), weight=10.0),
     ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ... ]
-    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), terms, rkhs.Constant()).solve(rkhs.Absorption()).status
+    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), terms, rkhs.Constant()).solve(rkhs.solvers.Absorption()).status
     'converged'
     """
 
     def check(self, system: System) -> None:
-        absorbed = len(quadratic_rows(system))
+        absorbed = len(system.quadratic_rows)
         left = system.size - absorbed
         if absorbed == 0:
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms}))
             raise NotApplicableError(
-                f"Absorption eliminates squared losses, and there is none among {losses}: use rkhs.Descent()."
+                f"Absorption eliminates squared losses, and there is none among {losses}: use rkhs.solvers.Descent()."
             )
         if left == 0:
             raise NotApplicableError(
-                "Absorption leaves nothing of a problem in which all losses are Squared: use rkhs.Direct(), or "
-                "rkhs.ConjugateGradients() when it is large."
+                "Absorption leaves nothing of a problem in which all losses are Squared: use rkhs.solvers.Direct(), or "
+                "rkhs.solvers.ConjugateGradients() when it is large."
             )
         needed = COPIES * 8 * absorbed * left
-        if left > REST or needed > budget_bytes(None, system.functionals.prototype):
+        if left > REST or needed > budget_bytes(None, system.Q):
             raise NotApplicableError(
                 f"Absorption would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
-                "is too large: use rkhs.Descent()."
+                "is too large: use rkhs.solvers.Descent()."
             )
+
+    def cost(self, system: System, tol: float) -> float:
+        q, rest = len(system.quadratic_rows), len(system.other_rows)
+        if not factorable(system):
+            return rest * costs.iterations(system, tol) * costs.product(system)
+        left = (NEWTON if system.smooth else DUAL) * system.columns * costs.factorisation(rest)
+        return costs.matrix(system) + costs.factorisation(q) + 4 * costs.FLOP * q**2 * rest + left
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2, monitor))
-        watch = _Inside(monitor.tol, outer=monitor)
+        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:
             return from_memory(inside, system, rest.lifted(Iterate.joined(outputs)))
 
-        try:
-            for k, problem in enumerate(rest.outputs):
-                watch.above = rest.known[k]
-                watch.best = outputs[k]
-                outputs[k] = exact(problem).run(problem, outputs[k], watch)
-        except (Stopped, KeyboardInterrupt):
-            outputs[k] = watch.best or outputs[k]
-            monitor.best = whole()
-            raise
+        for k, problem in enumerate(rest.outputs):
+            inner = _Unlifted(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
+            try:
+                outputs[k] = cheapest(problem, monitor.tol).run(problem, outputs[k], inner)
+            except (Stopped, KeyboardInterrupt):
+                outputs[k] = inner.best or outputs[k]
+                monitor.best = whole()
+                raise
         found = whole()
-        if inside is system or certify(system, found, monitor.tol).relative <= monitor.tol:
+        if inside is system or certify(inside, to_memory(inside, system, found), monitor.tol).within(monitor.tol):
             return found
-        return exact(system).run(system, found, monitor)  # what elimination lost to rounding
+        return cheapest(inside, monitor.tol).run(system, found, monitor)  # what elimination lost to rounding
+
+
+@dataclass
+class _Unlifted(InnerMonitor):
+    """Watches the small problem; its iterates cost too much to lift for a report that may not be needed."""
+
+    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
+        self.best = iterate
+        self.outer.report(self.outer.best, primal + self.above, gap)
 
 
 class _Rest:
@@ -105,10 +120,8 @@ class _Rest:
     def __init__(self, system: System, observed: Observed) -> None:
         xp = namespace(system.Q)
         self.observed = observed
-        self.q = quadratic_rows(system)
-        self.l = other_rows(system)
-        others = [t for t in system.terms if not t.loss.quadratic]
-        rest = part(system, self.l, others)
+        self.q, self.l = system.quadratic_rows, system.other_rows
+        rest = system.part(self.l, [t for t in system.terms if not t.loss.quadratic])
         U, self.seen, unseen = observed.split
         self.B = rest.Q @ self.seen
         self.cross = system.gram.block(self.q, self.l)
@@ -117,10 +130,10 @@ class _Rest:
         a, c, _ = observed.solve(observed.target, zeros((U.shape[1], system.columns), U))
         mean = self.cross.T @ a + self.B @ c
         self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
-        Q, back = orthonormal(rest.Q @ unseen)
+        Q, back = _orthonormal(rest.Q @ unseen)
         self.unseen = unseen @ back
-        left = rest.with_matrices(GramMatrix((G + G.T) / 2), Q)
-        self.outputs = [with_shift(left.output(k), mean[:, k]) for k in range(system.columns)]
+        left = System.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
+        self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
 
     def lifted(self, left: Iterate) -> Iterate:
         """The iterate of the whole problem from that of the rest."""
@@ -131,17 +144,8 @@ class _Rest:
         return Iterate(both, self.seen @ c + self.unseen @ left.basis)
 
 
-@dataclass
-class _Inside(Monitor):
-    """Watches the small problem, and tells the outer monitor."""
-
-    outer: Monitor = field(default_factory=lambda: Monitor(0.0))
-    above: float = 0.0  # J less the objective of the small problem
-
-    def product(self, count: int = 1) -> None:
-        """Those of the small problem do not count."""
-
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.best = iterate
-        assert self.outer.best is not None
-        self.outer.report(self.outer.best, primal + self.above, gap)
+def _orthonormal(B: Array) -> tuple[Array, Array]:
+    """Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
+    U, sizes, Vt = np.linalg.svd(to_numpy(B).astype(np.float64), full_matrices=False)
+    kept = sizes > SEEN * sizes.max(initial=0.0)
+    return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import inf
 
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import InnerMonitor, Monitor
 from rkhs.finite.system import Iterate, System
+from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
 
 class NotApplicableError(ValueError):
@@ -18,8 +20,8 @@ class Solver(ABC):
     """An algorithm for the finite problem.
 
     `run` iterates until the relative gap is at most `monitor.tol`, telling the monitor after each iteration, and
-    returns its last iterate.  It raises `Stopped` with a status when it must give up before.  The certificate of
-    what it returns is computed again, from scratch, by whoever called it.
+    returns its last iterate.  It raises `Stopped` with a status when it must give up before.  What it believes of its
+    gap is not asked for: the certificate of what it returns is computed from scratch by whoever called it.
     """
 
     @property
@@ -30,6 +32,39 @@ class Solver(ABC):
     def check(self, system: System) -> None:
         """Raise `NotApplicableError` if this solver cannot solve the system."""
 
+    def cost(self, system: System, tol: float) -> float:
+        """The seconds that it would take, estimated (`costs`); infinite for solvers that are never chosen."""
+        return inf
+
     @abstractmethod
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         """Solve the system from the given iterate."""
+
+
+@dataclass(frozen=True)
+class DenseSolver(Solver):
+    """A solver with the Gram matrix in memory, for one output after the other."""
+
+    def check(self, system: System) -> None:
+        """Refuse what does not fit in memory."""
+        if not (system.gram.stored or fits(system, system.size)):
+            raise NotApplicableError(
+                f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
+                "use rkhs.solvers.Galerkin() or rkhs.solvers.Descent(), which do not store it."
+            )
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        inside = in_memory(system)
+        found = to_memory(inside, system, start)
+        for k in range(system.columns):
+
+            def whole(one: Iterate, k: int = k, found: Iterate = found) -> Iterate:
+                return from_memory(inside, system, found.with_output(k, one))
+
+            inner = InnerMonitor(monitor.tol, outer=monitor, whole=whole)
+            found = found.with_output(k, self.run_output(inside.output(k), found.output(k), inner))
+        return from_memory(inside, system, found)
+
+    @abstractmethod
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        """Solve a system of one output whose Gram matrix is a NumPy array."""

@@ -15,19 +15,20 @@ from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Matrix
-from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import fits, from_memory, in_memory
+from rkhs.solvers import costs
+from rkhs.solvers.base import DenseSolver
 from rkhs.solvers.dual import Dual, check_dual
 from rkhs.solvers.interior import Interior, Programme
 from rkhs.solvers.settle import settle
 
-TARGET = 1e-9  # relative gap of the interior-point method, whatever is asked for: places are clear then
+SHARPER = 1e-3  # of the tolerance, the relative gap of the interior-point method: places are clear then
+STEPS = 30  # factorisations, as a rule, those that put coefficients in their places among them
 FEWEST = 2  # iterations, so that it shows which slacks are vanishing
 PATIENCE = 15  # iterations without a smaller gap
 
 
 @dataclass(frozen=True)
-class BoxDual(Solver):
+class BoxDual(DenseSolver):
     """The exact solution of the dual, with coefficients that are exactly zero, or exactly at a bound, where they are.
 
     The Gram matrix has to fit in memory; an iteration costs one Cholesky factorisation, and there are 10 to 30.
@@ -41,7 +42,7 @@ class BoxDual(Solver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.EpsilonInsensitive(0.1), target=np.sin(3 * X[:, 0]), weight=10.0)
-    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [term], rkhs.Constant()).solve(rkhs.BoxDual())
+    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual())
     >>> solution.status, solution.function.active < 10
     ('converged', True)
     """
@@ -50,38 +51,30 @@ class BoxDual(Solver):
 
     def check(self, system: System) -> None:
         check_dual(system, self.name)
-        if not fits(system, system.size):
-            raise NotApplicableError(
-                f"BoxDual stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                "use rkhs.ProjectedDual() or rkhs.Descent(), which do not store it."
-            )
+        super().check(system)
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        inside = in_memory(system)
-        dual = Dual.of(inside)
-        whole = start
-        for which in range(system.columns):
-            output = _Output(inside.output(which), dual, which)
-            for iteration in range(self.max_iterations):
-                iterate = output.iterate()
-                certificate = certify(output.system, iterate)
-                monitor.product(3)
-                whole = whole.with_output(which, from_memory(inside, system, iterate))
-                monitor.report(whole, float(certificate.primal[0]), certificate.relative)
-                if iteration >= FEWEST and output.done(certificate, min(TARGET, monitor.tol)):
-                    break
-                output.interior.step()
-            whole = whole.with_output(which, from_memory(inside, system, output.settled()))
-        return whole
+    def cost(self, system: System, tol: float) -> float:
+        return costs.matrix(system) + STEPS * system.columns * costs.factorisation(system.size)
+
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        output = _Output(system)
+        for iteration in range(self.max_iterations):
+            iterate = output.iterate()
+            certificate = certify(system, iterate)
+            monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
+            if iteration >= FEWEST and output.done(certificate, SHARPER * monitor.tol):
+                break
+            output.interior.step()
+        return output.settled()
 
 
 class _Output:
-    """One output: the rows that may move, and the interior-point method on them."""
+    """The rows that may move, and the interior-point method on them."""
 
-    def __init__(self, system: System, dual: Dual, which: int) -> None:
-        self.system = system
-        vectors = [v[:, which] for v in (dual.diagonal, dual.p, dual.q, dual.low, dual.high)]
-        self.rows = np.flatnonzero(dual.low[:, which] < dual.high[:, which])
+    def __init__(self, system: System) -> None:
+        self.system, dual = system, Dual.of(system)
+        vectors = [v[:, 0] for v in (dual.diagonal, dual.p, dual.q, dual.low, dual.high)]
+        self.rows = np.flatnonzero(dual.low[:, 0] < dual.high[:, 0])
         G = system.gram.block(self.rows, self.rows)
         self.interior = Interior(Programme(G, system.Q[self.rows], *(v[self.rows] for v in vectors)))
         self.best, self.smallest, self.since = self.interior, float("inf"), 0

@@ -5,18 +5,16 @@ For smooth losses the gradient of J in H is the function with coefficients
     g = a + w loss'(u),        u = Ga + Qc
 
 no product beyond the one that gives u.  With its image Gg (the one product) all of J on the span of g, of the last
-steps and of f itself is known without another, and is minimised there exactly (`subspace`): on quadratic losses
+steps and of f itself is known without another, and is minimised there exactly (`small.problem`): on quadratic losses
 these are conjugate gradients, on others they need no rule for step lengths or conjugacy.  The basis coefficients are
 minimised along, so Q'w loss'(u) = 0 and alpha = -w loss'(u) is feasible for the dual, with gap 1/2 g'Gg.
 
-Losses without a gradient are replaced by their Moreau envelopes, whose width shrinks whenever the smoothed problem
-is solved better than it approximates the true one.  Any alpha of a smoothed problem is feasible for the true dual,
-and its image is known, so the gap that is reported is always the true one.
+Losses without a gradient are smoothed (`smoothing`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,12 +22,13 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
+from rkhs.solvers import costs
 from rkhs.solvers.base import Solver
-from rkhs.solvers.subspace import Restricted
+from rkhs.solvers.small.problem import SmallProblem
+from rkhs.solvers.smoothing import SHRINK, Smoothing
 
-SHRINK = 0.25  # of the width, each time
+SMOOTH, ROUGH = 1.5, 20  # times the iterations of conjugate gradients, without kinks and with
 DEPENDENT = 1e-2  # units of the root of rounding, under which directions count as dependent
-SOLVED = 0.5  # share of the true gap under which the smoothed problem counts as solved
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,15 @@ class Descent(Solver):
     def check(self, system: System) -> None:
         """Every problem will do."""
 
+    def cost(self, system: System, tol: float) -> float:
+        steps = (SMOOTH if system.smooth else ROUGH) * costs.iterations(system, tol)
+        return steps * system.columns * (costs.product(system) + 10 * costs.CALL)
+
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
-        images = system.zeros()
-        if bool(xp.any(start.a != 0)):
-            images = system.exact @ start.a
-            monitor.product()
+        images = system.exact @ start.a if bool(xp.any(start.a != 0)) else system.zeros()
         columns = [
-            _Column(system, c, start.a[:, c], images[:, c], start.basis[:, c], self.memory)
+            _Point(system.output(c), start.a[:, c], images[:, c], start.basis[:, c], self.memory)
             for c in range(system.columns)
         ]
         for _ in range(self.max_iterations):
@@ -64,78 +64,62 @@ class Descent(Solver):
                 return _together(columns)
             gradients = xp.stack([column.gradient() for column in open_ones], axis=1)
             products = system.gram @ gradients
-            monitor.product()
             for k, column in enumerate(open_ones):
                 column.certify(gradients[:, k], products[:, k])
             worst = max(column.gap for column in columns)
-            monitor.report(_together(columns), sum(column.primal for column in columns), worst)
-            for k, column in enumerate(open_ones):
-                if column.gap > monitor.tol:
-                    column.step(gradients[:, k], products[:, k])
-            if all(column.stuck for column in open_ones if column.gap > monitor.tol):
-                break
-        else:
-            raise OutOfIterations
-        return _together(columns)
+            monitor.report(_together(columns), sum(column.lowest for column in columns), worst)
+            open_ones = [column for column in open_ones if column.gap > monitor.tol]
+            for column in open_ones:
+                column.step()
+            if all(column.stuck for column in open_ones):
+                return _together(columns)
+        raise OutOfIterations
 
 
-class _Column:
-    """One output: its iterate, image, directions and bounds."""
+class _Point:
+    """One output: its point, image and directions, and the best points of the primal and of the dual so far."""
 
-    def __init__(self, system: System, which: int, a: Array, image: Array, basis: Array, memory: int) -> None:
-        self.which = which
-        self.true = system.output(which)
+    def __init__(self, system: System, a: Array, image: Array, basis: Array, memory: int) -> None:
+        self.true = system
         self.a, self.image, self.basis = a, image, basis
         self.memory = memory
         self.steps: list[tuple[Array, Array]] = []
-        self.primal = self.gap = float("inf")
-        self.dual = -float("inf")
-        self.alpha = a  # of the best dual value so far
+        self.gap, self.dual, self.alpha = float("inf"), -float("inf"), a
+        self.lowest, self.best = float("inf"), (a, basis)
         self.stuck = self.sharpened = False
-        self.lowest, self.best = float("inf"), (a, image, basis)
         self.wider: tuple[Array, Array, Array] | None = None  # the minimiser of the width before
         self.largest = 0.0  # |Gd| / |d| so far
-        xp = namespace(a)
-        self.width = 0.0
-        if not self.true.smooth:
-            rough = sum(float(xp.sum(t.weight)) for t in self.true.terms if not t.loss.smooth)
-            self.width = 2 * float(self.true.risk(self.u[:, None])[0]) / max(rough, 1e-300)
-        self._smooth()
-        self._minimise(self.a[:, None][:, :0], self.image[:, None][:, :0])  # the basis alone
+        self.smoothing = Smoothing.of(system.terms, self.u[:, None])
+        self.system = system.with_rows(self.smoothing.terms(system.terms))
+        self._minimise(a[:, None][:, :0], image[:, None][:, :0])  # the basis alone
 
     @property
     def u(self) -> Array:
         return self.image + self.true.Q @ self.basis
 
-    def _smooth(self) -> None:
-        """The system with envelopes in place of losses that have no gradient."""
-        soft = tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in self.true.terms)
-        self.system = self.true.with_rows(soft)
-
     def gradient(self) -> Array:
         """The coefficients of the gradient of J in H."""
         return self.a + self.system.slope(self.u[:, None])[:, 0]
 
-    def certify(self, g: Array, image: Array) -> None:
-        """Update the bounds on the true minimum from the gradient and its image."""
-        xp = namespace(g)
-        u = self.u[:, None]
-        self.primal, dual = bounds(self.true, self.a[:, None], self.image[:, None], u, g[:, None], image[:, None])
+    def certify(self, g: Array, product: Array) -> None:
+        """The bounds on the true minimum from the gradient and its image; a smaller width where it is time."""
+        self.g, self.product = g, product
+        a, image, u = self.a[:, None], self.image[:, None], self.u[:, None]
+        primal, dual = bounds(self.true, a, image, u, g[:, None], product[:, None])
         if dual > self.dual:
             self.dual, self.alpha = dual, self.a - g
-        self._judge(self.primal, (self.a, self.image, self.basis))
-        self.gap = relative_gap(self.primal, self.dual)
-        self.sharpened = bool(self.width) and float(xp.vecdot(g, image)) / 2 <= SOLVED * (self.primal - self.dual)
+        self._judge(primal, self.a, self.basis)
+        own = float(namespace(g).vecdot(g, product)) / 2
+        self.sharpened = self.smoothing.sharpen(own, self.lowest - self.dual)
         if self.sharpened:
             self._extrapolate()
-            self.width *= SHRINK
-            self._smooth()
+            self.system = self.true.with_rows(self.smoothing.terms(self.true.terms))
 
-    def _judge(self, primal: float, point: tuple[Array, Array, Array]) -> None:
+    def _judge(self, primal: float, a: Array, basis: Array) -> None:
         """Keep the best point so far."""
         if primal < self.lowest:
-            self.lowest, self.best = primal, point
-        self.primal = self.lowest
+            self.lowest, self.best = primal, (a, basis)
+        self.gap = relative_gap(self.lowest, self.dual)
 
     def _extrapolate(self) -> None:
         """The minimisers of two widths on a line to width 0: exact where the losses are made of lines and parabolas."""
@@ -143,15 +127,13 @@ class _Column:
         if self.wider is not None:
             a, image, basis = (x + (x - y) * (SHRINK / (1 - SHRINK)) for x, y in zip(here, self.wider, strict=True))
             u = (image + self.true.Q @ basis)[:, None]
-            primal = float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0])
-            self._judge(primal, (a, image, basis))
-            self.gap = relative_gap(self.primal, self.dual)
+            self._judge(float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0]), a, basis)
         self.wider = here
 
-    def step(self, g: Array, image: Array) -> None:
+    def step(self) -> None:
         """Minimise over the gradient, the last steps and f itself."""
-        xp = namespace(g)
-        directions = [(g, image), *self.steps]
+        xp = namespace(self.a)
+        directions = [(self.g, self.product), *self.steps]
         if bool(xp.any(self.a != 0)):
             directions.append((self.a, self.image))
         directions = [pair for pair in directions if self._seen(*pair)]
@@ -174,11 +156,11 @@ class _Column:
         return float(xp.vecdot(d, image)) > 4 * float(xp.finfo(d.dtype).eps) * self.largest * size**2
 
     def _minimise(self, D: Array, U: Array) -> tuple[Array, Array]:
-        k = D.shape[1]
-        psi = Restricted.of(self.system, self.system.terms, self.a, self.image, self.u, D, U)
-        theta = like(psi.minimise(), self.a)
-        step, moved = D @ theta[:k], U @ theta[:k]
-        self.a, self.image, self.basis = self.a + step, self.image + moved, self.basis + theta[k:]
+        r = int(self.true.Q.shape[1])
+        small = SmallProblem.around(self.system, self.a, self.image, self.u, D, U)
+        theta = like(small.minimise(), self.a)
+        step, moved = D @ theta[r:], U @ theta[r:]
+        self.a, self.image, self.basis = self.a + step, self.image + moved, self.basis + theta[:r]
         return step, moved
 
 
@@ -190,7 +172,7 @@ def _orthonormal(D: Array, U: Array) -> tuple[Array, Array]:
     return D @ turn, U @ turn
 
 
-def _together(columns: list[_Column]) -> Iterate:
+def _together(columns: list[_Point]) -> Iterate:
     xp = namespace(columns[0].a)
-    parts = zip(*((column.best[0], column.best[2], column.alpha) for column in columns), strict=True)
+    parts = zip(*((*column.best, column.alpha) for column in columns), strict=True)
     return Iterate(*(xp.stack(part, axis=1) for part in parts))

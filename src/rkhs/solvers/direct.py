@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
-from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import fits, from_memory, in_memory
+from rkhs.solvers import costs
+from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
+from rkhs.solvers.dense import from_memory, in_memory
 
 
 @dataclass(frozen=True)
-class Direct(Solver):
+class Direct(DenseSolver):
     """The solution of the linear equations of an all-quadratic problem, by Cholesky's factorisation.
 
     All outputs share it.  The Gram matrix has to fit in memory.
@@ -30,28 +29,29 @@ class Direct(Solver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 1, 20)[:, None]
     >>> values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e6)
-    >>> solution = rkhs.Problem(rkhs.Polyharmonic(3), [values]).solve(rkhs.Direct())
+    >>> solution = rkhs.Problem(rkhs.Polyharmonic(3), [values]).solve(rkhs.solvers.Direct())
     >>> solution.status, round(float(solution.function([[0.5]])[0]), 3)
     ('converged', 0.141)
     """
 
     def check(self, system: System) -> None:
         check_quadratic(self, system)
-        if not fits(system, system.size):
-            raise NotApplicableError(
-                f"Direct stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                "use rkhs.ConjugateGradients(), which does not store it."
-            )
+        super().check(system)
+
+    def cost(self, system: System, tol: float) -> float:
+        return costs.matrix(system) + costs.factorisation(system.size)
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system)
-        d = np.concatenate([1 / (2 * t.weight[:, 0]) for t in inside.terms])
-        b = np.concatenate([t.target for t in inside.terms])
-        found = Iterate(*Saddle(inside.gram.dense(), d, inside.Q).solve(b))
+        d = 1 / (2 * inside.weight[:, 0])
+        found = Iterate(*Saddle(inside.gram.dense(), d, inside.Q).solve(inside.target))
         certificate = certify(inside, found)
         last = from_memory(inside, system, found)
         monitor.report(last, float(certificate.primal.sum()), certificate.relative)
         return last
+
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        return self.run(system, start, monitor)
 
 
 def check_quadratic(solver: Solver, system: System) -> None:
@@ -59,6 +59,6 @@ def check_quadratic(solver: Solver, system: System) -> None:
     for t in system.terms:
         if not t.loss.quadratic:
             raise NotApplicableError(
-                f"{solver.name} needs all losses to be Squared, and one is {t.loss!r}: use rkhs.Absorption() where "
-                "few functionals have such a loss, or rkhs.Descent() at any size."
+                f"{solver.name} needs all losses to be Squared, and one is {t.loss!r}: use rkhs.solvers.Absorption() "
+                "where few functionals have such a loss, or rkhs.solvers.Descent() at any size."
             )

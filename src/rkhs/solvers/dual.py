@@ -48,5 +48,5 @@ def check_dual(system: System, solver: str) -> None:
         if not isinstance(t.loss, IntervalLoss):
             raise NotApplicableError(
                 f"{solver} solves the dual of losses that are linear or quadratic in the distance from an interval, "
-                f"and {t.loss!r} is not: use rkhs.Newton(), or rkhs.Descent() at any size."
+                f"and {t.loss!r} is not: use rkhs.solvers.Newton(), or rkhs.solvers.Descent() at any size."
             )

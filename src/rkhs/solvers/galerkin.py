@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
+from rkhs.solvers import costs
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import in_the_space
+from rkhs.solvers.box_dual import STEPS as DUAL
+from rkhs.solvers.costs import FLOP
 from rkhs.solvers.descent import Descent
+from rkhs.solvers.krylov import SHARED
 from rkhs.solvers.sharing.capacity import FEW, capacity_of, few_others
 from rkhs.solvers.sharing.recycling import solve_together
 from rkhs.solvers.sharing.task import Task
@@ -33,7 +37,7 @@ class Galerkin(Solver):
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> labels = rkhs.Term(rkhs.Evaluation(X[::5]), rkhs.Hinge(), target=np.sign(X[::5, 0] + 0.1), weight=10.0)
     >>> flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
-    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, flat]).solve(rkhs.Galerkin())
+    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, flat]).solve(rkhs.solvers.Galerkin())
     >>> solution.status
     'converged'
     """
@@ -45,18 +49,25 @@ class Galerkin(Solver):
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
             raise NotApplicableError(
                 f"Galerkin needs all but {FEW} functionals to have a Squared loss, and more have {losses}: "
-                "use rkhs.Descent()."
+                "use rkhs.solvers.Descent()."
             )
+
+    def cost(self, system: System, tol: float) -> float:
+        steps = costs.iterations(system, tol)
+        others = len(system.other_rows)
+        small = FLOP * (3 * others * steps**2 + (0 if system.smooth else DUAL * others**3 / 3))
+        wide = 1 + SHARED * (system.columns - 1)
+        return steps * (costs.product(system) * wide + system.columns * (costs.CALL * 5 + small))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)
         tasks = [Task.of(system, c, whole) for c in range(system.columns)]
 
         def together() -> Iterate:
-            return Iterate.joined([task.iterate or task.system.start() for task in tasks])
+            return joined([task.iterate or task.system.start() for task in tasks])
 
         try:
-            solve_together(tasks, system, monitor, self.capacity or capacity_of(system), in_the_space(system, start.a))
+            solve_together(tasks, system, monitor, self.capacity or capacity_of(system), system.inside(start.a))
         except (Stopped, KeyboardInterrupt):
             monitor.best = together()
             raise

@@ -17,7 +17,9 @@ to G_ii / D_ii, and the diagonal of what that leaves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from numbers import Integral
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,20 @@ from rkhs.backend.memory import on_cpu
 from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
 from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.system import Geometry, Iterate, System
+from rkhs.gram.base import GramOperator
 from rkhs.linalg.cg import BlockCG, Fit, Preconditioner
+from rkhs.solvers import costs
 from rkhs.solvers.base import Solver
 from rkhs.solvers.direct import check_quadratic
 
+SHARED = 0.2  # of a product, what each further column costs
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: 1/m - TT' cancels beyond
 FEWEST, MOST = 100, 2000  # landmarks
 SHARE = 32  # points, counted for each of their terms, for a landmark: twice that took 1.4 times as long, half the same
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
+SETUP = 0.2  # of the time that there is, for landmarks
+FEW, WORK = 8, 3.0  # columns whose time is taken, and what is done with them beside computing them, in units of that
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 
@@ -57,7 +64,7 @@ class ConjugateGradients(Solver):
     ...     rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(X[:, 0]), weight=10.0),
     ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ... ]
-    >>> rkhs.Problem(rkhs.Gaussian(scale=3.0), terms).solve(rkhs.ConjugateGradients()).status
+    >>> rkhs.Problem(rkhs.Gaussian(scale=3.0), terms).solve(rkhs.solvers.ConjugateGradients()).status
     'converged'
     """
 
@@ -72,19 +79,21 @@ class ConjugateGradients(Solver):
     def check(self, system: System) -> None:
         check_quadratic(self, system)
 
+    def cost(self, system: System, tol: float) -> float:
+        wide = 1 + SHARED * (system.columns - 1)
+        return costs.iterations(system, tol) * costs.product(system) * wide
+
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
         gram, Q = system.gram, system.Q
-        d = xp.concat([1 / (2 * t.weight) for t in system.terms])
-        b = xp.concat([t.target for t in system.terms])
+        d, b = 1 / (2 * system.weight), system.target
 
         def product(v: Array, gram: Any = gram) -> Array:
             return gram @ v + d * v
 
         a = start.a - Q @ (Q.T @ start.a)
-        cg = BlockCG(product, preconditioner(system, d, self.landmarks, monitor))
+        cg = BlockCG(product, preconditioner(system.geometry, d, self.landmarks, monitor.left))
         if bool(xp.any(a != 0)):
-            monitor.product()
             cg.begin(a, b - product(a, system.exact))
         else:
             cg.begin(a, b)
@@ -104,9 +113,10 @@ class ConjugateGradients(Solver):
             open_ones = np.flatnonzero(points.gaps > monitor.tol)
             if len(open_ones) == 0 or progress.ended(points):
                 return points.iterate(cg)
-            monitor.product()
             if recorded is not None:
+                before = monitor.products
                 recorded()
+                monitor.products = before + 1  # a recorded product does not count itself
             else:
                 step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
         raise OutOfIterations
@@ -165,24 +175,26 @@ def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarra
     return np.abs(now - before) > 1e-13 * np.abs(now)
 
 
-def preconditioner(system: System, d: Array, landmarks: int | None, monitor: Monitor) -> Preconditioner:
+def preconditioner(geometry: Geometry, d: Array, landmarks: int | None = None, seconds: float = inf) -> Preconditioner:
     """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks.
 
-    Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.
+    Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer landmarks
+    where their columns would take more than a `SETUP` of the seconds that there are.
     """
-    xp, gram, Q = namespace(d), system.gram, system.Q
-    count = _count(system, landmarks)
+    xp, gram, Q = namespace(d), geometry.gram, geometry.Q
+    count = _count(geometry, landmarks)
     if count <= 0:
         return Preconditioner.of(d, d[:, :0], Q)
     diagonal = gram.diagonal()[:, None]
     image = middle = None
-    if system.kernel.order > 0:
+    if not geometry.definite:
         image = gram @ Q
-        monitor.product()
         middle = Q.T @ image
         diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
     diagonal = xp.clip(diagonal, 0, None)
     rows = _drawn(to_numpy(diagonal / d)[:, 0], count)
+    if seconds < inf:
+        rows = rows[np.sort(np.random.default_rng(0).permutation(count)[: _affordable(gram, rows, SETUP * seconds)])]
     columns = gram.block(slice(None), rows)
     if image is not None:
         QR, TR = taken(Q, rows), taken(image, rows)
@@ -194,11 +206,20 @@ def preconditioner(system: System, d: Array, landmarks: int | None, monitor: Mon
     return Preconditioner.of(d + left, F, Q)
 
 
-def _count(system: System, landmarks: int | None) -> int:
+def _affordable(gram: GramOperator, rows: np.ndarray[Any, Any], seconds: float) -> int:
+    """How many columns can be computed and worked with in so many seconds, by the time that a few take."""
+    start = perf_counter()
+    gram.block(slice(None), rows[:FEW])
+    each = WORK * (perf_counter() - start) / FEW
+    return max(FEW, min(len(rows), int(seconds / each)))
+
+
+def _count(geometry: Geometry, landmarks: int | None) -> int:
     """How many landmarks: so many, or by default a share of the points, as memory and the size of the problem allow."""
+    size = geometry.gram.shape[0]
     if landmarks is None:
-        landmarks = max(FEWEST, min(len(system.functionals.firsts()) // SHARE, MOST))
-    return min(landmarks, int(system.gram.budget // (4 * 8 * max(system.size, 1))), system.size // 4)
+        landmarks = max(FEWEST, min(len(geometry.gram.firsts) // SHARE, MOST))
+    return min(landmarks, int(geometry.gram.budget // (4 * 8 * max(size, 1))), size // 4)
 
 
 def _drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:

@@ -11,6 +11,7 @@ so an evaluation costs two Gram products, Ga and Gs, and the metric squares the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,9 @@ import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, certify, relative_gap
-from rkhs.finite.monitor import Monitor, OutOfIterations
+from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.dense import in_the_space
 
 PATIENCE = 0.1  # of the iterations so far, until a certificate that failed is tried again
 
@@ -41,7 +41,7 @@ class LBFGS(Solver):
     >>> X = np.linspace(-1, 1, 20)[:, None]
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=np.sign(X[:, 0]))
     >>> problem = rkhs.Problem(rkhs.Gaussian(scale=0.5), [term])
-    >>> by_coefficients, in_the_space = problem.solve(rkhs.LBFGS()), problem.solve(rkhs.Descent())
+    >>> by_coefficients, in_the_space = problem.solve(rkhs.solvers.LBFGS()), problem.solve(rkhs.solvers.Descent())
     >>> by_coefficients.status, by_coefficients.products > 5 * in_the_space.products
     ('converged', True)
     """
@@ -54,13 +54,16 @@ class LBFGS(Solver):
             if not t.loss.smooth:
                 raise NotApplicableError(
                     f"LBFGS needs losses with a derivative, and {t.loss!r} has none everywhere: "
-                    "use rkhs.Descent(), or smooth the loss with its .smoothed(width)."
+                    "use rkhs.solvers.Descent(), or smooth the loss with its .smoothed(width)."
                 )
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         state = start
         for which in range(system.columns):
-            objective = _Objective(system, which, state, monitor)
+            whole = partial(state.with_output, which)
+            objective = _Objective(
+                system.output(which), state.output(which), InnerMonitor(monitor.tol, outer=monitor, whole=whole)
+            )
             options = {"maxcor": self.memory, "maxiter": self.max_iterations, "maxfun": 20 * self.max_iterations}
             result = scipy.optimize.minimize(
                 objective,
@@ -70,7 +73,7 @@ class LBFGS(Solver):
                 callback=objective.iterated,
                 options={**options, "ftol": 0.0, "gtol": 0.0},
             )
-            state = objective.whole
+            state = whole(objective.last)
             if result.nit >= self.max_iterations and objective.gap > monitor.tol:
                 raise OutOfIterations
         return state
@@ -79,11 +82,9 @@ class LBFGS(Solver):
 class _Objective:
     """J of one output as a function of x = (a, c), and the certificate of its last point."""
 
-    def __init__(self, system: System, which: int, state: Iterate, monitor: Monitor) -> None:
-        self.system, self.which, self.monitor = system.output(which), which, monitor
-        self.whole = state
-        one = slice(which, which + 1)
-        self.start = np.concatenate([to_numpy(state.a[:, one]), to_numpy(state.basis[:, one])]).astype(np.float64)[:, 0]
+    def __init__(self, system: System, start: Iterate, monitor: Monitor) -> None:
+        self.system, self.monitor, self.last = system, monitor, start
+        self.start = np.concatenate([to_numpy(start.a), to_numpy(start.basis)]).astype(np.float64)[:, 0]
         self.gap = float("inf")
         self.iterations = self.next_check = 0
 
@@ -94,29 +95,24 @@ class _Objective:
         u = image + system.Q @ basis
         s = system.slope(u)
         product = image + system.gram @ s
-        self.monitor.product(2)
         self.last = Iterate(a, basis)
         self.primal, self.dual = bounds(system, a, image, u, a + s, product)
-        gradient = to_numpy(namespace(a).concat([in_the_space(system, product), system.Q.T @ s])).astype(np.float64)
+        gradient = to_numpy(namespace(a).concat([system.inside(product), system.Q.T @ s])).astype(np.float64)
         return self.primal, gradient[:, 0]
 
     def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:
         """After each iteration: the certificate, and stop when it is good enough."""
         self.iterations += 1
-        gap = relative_gap(
-            self.primal, self.dual, self.system.rounding[0]
-        )  # not yet a bound where a basis asks for Q's = 0
+        gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
         if self.system.Q.shape[1] == 0:
             self.gap = gap
-        elif gap <= self.monitor.tol and self.iterations >= self.next_check:
+        elif gap <= self.monitor.tol and self.iterations >= self.next_check:  # a bound where Q's = 0 holds as well
             self.gap = certify(self.system, self.last).relative
-            self.monitor.product(3)
             self.next_check = int((1 + PATIENCE) * self.iterations) + 1
-        self.whole = self.whole.with_output(self.which, self.last)
-        self.monitor.report(self.whole, self.primal, self.gap)
+        self.monitor.report(self.last, self.primal, self.gap)
         if self.gap <= self.monitor.tol:
             raise StopIteration
 
     def _parts(self, x: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-        columns = like(x[:, None], self.system.functionals.prototype)
-        return in_the_space(self.system, columns[: self.system.size]), columns[self.system.size :]
+        columns = like(x[:, None], self.system.Q)
+        return self.system.inside(columns[: self.system.size]), columns[self.system.size :]

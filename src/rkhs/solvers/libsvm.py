@@ -21,17 +21,18 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Matrix, Saddle
 from rkhs.losses import Hinge
-from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers import costs
+from rkhs.solvers.base import DenseSolver, NotApplicableError
 from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.dense import fits, from_memory, in_memory
 
 TOLERANCES = (1e-3, 1e-6)  # of LIBSVM, one after the other until the gap is small enough
+EACH = 10e-9  # seconds for an entry of the matrix, and for each order of the weights
 INSIDE = 1e-7  # of the box, how far from its ends a coefficient counts as inside
 ITERATIONS = 50_000  # of LIBSVM, each a pair of examples
 
 
 @dataclass(frozen=True)
-class LibSVM(Solver):
+class LibSVM(DenseSolver):
     """LIBSVM's sequential minimal optimisation, for the hinge loss with a constant basis or none.
 
     The Gram matrix has to fit in memory.
@@ -41,7 +42,7 @@ class LibSVM(Solver):
     >>> import numpy as np, rkhs
     >>> X = np.random.default_rng(0).standard_normal((50, 2))
     >>> labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=np.where(X[:, 0] > 0, 1, -1), weight=10.0)
-    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), [labels], rkhs.Constant()).solve(rkhs.LibSVM()).status
+    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), [labels], rkhs.Constant()).solve(rkhs.solvers.LibSVM()).status
     'converged'
     """
 
@@ -49,35 +50,28 @@ class LibSVM(Solver):
         for t in system.terms:
             if not isinstance(t.loss, Hinge):
                 raise NotApplicableError(
-                    f"LibSVM needs all losses to be Hinge, and one is {t.loss!r}: use rkhs.Absorption() where the "
-                    "others are Squared, or rkhs.Descent() for any losses."
+                    f"LibSVM needs all losses to be Hinge, and one is {t.loss!r}: use rkhs.solvers.Absorption() where "
+                    "the others are Squared, or rkhs.solvers.Descent() for any losses."
                 )
         if not (system.Q.shape[1] == 0 or _constant(to_numpy(system.Q))):
             raise NotApplicableError(
-                f"LibSVM has a constant as its basis, or none, not {system.space!r}: use rkhs.Descent()."
+                "LibSVM has a constant as its basis, or none, and this problem another: use rkhs.solvers.Descent()."
             )
-        if not fits(system, 2 * system.size):
-            raise NotApplicableError(
-                f"LibSVM stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                "use rkhs.Descent()."
-            )
+        super().check(system)
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        inside = in_memory(system)
-        labels = np.concatenate([t.target for t in inside.terms])
-        weights = np.concatenate([t.weight[:, 0] for t in inside.terms])
+    def cost(self, system: System, tol: float) -> float:
+        hardest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
+        return costs.matrix(system) + EACH * system.columns * system.size**2 * (1 + np.log1p(hardest))
+
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        labels, weights = system.target[:, 0], system.weight[:, 0]
         for tol in TOLERANCES:
-            machines = [
-                _sharpened(inside.output(k), *_machine(inside.gram.dense(), labels[:, k], weights, inside.Q, tol))
-                for k in range(system.columns)
-            ]
-            found = Iterate.joined(machines)
-            certificate = certify(inside, found)
-            last = from_memory(inside, system, found)
-            monitor.report(last, float(certificate.primal.sum()), certificate.relative)
-            if certificate.relative <= monitor.tol:
-                return last
-        return BoxDual().run(system, last, monitor)
+            found = _sharpened(system, *_machine(system.gram.dense(), labels, weights, system.Q, tol))
+            certificate = certify(system, found)
+            monitor.report(found, float(certificate.primal[0]), certificate.relative)
+            if certificate.within(monitor.tol):
+                return found
+        return BoxDual().run_output(system, found, monitor)
 
 
 def _constant(Q: Matrix) -> bool:

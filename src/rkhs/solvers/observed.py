@@ -11,22 +11,19 @@ nothing else: S is regular, because G_qq is positive definite on {U'a = 0}.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.monitor import Monitor
-from rkhs.finite.parts import SEEN, part, quadratic_rows
+from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.finite.system import System
-from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.dense import fits, in_memory
 from rkhs.solvers.krylov import preconditioner
 
-DENSE = 5000  # observations up to which S is factorised
+SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +32,22 @@ class Observed:
 
     system: System
     tol: float  # of the solutions, where S is not factorised
-    monitor: Monitor
 
     @classmethod
-    def of(cls, system: System, tol: float, monitor: Monitor) -> Observed:
+    def of(cls, system: System, tol: float) -> Observed:
         """The quadratic terms of a system."""
-        given = part(system, quadratic_rows(system), [t for t in system.terms if t.loss.quadratic])
-        return cls(in_memory(given) if factorable(given) else given, tol, monitor)
+        given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
+        return cls(in_memory(given) if factorable(given) else given, tol)
 
     @cached_property
     def d(self) -> Array:
         """1/(2w), (q, 1)."""
-        return namespace(self.system.Q).concat([1 / (2 * t.weight) for t in self.system.terms])
+        return 1 / (2 * self.system.weight)
 
     @cached_property
     def target(self) -> Array:
         """(q, c)."""
-        return namespace(self.system.Q).concat([t.target for t in self.system.terms])
+        return self.system.target
 
     @cached_property
     def split(self) -> tuple[Array, Array, Array]:
@@ -74,17 +70,16 @@ class Observed:
     @cached_property
     def _solver(self) -> Saddle | IterativeSaddle:
         U, given = self.split[0], self.system
-        if isinstance(given.gram, GramMatrix):
+        if given.gram.stored:
             return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U))
-        seen = given.with_matrices(given.gram, U)
 
         def product(v: Array) -> Array:
-            self.monitor.product()
             return given.gram @ v + self.d * v
 
-        return IterativeSaddle(product, preconditioner(seen, self.d, None, self.monitor), self.d, self.tol)
+        seen = replace(given.geometry, Q=U)
+        return IterativeSaddle(product, preconditioner(seen, self.d), self.d, self.tol)
 
 
 def factorable(system: System) -> bool:
-    """Whether the Gram matrix of a system is to be stored and factorised."""
-    return isinstance(system.gram, GramMatrix) or (system.size <= DENSE and fits(system, system.size))
+    """Whether the Gram matrix of a system is to be stored and factorised, for many right-hand sides."""
+    return system.gram.stored or fits(system, system.size)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import Monitor, OutOfIterations
+from rkhs.finite.monitor import Monitor, OutOfIterations, quiet
 from rkhs.finite.system import Iterate, Rows, System
 from rkhs.linalg.saddle import Matrix
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
-from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.base import DenseSolver, NotApplicableError
 from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
+MODELS = 4  # solved, as a rule
 INNER = 1e-12  # relative gap of the models, whose coefficients are then put exactly in their places
 FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
 SHORTEST = 1e-10  # fraction of a step
@@ -27,7 +27,7 @@ DECREASE = 1e-4  # share of what a step promises that it must keep
 
 
 @dataclass(frozen=True)
-class ProximalNewton(Solver):
+class ProximalNewton(DenseSolver):
     """Newton's method on the smooth losses, the box-constrained dual for the others: any mix, exactly.
 
     The Gram matrix has to fit in memory.
@@ -42,42 +42,33 @@ class ProximalNewton(Solver):
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> labels = rkhs.Term(rkhs.Evaluation(X[::4]), rkhs.Logistic(), target=np.sign(X[::4, 0] + 0.1), weight=10.0)
     >>> rising = rkhs.Term(rkhs.Gradient(X), rkhs.OneSided())
-    >>> rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, rising]).solve(rkhs.ProximalNewton()).status
+    >>> rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, rising]).solve(rkhs.solvers.ProximalNewton()).status
     'converged'
     """
 
     max_iterations: int = 100
 
     def check(self, system: System) -> None:
-        if not fits(system, system.size):
-            raise NotApplicableError(
-                f"ProximalNewton stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                "use rkhs.Galerkin() or rkhs.Descent(), which do not store it."
-            )
+        super().check(system)
         for t in system.terms:
             if not (t.loss.smooth or isinstance(t.loss, IntervalLoss)):
                 raise NotApplicableError(
                     f"ProximalNewton needs losses with a curvature or of the distance from an interval, and {t.loss!r} "
-                    "is neither: use rkhs.Descent()."
+                    "is neither: use rkhs.solvers.Descent()."
                 )
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        inside = in_memory(system)
-        whole = to_memory(inside, system, start)
-        for which in range(system.columns):
-            output = inside.output(which)
-            point = _Point(output, whole.a[:, [which]], whole.basis[:, [which]])
-            for _ in range(self.max_iterations):
-                certificate = certify(output, point.iterate, monitor.tol)
-                monitor.product(3)
-                whole = whole.with_output(which, point.iterate)
-                monitor.report(from_memory(inside, system, whole), point.value, certificate.relative)
-                if certificate.relative <= monitor.tol or point.stuck:
-                    break
-                point.step()
-            else:
-                raise OutOfIterations
-        return from_memory(inside, system, whole)
+    def cost(self, system: System, tol: float) -> float:
+        return MODELS * BoxDual().cost(system, tol)
+
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        point = _Point(system, start.a, start.basis)
+        for _ in range(self.max_iterations):
+            certificate = certify(system, point.iterate, monitor.tol)
+            monitor.report(point.iterate, point.value, certificate.relative)
+            if certificate.within(monitor.tol) or point.stuck:
+                return point.iterate
+            point.step(monitor.left)
+        raise OutOfIterations
 
 
 class _Point:
@@ -99,10 +90,10 @@ class _Point:
     def u(self) -> Matrix:
         return self.image + self.system.Q @ self.basis
 
-    def step(self) -> None:
+    def step(self, seconds: float) -> None:
         """Move towards the minimum of the model, whose own alpha is one for J; stuck where J is not smaller there."""
         model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
-        goal = BoxDual().run(model, model.start(), Monitor(INNER, verbose=False))
+        goal = BoxDual().run_output(model, model.start(), quiet(INNER, seconds))
         self.alpha = goal.a
         a, basis = goal.a - self.a, goal.basis - self.basis
         image = self.system.gram @ a

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
-from rkhs.finite.monitor import Monitor
-from rkhs.finite.parts import SEEN
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.represented import Represented
 from rkhs.functionals.base import Functional
 from rkhs.gram import gram
-from rkhs.solvers.observed import Observed
+from rkhs.solvers.observed import SEEN, Observed
 
 COLUMNS = 1024  # of G_qM that are stored at a time
 ROUNDED = 64  # units of rounding of the points, by which a basis function that is seen may seem not to be
@@ -33,29 +31,33 @@ ROUNDED = 64  # units of rounding of the points, by which a basis function that 
 
 @dataclass(frozen=True, eq=False)
 class WarpedGram:
-    """The covariance of any functionals given the quadratic terms of a problem's system.
+    """The covariance of any functionals given the quadratic terms of a problem, `problem.represented`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
-    >>> warped = WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).system)
+    >>> warped = WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).represented)
     >>> warped.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
     array([0.  , 0.03, 1.  ])
     """
 
-    system: System
+    represented: Represented
     observed: Observed
 
     @classmethod
-    def of(cls, system: System, tol: float = 1e-8) -> WarpedGram:
-        """Given the quadratic terms; `tol` is the relative accuracy where there are too many to be exact."""
-        if not any(t.loss.quadratic for t in system.terms):
+    def of(cls, represented: Represented, tol: float = 1e-8, time_limit: float | None = None) -> WarpedGram:
+        """Given the quadratic terms; `tol` is the relative accuracy where there are too many to be exact.
+
+        A time limit, in seconds for all that is asked for, ends in a TimeoutError: half a variance is none.
+        """
+        if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss: there is nothing that could determine a variance.")
-        if system.kernel.order > 0 and system.space is None:
-            raise ValueError(f"The null space of {system.kernel!r} was dropped: variances are known with it only.")
-        return cls(system, Observed.of(system, tol, Monitor(tol)))
+        if represented.dropped:
+            raise ValueError(f"The null space of {represented.kernel!r} was dropped: variances are known with it only.")
+        system = Monitor(tol, time_limit).watching(represented.system)
+        return cls(represented, Observed.of(system, tol))
 
     def covariance(self, M: Functional) -> Array:
         """G~_MM, (m, m)."""
@@ -68,7 +70,7 @@ class WarpedGram:
         xp = namespace(B)
         own, solutions, known = [], [], []
         for piece, cross, a, c, residual in self._solutions(M, B):
-            own.append(self._here(gram(self.system.kernel, M, M.take(piece)).dense()) - B @ c)
+            own.append(self._here(gram(self.represented.kernel, M, M.take(piece)).dense()) - B @ c)
             solutions.append(a)
             known.append(cross + residual)
         table = xp.concat(own, axis=1) - xp.concat(solutions, axis=1).T @ xp.concat(known, axis=1)
@@ -81,17 +83,21 @@ class WarpedGram:
         found = [zeros((0,), B)]
         for piece, cross, a, c, residual in self._solutions(M, B):
             known = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
-            found.append(self._here(gram(self.system.kernel, M.take(piece)).diagonal()) - known)
+            found.append(self._here(gram(self.represented.kernel, M.take(piece)).diagonal()) - known)
         variance = to_numpy(xp.clip(xp.concat(found), 0, None))
         return like(np.where(self._unseen(M), inf, variance), M.prototype)
 
     def _solutions(self, M: Functional, B: Array) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
         """Some columns at a time: which, G_qM, and the solution a, c, residual for [G_qM; B_M']."""
-        q = self.observed.system.functionals
+        q = self.represented.functionals.take(self.represented.system.quadratic_rows)
         for start in range(0, M.size, COLUMNS):
             piece = slice(start, min(start + COLUMNS, M.size))
-            cross = self._here(gram(self.system.kernel, q, M.take(piece)).dense())
-            yield piece, cross, *self.observed.solve(cross, B[piece].T)
+            cross = self._here(gram(self.represented.kernel, q, M.take(piece)).dense())
+            try:
+                solution = self.observed.solve(cross, B[piece].T)
+            except Stopped as stop:
+                raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
+            yield piece, cross, *solution
 
     def _here(self, values: Array) -> Array:
         """The values as arrays of the kind in which the equations are solved."""
@@ -100,24 +106,19 @@ class WarpedGram:
 
     def _on_basis(self, M: Functional) -> Array:
         """The values (m, r) on M of the functions whose values on the system are the columns of Q."""
-        if self.system.space is None:
+        basis = self.represented.basis
+        if basis.space is None:
             return self._here(np.zeros((M.size, 0)))
-        return self._here(M.assemble(self.system.space.on)) @ self._back
-
-    @cached_property
-    def _back(self) -> Array:
-        """From coefficients of Q to those of the basis functions."""
-        r = self.system.Q.shape[1]
-        columns = self.system.basis_coefficients(Iterate(self.system.Q[:0], like(np.eye(r), self.system.Q)))
-        return self._here(columns)
+        return self._here(M.assemble(basis.space.on)) @ self._here(basis.back)
 
     def _unseen(self, M: Functional) -> np.ndarray[Any, Any]:
         """Whether M sees a basis function that q does not see, (m,)."""
-        if self.system.space is None:
+        basis = self.represented.basis
+        if basis.space is None:
             return np.zeros(M.size, dtype=bool)
-        P, all_of_it = (self._here(L.assemble(self.system.space.on)) for L in (M, self.system.functionals))
-        nowhere = P - P @ (self._back @ (self._here(self.system.Q).T @ all_of_it))  # seen by no functional of any term
+        P, all_of_it = (self._here(L.assemble(basis.space.on)) for L in (M, self.represented.functionals))
+        known = self._on_basis(M) @ (self._here(basis.Q).T @ all_of_it)
         elsewhere = self._on_basis(M) @ self.observed.split[2]
-        left = np.concatenate([to_numpy(nowhere), to_numpy(elsewhere)], axis=1)
+        left = np.concatenate([to_numpy(P - known), to_numpy(elsewhere)], axis=1)  # P - known: seen by no functional
         resolved = max(SEEN, ROUNDED * float(np.finfo(to_numpy(M.prototype[:0]).dtype).eps))
         return np.max(np.abs(left), axis=1, initial=0.0) > resolved * np.max(np.abs(to_numpy(P)), axis=1, initial=0.0)

@@ -18,10 +18,15 @@ class LazyRows:
 
     def __init__(self, blocks: Blocks, plan: Plan, term: int, matrix: Vector, counts: list[int]) -> None:
         self.blocks, self.plan, self.term, self.matrix = blocks, plan, term, matrix
-        self.ends = np.cumsum(counts)[:-1]
+        self.ends, self.total = np.cumsum(counts)[:-1], int(sum(counts))
 
     def __matmul__(self, theta: Vector) -> Vector:
         return np.concatenate(self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta)))
+
+    def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
+        """Some of the columns."""
+        counts = np.diff(np.concatenate([[0], self.ends, [self.total]]))
+        return LazyRows(self.blocks, self.plan, self.term, self.matrix[:, key[1]], counts.tolist())
 
     @property
     def T(self) -> LazyAdjoint:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from rkhs.calculus.spaces import Space
+from rkhs.finite.basis import joined
 from rkhs.finite.monitor import Monitor
+from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import Solution
-from rkhs.finite.system import joined
 from rkhs.finite.term import Term
+from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.kernels.base import Kernel
 from rkhs.problem.approximate import on_device, solution_of
 from rkhs.problem.choice import SAMPLE, choose
-from rkhs.solvers.spans.rotated import Rotated
+from rkhs.solvers.spans.summed import Summed
 from rkhs.streams.blocks import Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
@@ -63,7 +65,8 @@ class StreamedProblem:
         sampled = list(self.terms(seen.block()))
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
         summary = learn.reduce(summarise, plan)
-        return solution_of(Rotated(summary, lazy_images(learn, plan)), self.approximation, monitor)
+        summed = Summed(summary, lazy_images(learn, plan))
+        return solution_of(summed, summed.solve(tol), self.approximation, monitor)
 
 
 def planned(
@@ -75,10 +78,9 @@ def planned(
     device: str | None,
 ) -> Plan:
     """The plan for all blocks, its functions chosen by the terms of a sample."""
-    space = joined(basis, kernel.null_space)
-    counts = {term.outputs for term in sampled if term.outputs is not None}
+    space = centred(joined(basis, kernel.null_space), [term.functional for term in sampled])
     span = choose(kernel, [term for term in sampled if term.size], space, approximation)
-    return Plan(on_device(span, device), space, terms, counts.pop() if counts else None)
+    return Plan(on_device(span, device), space, terms, outputs_of(sampled))
 
 
 def sample_size(approximation: Approximation) -> int:

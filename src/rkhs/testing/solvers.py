@@ -30,7 +30,7 @@ from rkhs.losses import (
 )
 from rkhs.problem import Problem
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.exact import exact
+from rkhs.solvers.choose import cheapest
 from rkhs.testing.laws import ROUNDING, demand
 
 LOSSES: tuple[Loss, ...] = (
@@ -69,9 +69,9 @@ def check_solver(solver: Solver) -> None:
     >>> from dataclasses import dataclass
     >>> import rkhs
     >>> from rkhs.testing import check_solver
-    >>> check_solver(rkhs.Direct())
+    >>> check_solver(rkhs.solvers.Direct())
     >>> @dataclass(frozen=True)
-    ... class Early(rkhs.Newton):
+    ... class Early(rkhs.solvers.Newton):
     ...     def run(self, system, start, monitor):
     ...         return start  # is not a solution
     >>> check_solver(Early())  # doctest: +ELLIPSIS
@@ -135,7 +135,7 @@ class Trial:
     def reference(self) -> Solution:
         """Of a problem of its own, in case the solver changes the one that it is given."""
         fresh = self.problem(self.target[:, 0])
-        return fresh.solve(exact(fresh.system), tol=SHARP, verbose=False)
+        return fresh.solve(cheapest(fresh.system, SHARP), tol=SHARP, verbose=False)
 
     def demand(self, law: str, measured: float, allowed: float) -> None:
         demand(self.solver, f"that {law}, on {self}", measured, allowed)
@@ -197,7 +197,7 @@ def outputs_are_separate(trial: Trial) -> None:
     values = to_numpy(together.certificate.primal)
     for k in range(OUTPUTS):
         alone = trial.problem(trial.target[:, k])
-        least = alone.solve(exact(alone.system), tol=SHARP, verbose=False).primal
+        least = alone.solve(cheapest(alone.system, SHARP), tol=SHARP, verbose=False).primal
         trial.demand("outputs are separate problems", abs(values[k] - least), 2 * TOL * abs(least) + EPS)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rkhs.finite.parts import other_rows
 from rkhs.finite.system import System
 
 LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
@@ -13,7 +12,7 @@ FEW = 1500  # rows of losses that are not quadratic, up to which small problems 
 
 def few_others(system: System) -> bool:
     """Whether small problems are small: most rows have quadratic losses, which enter by their moments."""
-    return len(other_rows(system)) <= FEW
+    return len(system.other_rows) <= FEW
 
 
 def leading_representers(system: System, others: int, tasks: int, capacity: int) -> int:
@@ -21,7 +20,7 @@ def leading_representers(system: System, others: int, tasks: int, capacity: int)
 
     The representers of a conditionally positive definite kernel are not in its space.
     """
-    if system.kernel.order or others > MOST:
+    if not system.definite or others > MOST:
         return 0
     if system.smooth:
         return min(others, capacity // 2, REPRESENTERS * tasks)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.backend.memory import tile_entries
 from rkhs.finite.system import System
-from rkhs.gram import Gram
-from rkhs.gram.gradient_moments import gradient_moments
-from rkhs.gram.matrix import GramMatrix
 from rkhs.linalg.scaling import inverse_root
 from rkhs.solvers.dense import Matrix
 
@@ -59,7 +54,7 @@ class Directions:
         if self.filled:
             return tau @ self.U[: self.count]
         self.asked += int(tau.shape[0])
-        image = _by_rows(columns_of(self.system, self.rows) @ (self.turn @ tau[:, : self.first].T))
+        image = _by_rows(self.system.exact.part(slice(None), self.rows) @ (self.turn @ tau[:, : self.first].T))
         if self.count > self.first:
             image += tau[:, self.first :] @ self.U[self.first : self.count]
         return image
@@ -119,7 +114,7 @@ class Directions:
 
         Their images need those columns of the Gram matrix alone.
         """
-        block = to_numpy(self.system.gram.block(rows, rows)).astype(np.float64)
+        block = to_numpy(self.system.exact.block(rows, rows)).astype(np.float64)
         R = inverse_root(block, DEPENDENT)[:, -count:]
         turn = self.turn = like(R, self.D)
         new = slice(self.count, self.count + int(turn.shape[1]))
@@ -137,7 +132,7 @@ class Directions:
     def _fill(self) -> None:
         """The images of the representers on all rows, for those who need them, or have paid half as much without."""
         for some in _pieces(self.system, self.first):
-            self.U[: self.first, some] = (_block(self.system, some, self.rows) @ self.turn).T
+            self.U[: self.first, some] = (self.system.exact.part(some, self.rows) @ self.turn).T
         self.filled, self.asked = True, 0
 
     def _add_closed_moments(self) -> bool:
@@ -145,11 +140,13 @@ class Directions:
         system, found = self.system, {}
         for k in self.moments:
             t = system.terms[k]
-            gram = _block(system, t.rows, self.rows)
-            raw = gradient_moments(gram, t.weight[:, 0]) if isinstance(gram, Gram) else None
+            if system.exact.stored:
+                return False
+            gram = system.exact.part(t.rows, self.rows)
+            raw = gram.gradient_moments(t.weight[:, 0])
             if raw is None:
                 return False
-            with_basis = gram.T @ (t.weight * system.Q[t.rows])
+            with_basis = system.exact.part(self.rows, t.rows) @ (t.weight * system.Q[t.rows])
             found[k] = to_numpy(self.turn.T @ raw @ self.turn), to_numpy(self.turn.T @ with_basis)
         self.filled = False
         r, new = self.rank, slice(self.rank, self.rank + self.first)
@@ -198,7 +195,8 @@ class Directions:
         own = weighted @ self.U[first : self.count, rows].T
         if not first:
             return own
-        return namespace(own).concat([(_block(self.system, self.rows, rows) @ weighted.T).T @ self.turn, own], axis=1)
+        across = self.system.exact.part(self.rows, rows) @ weighted.T
+        return namespace(own).concat([across.T @ self.turn, own], axis=1)
 
 
 def _by_rows(V: Array) -> Array:
@@ -209,22 +207,9 @@ def _by_rows(V: Array) -> Array:
     return found
 
 
-def columns_of(system: System, rows: Matrix) -> Array | Gram:
-    """Some columns of the Gram matrix, as an operator where the matrix is one."""
-    return _block(system, slice(None), rows)
-
-
-def _block(system: System, left: slice | Matrix, right: slice | Matrix) -> Array | Gram:
-    """Some rows and columns of the Gram matrix, as an operator where the matrix is one."""
-    if isinstance(system.exact, GramMatrix):
-        return system.exact.block(left, right)
-    L = system.functionals if isinstance(left, slice) and left == slice(None) else system.functionals.take(left)
-    return replace(system.exact, L=L, M=system.functionals.take(right))
-
-
 def _pieces(system: System, columns: int) -> list[slice]:
     """Consecutive rows, whole points, of which so many columns stay in a cache."""
     most = tile_entries(system.exact.budget, system.Q, COPIES) // max(columns, 1)
-    firsts = system.functionals.firsts()
+    firsts = system.exact.firsts
     cuts = np.unique(firsts[np.searchsorted(firsts, np.arange(0, system.size, max(most, 1)), side="right") - 1])
     return [slice(int(start), int(stop)) for start, stop in zip(cuts, [*cuts[1:], system.size], strict=True)]

@@ -20,25 +20,22 @@ closes needs no product, and of the gradients of the others so many combinations
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import bounds, relative_gap
+from rkhs.backend.arrays import Array, like, namespace
+from rkhs.finite.certificate import bounds, feasible, relative_gap
+from rkhs.finite.ledger import Candidate, Ledger
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.parts import other_rows, part
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers.dense import in_the_space
 from rkhs.solvers.sharing.capacity import leading_representers
 from rkhs.solvers.sharing.combining import combinations
-from rkhs.solvers.sharing.directions import Directions, columns_of
+from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.sampling import sample
-from rkhs.solvers.sharing.small import SmallProblem
-from rkhs.solvers.sharing.solved import Solved
 from rkhs.solvers.sharing.span_dual import SpanDual
-from rkhs.solvers.sharing.task import Task
-from rkhs.solvers.subspace import upright
+from rkhs.solvers.sharing.task import Task, small_problem
+from rkhs.solvers.small.solution import solve
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
@@ -52,15 +49,14 @@ def solve_together(
 ) -> None:
     """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
 
-    The columns of `first` (N, k) are the first directions.  Iterates of solved tasks have their bounds, all checked by
-    one product in the end.
+    The columns of `first` (N, k) are the first directions.  Iterates of solved tasks are `Checked`, all by one product
+    in the end.
     """
     together = _Together(tasks, shared, monitor, max(capacity, 4 * min(BATCH, len(tasks))))
     if first is not None and bool(namespace(first).any(first != 0)):
         together.directions.add(first, shared.exact @ first)
-        monitor.product()
     together.run()
-    together.solved.close()
+    together.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +71,10 @@ class _Points:
     def iterate(self, k: int, alpha: Array | None) -> Iterate:
         return Iterate(self.a[:, k : k + 1], self.basis[:, k : k + 1], alpha)
 
+    def take(self, columns: list[int]) -> _Points:
+        """Of some of the tasks."""
+        return _Points(*(part[:, columns] for part in (self.a, self.image, self.u, self.basis)))
+
 
 class _Together:
     """The tasks, their directions, and what is solved."""
@@ -82,14 +82,11 @@ class _Together:
     def __init__(self, tasks: list[Task], shared: System, monitor: Monitor, capacity: int) -> None:
         self.tasks, self.shared, self.monitor = tasks, shared, monitor
         self.directions = Directions(shared, capacity)
-        self.solved = Solved(shared, monitor.tol)
-        others = other_rows(shared)
-        rest = part(replace(shared, outputs=None), others, [t for t in shared.terms if not t.loss.quadratic])
-        self.rest = rest.with_matrices(rest.gram, np.zeros((rest.size, 0)))  # of one output, and in NumPy
+        self.ledger = Ledger(shared.geometry)
+        others = shared.other_rows
         leading = leading_representers(shared, len(others), len(tasks), capacity)
         if leading:
             self.directions.add_representers(others, leading)
-            monitor.product()
         self.span = SpanDual(self.directions)
         self.led = False  # whether there are whole gradients among the directions
         self.samples, self.few_left = 0, False  # of rows, and whether the last one did for nearly all tasks
@@ -117,15 +114,16 @@ class _Together:
             if k not in directions.moments or _split(self.tasks, k)
         }
         self.span.update()
-        bounding = shared.precision is None
+        bounding = not shared.inexact
         for task in batch:
-            small = _small(task, directions, E)
-            task.theta, task.others = small.minimise(task.theta, self.rest, SMALLER * tol)
+            small = small_problem(task, directions, E)
+            found = solve(small, SMALLER * tol, task.theta, seconds=self.monitor.left)
+            task.theta, task.others = found.theta, found.alpha
             task.gap, task.gamma = float("inf"), None
             before, task.primal = task.primal, small.value(task.theta)
             task.fall = before - task.primal
             if bounding and self.span.serves(task):
-                dual, task.gamma = self.span.bound(task, small, self.rest, SMALLER * tol)
+                dual, task.gamma = self.span.bound(task, small, SMALLER * tol, self.monitor.left)
                 task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
                 bounding = self.led or task.gap <= tol  # without gradients one that is far off stands for all
         closed = [task for task in batch if task.gap <= tol]
@@ -134,10 +132,32 @@ class _Together:
         points = self._at(closed)
         alpha, image = directions.at(like(np.stack([np.asarray(task.gamma) for task in closed], axis=1), shared.Q))
         for k, task in enumerate(closed):
-            one = slice(k, k + 1)
-            task.alpha, task.alpha_image = alpha[:, one], image[:, one]
-            if not self.solved.enter(task, points.iterate(k, task.alpha), points.image[:, one], points.u[:, one]):
-                task.gap = float("inf")
+            task.alpha, task.alpha_image = alpha[:, k : k + 1], image[:, k : k + 1]
+        for task, done in zip(closed, self._enter(closed, points), strict=True):
+            task.gap = task.gap if done else float("inf")
+
+    def _enter(self, tasks: list[Task], points: _Points) -> list[bool]:
+        """Enter tasks that have an alpha as solved, if their gaps are small with the images at hand."""
+        for k, task in enumerate(tasks):
+            task.iterate = points.iterate(k, task.alpha)
+        if self.shared.inexact:
+            return [False] * len(tasks)
+        candidates = []
+        for k, task in enumerate(tasks):
+            alpha = feasible(task.system, task.alpha)
+            known = task.alpha_image if alpha is task.alpha else None
+            candidates.append(Candidate(task.system, points.iterate(k, alpha), points.image[:, k : k + 1], known))
+        for task, entry in zip(tasks, self.ledger.enter(candidates, self.monitor.tol), strict=True):
+            task.entry = entry
+        return [task.entry is not None for task in tasks]
+
+    def close(self) -> None:
+        """The iterates of solved tasks, checked, if one product says that all images are right."""
+        done = [task for task in self.tasks if task.entry is not None]
+        if done and self.ledger.right(self.monitor.tol):
+            for task in done:
+                assert task.entry is not None
+                task.iterate = self.ledger.checked(task.entry)
 
     def _at(self, tasks: list[Task]) -> _Points:
         """Where the tasks are."""
@@ -149,7 +169,7 @@ class _Together:
     def _gradients(self, tasks: list[Task], points: _Points) -> Array:
         """The coefficients (N, b) of the gradients, one after the other in memory."""
         slopes = [points.a[:, k] + t.slope(points.u[:, k : k + 1])[:, 0] for k, t in enumerate(tasks)]
-        return in_the_space(self.shared, namespace(points.u).stack(slopes).T)
+        return self.shared.inside(namespace(points.u).stack(slopes).T)
 
     def _sample(self, tasks: list[Task]) -> bool:
         """Gradients as far as a sample of the rows shows them, for all tasks first, and once more for a few."""
@@ -160,8 +180,7 @@ class _Together:
             return False
         self.samples, self.few_left = self.samples + 1, False
         V = self._gradients(tasks, self._at(tasks))[rows]
-        product = columns_of(self.shared, rows) @ V
-        self.monitor.product()
+        product = self.shared.exact.part(slice(None), rows) @ V
         directions.add(V, product, rows)
         return directions.count > before
 
@@ -169,22 +188,18 @@ class _Together:
         """Close gaps by the norms of gradients alone, where a sample has led near enough; whether nearly all."""
         tol = self.monitor.tol
         near = NEXT * sum(task.fall for task in tasks) <= tol * sum(abs(task.primal) for task in tasks)
-        if self.led or not near or not self.shared.smooth or self.shared.precision is not None:
+        if self.led or not near or not self.shared.smooth or self.shared.inexact:
             return False
         points = self._at(tasks)
         G = self._gradients(tasks, points)
-        xp, norms = namespace(G), self.shared.gram.energies(G)
-        self.monitor.product()
         for k, task in enumerate(tasks):
-            one = slice(k, k + 1)
-            a, image, u, g = (array[:, one] for array in (points.a, points.image, points.u, G))
-            task.alpha = a - g
-            energy = xp.vecdot(a, image, axis=0) - 2 * xp.vecdot(g, image, axis=0) + norms[one]
-            if self.solved.enter(task, points.iterate(k, task.alpha), image, u, energy):
-                primal, dual = self.solved.known[-1][2]
-                task.gap = relative_gap(float(primal[0]), float(dual[0]), task.system.rounding[0])
-            else:
+            task.alpha, task.alpha_image = points.a[:, k : k + 1] - G[:, k : k + 1], None
+        self._enter(tasks, points)
+        for task in tasks:
+            if task.entry is None:
                 task.alpha = None
+            else:
+                task.gap = task.entry.certificate.relative
         self._report(tasks)
         left = sum(task.gap > tol for task in tasks)
         self.few_left = 0 < left <= FEW_LEFT * len(tasks)
@@ -199,7 +214,6 @@ class _Together:
         some = combinations(G, np.array([task.gap for task in tasks]), tol)
         V = G if some is None else some
         product = self.shared.gram @ V
-        self.monitor.product()
         for k, task in enumerate(tasks):
             task.iterate = points.iterate(k, task.alpha)
         if some is None:
@@ -229,8 +243,9 @@ class _Together:
                 task.dual, task.alpha, task.alpha_image = dual, a - G[:, one], image - product[:, one]
             task.iterate = points.iterate(k, task.alpha)
             task.gap = min(task.gap, relative_gap(task.primal, task.dual, task.system.rounding[0]))
-            if task.gap <= self.monitor.tol:
-                self.solved.enter(task, task.iterate, image, u)
+        near = [k for k, task in enumerate(tasks) if task.gap <= self.monitor.tol]
+        if near:
+            self._enter([tasks[k] for k in near], points.take(near))
 
     def _report(self, tasks: list[Task]) -> None:
         worst = max(tasks, key=lambda task: task.gap)
@@ -264,24 +279,3 @@ def _make_room(directions: Directions, tasks: list[Task]) -> None:
 def _split(tasks: list[Task], term: int) -> bool:
     """Whether some task weights the rows of a term differently, so that its moments do not serve."""
     return any(not isinstance(task.multiples[term], float) for task in tasks)
-
-
-def _small(task: Task, directions: Directions, E: dict[int, Array]) -> SmallProblem:
-    """The problem over the basis and the directions."""
-    r, size = directions.rank, directions.rank + directions.count
-    linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
-    square[r:, r:] = np.eye(size - r)
-    for k, t in enumerate(task.system.terms):
-        if not t.loss.quadratic:
-            continue
-        xp, multiple = namespace(t.target), task.multiples[k]
-        if isinstance(multiple, float):
-            square += 2 * multiple * directions.moments[k][:size, :size]
-        else:
-            square += 2 * to_numpy((t.weight * E[k]).T @ E[k])
-        if bool(xp.any(t.target != 0)):
-            weighted = t.weight * t.target
-            linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
-            constant += float(xp.sum(weighted * t.target))
-    others = [(t, E[k]) for k, t in enumerate(task.system.terms) if not t.loss.quadratic]
-    return SmallProblem(upright(square, directions.U), linear, constant, others, r)

@@ -18,7 +18,7 @@ LEAST = 16  # groups in a sample that stands for all
 
 def sample(system: System, which: int) -> Matrix | None:
     """The indices of one sample of the rows of quadratic terms, whole points; None where these are too few for one."""
-    firsts = system.functionals.firsts()
+    firsts = system.gram.firsts
     ends = np.append(firsts[1:], system.size)
     quadratic = np.zeros(system.size, dtype=bool)
     for t in system.terms:

@@ -15,17 +15,17 @@ with alpha_o = -w loss'(u_o) and beta = -2 M^-1 D_q (u_q - b_q) at its minimum.
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.system import System
 from rkhs.linalg.scaling import inverse_root
-from rkhs.solvers.dense import double
-from rkhs.solvers.reduced import Matrix
+from rkhs.solvers.dense import Matrix, double
 from rkhs.solvers.sharing.directions import Directions
-from rkhs.solvers.sharing.small import SmallProblem
 from rkhs.solvers.sharing.task import Task
-from rkhs.solvers.subspace import upright
+from rkhs.solvers.small.problem import SmallProblem, upright
+from rkhs.solvers.small.solution import solve
 
 SEEN = 1e-10  # of M with ones on its diagonal, eigenvalues under which its directions are left out
 
@@ -55,7 +55,7 @@ class SpanDual:
             seen = seen + to_numpy(own @ d.system.Q[t.rows])
         self.basis = np.concatenate([self.basis, seen])
 
-    def bound(self, task: Task, small: SmallProblem, rest: System, tol: float) -> tuple[float, Matrix]:
+    def bound(self, task: Task, small: SmallProblem, tol: float, seconds: float = inf) -> tuple[float, Matrix]:
         """The dual value of a task, up to rounding, and the gamma of its alpha = D'gamma."""
         d = self.directions
         D_o, U_o = double(d.D[self.first : d.count, d.rows]), double(d.U[: d.count, d.rows])
@@ -70,8 +70,9 @@ class SpanDual:
         C, e = R.T @ cross, R.T @ b
         square = 2 * C.T @ C
         square[d.rank :, d.rank :] += np.eye(d.count)
-        lower = SmallProblem(upright(square, d.U), -2 * C.T @ e, float(e @ e), small.others, small.rank)
-        theta, alpha = lower.minimise(task.theta, rest, tol)
+        lower = SmallProblem(upright(square, d.U), -2 * C.T @ e, float(e @ e), small.parts, small.rank)
+        found = solve(lower, tol, task.theta, seconds=seconds)
+        theta, alpha = found.theta, found.alpha
         off = C @ theta - e
         beta = -2 * R @ off
         gamma = U_o @ (alpha - D_o.T @ beta)
@@ -82,9 +83,10 @@ class SpanDual:
     def _conjugate(self, small: SmallProblem, alpha: Matrix) -> float:
         """sum_o w loss*(-alpha / w)."""
         total, start = 0.0, 0
-        for t, e in small.others:
-            own: Array = like(alpha[start : start + int(e.shape[0]), None], e)
-            total, start = total + float(t.conjugate(own)[0]), start + int(e.shape[0])
+        for part in small.parts:
+            stop = start + int(part.E.shape[0])
+            own: Array = like(alpha[start:stop, None], part.u)
+            total, start = total + float(part.rows.conjugate(own)[0]), stop
         return total
 
     @property

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs.finite.ledger import Entry
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers.reduced import Matrix
+from rkhs.solvers.dense import Matrix
+from rkhs.solvers.sharing.directions import Directions
+from rkhs.solvers.small.problem import Part, SmallProblem, upright
 
 
 @dataclass(eq=False)
@@ -31,6 +34,7 @@ class Task:
     fall: float = float("inf")  # of the primal value, by the directions that came last
     dual: float = -float("inf")
     gap: float = float("inf")
+    entry: Entry | None = None  # in the ledger, once it is solved
 
     @classmethod
     def of(cls, shared: System, output: int, multiples: tuple[Any, ...]) -> Task:
@@ -51,3 +55,28 @@ class Task:
                 parts.append(like(-self.others[start:stop, None], u))
                 start = stop
         return namespace(u).concat(parts, axis=0)
+
+
+def small_problem(task: Task, directions: Directions, E: dict[int, Array]) -> SmallProblem:
+    """The problem over the basis and the directions."""
+    r, size = directions.rank, directions.rank + directions.count
+    linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
+    square[r:, r:] = np.eye(size - r)
+    for k, t in enumerate(task.system.terms):
+        if not t.loss.quadratic:
+            continue
+        xp, multiple = namespace(t.target), task.multiples[k]
+        if isinstance(multiple, float):
+            square += 2 * multiple * directions.moments[k][:size, :size]
+        else:
+            square += 2 * to_numpy((t.weight * E[k]).T @ E[k])
+        if bool(xp.any(t.target != 0)):
+            weighted = t.weight * t.target
+            linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
+            constant += float(xp.sum(weighted * t.target))
+    parts = [
+        Part(t, zeros((int(t.target.shape[0]),), t.target), E[k])
+        for k, t in enumerate(task.system.terms)
+        if not t.loss.quadratic
+    ]
+    return SmallProblem(upright(square, directions.U), linear, constant, parts, r)

@@ -2,7 +2,7 @@
 
 A Gaussian process with covariance k splits into its part in the span, with independent standard normal coefficients
 tau on orthonormal functions, and a part that is independent of it.  Given the terms, (c, tau) has the covariance
-(S + diag(0, I))^-1 (`projected`), flat in the basis functions at first; so a functional M has the variance
+(S + diag(0, I))^-1 (`summed`), flat in the basis functions at first; so a functional M has the variance
 
     k_MM - |e|^2  +  E (S + diag(0, I))^-1 E',        e = M(psi R),  E = [M(p), e]
 
@@ -25,13 +25,13 @@ import numpy as np
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.calculus.spaces import Space
 from rkhs.finite.moments import Moments
-from rkhs.finite.parts import SEEN
 from rkhs.functionals.base import Functional
+from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.operator import gram
 from rkhs.gram.span import Span
-from rkhs.solvers.spans.projected import Curvature
-from rkhs.solvers.spans.rotated import Rotated
-from rkhs.solvers.spans.whitening import Matrix
+from rkhs.solvers.observed import SEEN
+from rkhs.solvers.spans.orthonormal import Matrix
+from rkhs.solvers.spans.summed import Curvature, Summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class SpanSpread:
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
     >>> span = LandmarkSpan(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))
-    >>> spread = SpanSpread.of(Rotated(Summary.of(span, None, [term], None)))
+    >>> spread = SpanSpread.of(Summed(Summary.of(span, None, [term], None)))
     >>> spread.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
     array([0.  , 0.03, 1.  ])
     """
@@ -57,12 +57,11 @@ class SpanSpread:
     curvature: Curvature
 
     @classmethod
-    def of(cls, rotated: Rotated) -> SpanSpread:
+    def of(cls, summed: Summed) -> SpanSpread:
         """From the sums of a problem, all of whose losses are squared."""
-        summary = rotated.summary
-        assert all(isinstance(term, Moments) for term in rotated.terms), "a loss is not squared"
-        small, _ = rotated.small()
-        return cls(summary.span, summary.space, small.map, Curvature.of(small.S, small.rank))
+        assert all(isinstance(term, Moments) for term in summed.terms), "a loss is not squared"
+        cell = summed.cell()
+        return cls(summed.summary.span, summed.summary.space, summed.map[:, : cell.told], cell.curvature)
 
     def variance(self, M: Functional) -> Array:
         """(m,), infinite where M sees a basis function that no term does; some rows at a time, as M's arrays are."""
@@ -85,8 +84,8 @@ class SpanSpread:
         variance = to_numpy(gram(kernel, M).diagonal()).astype(np.float64)
         if not len(C):
             return np.clip(variance - np.sum((psi @ R) ** 2, axis=1), 0, None)
-        assert kernel.null_space is not None
-        wanted = to_numpy(M.assemble(kernel.null_space.on)).T
+        assert isinstance(self.span, LandmarkSpan), "features know no constraints"
+        wanted = to_numpy(M.assemble(self.span.null_space.on)).T
         a = np.linalg.lstsq(C, wanted, rcond=None)[0]  # (p, m)
         image = self.span.norm @ a
         variance = variance + np.sum((image - 2 * psi.T) * a, axis=0) - np.sum((R.T @ (psi.T - image)) ** 2, axis=0)

@@ -1,16 +1,17 @@
-"""Exact minimisation over a few directions, in which no Gram product is needed.
+"""The small problem: a quadratic function of a few variables plus losses on rows.
 
-With the images U = G D of the directions D at hand, the objective on a + D tau, c + delta is
+    min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-    psi(theta) = 1/2 (a + D tau)'G(a + D tau) + sum_i w_i loss_i((u + E theta)_i),   theta = (tau, delta),  E = [U, Q]
-
-a convex function of a few variables.  The quadratic losses enter by their moments, computed once; the others by
-their rows.  Newton's method with a line search finds its minimum to rounding.
+It is what a problem becomes on the span of a few functions (`SmallProblem.around` a point: those of some directions whose
+images are known; elsewhere: landmarks, features, all directions so far), tau their coefficients and c those of the basis.
+Quadratic losses are in S, linear and constant by their moments; the others keep their rows.  Where all of these are
+smooth, Newton's method with a line search finds the minimum to rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import scipy.linalg
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import Rows, System
 
+Matrix = np.ndarray[Any, Any]
 STEPS = 100
 SEEN = 1e-14  # share of psi under which its fall is lost in rounding
 LENGTHS = 60  # tried along one step
@@ -27,30 +29,44 @@ LONG = 1e3  # of a step where there is no curvature, in units in which it would 
 
 
 @dataclass(frozen=True, eq=False)
-class Restricted:
-    """psi, for one output: `terms` are the system's rows of that output."""
+class Part:
+    """Rows of a loss that is not quadratic, of one output: at u + E theta, E (t, m) with u (t,)."""
 
-    norm: float  # a'Ga
-    linear: np.ndarray[Any, Any]  # D'Ga, padded with zeros for the basis
-    square: np.ndarray[Any, Any]  # D'GD, likewise
+    rows: Rows
+    u: Array
+    E: Any
+
+    def at(self, theta: Matrix) -> Array:
+        return self.u + self.E @ like(theta, self.u)
+
+    def slope(self, theta: Matrix) -> Array:
+        """w loss' (t,)."""
+        return self.rows.weight[:, 0] * self.rows.loss.gradient(self.at(theta), self.rows.target[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class SmallProblem:
+    """The small problem; `rank` is the number of the c, which S need not determine."""
+
+    square: Matrix
+    linear: Matrix
     constant: float
-    rough: list[tuple[Rows, Array, Array]]  # (rows, u, E) of the losses that are not quadratic
+    parts: Sequence[Part]
+    rank: int
 
     @classmethod
-    def of(
-        cls, system: System, terms: tuple[Rows, ...], a: Array, image: Array, u: Array, D: Array, U: Array
-    ) -> Restricted:
-        """psi around the point (a, its image Ga, u), for directions D (N, k) with images U."""
+    def around(cls, system: System, a: Array, image: Array, u: Array, D: Array, U: Array) -> SmallProblem:
+        """J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
         xp = namespace(a)
         k, r = int(D.shape[1]), int(system.Q.shape[1])
-        linear, square = np.zeros(k + r), np.zeros((k + r, k + r))
-        linear[:k] = to_numpy(D.T @ image)
+        linear, square = np.zeros(r + k), np.zeros((r + k, r + k))
+        linear[r:] = to_numpy(D.T @ image)
         cross = to_numpy(D.T @ U).astype(np.float64)
-        square[:k, :k] = (cross + cross.T) / 2
-        constant = 0.0
-        rough = []
-        for t in terms:
-            E = xp.concat([U[t.rows], system.Q[t.rows]], axis=1)
+        square[r:, r:] = (cross + cross.T) / 2
+        constant = float(xp.vecdot(a, image)) / 2
+        parts = []
+        for t in system.terms:
+            E = xp.concat([system.Q[t.rows], U[t.rows]], axis=1)
             if t.loss.quadratic:
                 residual = u[t.rows] - t.target[:, 0]
                 weighted = t.weight * E
@@ -58,26 +74,44 @@ class Restricted:
                 square += 2 * to_numpy(weighted.T @ E)
                 constant += float(xp.sum(t.weight[:, 0] * residual**2))
             else:
-                rough.append((t, u[t.rows], E))
-        return cls(float(xp.vecdot(a, image)), linear, upright(square, a), constant, rough)
+                parts.append(Part(t, u[t.rows], E))
+        return cls(upright(square, a), linear, constant, parts, r)
 
-    def value(self, theta: np.ndarray[Any, Any]) -> float:
-        total = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
-        for t, u, E in self.rough:
-            v = u + E @ like(theta, u)
+    @property
+    def smooth(self) -> bool:
+        return all(part.rows.loss.smooth for part in self.parts)
+
+    def smoothed(self, width: float) -> SmallProblem:
+        """The problem with envelopes of this width in place of losses that have no gradient."""
+        soft = [
+            part
+            if part.rows.loss.smooth
+            else replace(part, rows=replace(part.rows, loss=part.rows.loss.smoothed(width)))
+            for part in self.parts
+        ]
+        return replace(self, parts=soft)
+
+    def slopes(self, theta: Matrix) -> list[Matrix]:
+        """w loss'(u) on the rows of each part."""
+        return [to_numpy(part.slope(theta)).astype(np.float64) for part in self.parts]
+
+    def value(self, theta: Matrix) -> float:
+        total = self.constant + float(theta @ (self.linear + self.square @ theta / 2))
+        for part in self.parts:
+            v, t = part.at(theta), part.rows
             total += float(namespace(v).sum(t.weight[:, 0] * t.loss.value(v, t.target[:, 0])))
         return total
 
-    def derivatives(self, theta: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The gradient and Hessian of psi."""
+    def derivatives(self, theta: Matrix) -> tuple[Matrix, Matrix]:
+        """The gradient and Hessian."""
         gradient, hessian = self.linear + self.square @ theta, self.square.copy()
-        for t, u, E in self.rough:
-            v, w, b = u + E @ like(theta, u), t.weight[:, 0], t.target[:, 0]
-            gradient += to_numpy(E.T @ (w * t.loss.gradient(v, b)))
-            hessian += _bend(E, w * t.loss.curvature(v, b))
+        for part in self.parts:
+            v, w, b = part.at(theta), part.rows.weight[:, 0], part.rows.target[:, 0]
+            gradient += to_numpy(part.E.T @ (w * part.rows.loss.gradient(v, b)))
+            hessian += _bend(part.E, w * part.rows.loss.curvature(v, b))
         return gradient, hessian
 
-    def minimise(self, theta: np.ndarray[Any, Any] | None = None, enough: float = 0.0) -> np.ndarray[Any, Any]:
+    def minimise(self, theta: Matrix | None = None, enough: float = 0.0) -> Matrix:
         """argmin psi, by Newton's method with a line search: to rounding, or to a step that gains less than `enough`.
 
         That is a share of psi, and the step is taken, which leaves far less.
@@ -92,10 +126,10 @@ class Restricted:
             step = newton_step(hessian, gradient)
             decrement = -float(gradient @ step)
             if decrement <= enough * abs(value):
-                return theta + step
+                return self._lower(theta, step, value)
             if decrement <= SEEN * abs(value):  # psi no longer tells: Newton's steps, as long as they shrink
-                if not self.rough:
-                    return theta + step
+                if not self.parts:
+                    return self._lower(theta, step, value)
                 if decrement > last / 2:
                     return theta if decrement < last else before
                 if not self.value(theta + step) <= value + SEEN * abs(value):  # out of a flat piece
@@ -108,9 +142,11 @@ class Restricted:
             theta, value = theta + fraction * step, lower
         return theta
 
-    def _search(
-        self, theta: np.ndarray[Any, Any], step: np.ndarray[Any, Any], value: float, decrement: float
-    ) -> tuple[float, float]:
+    def _lower(self, theta: Matrix, step: Matrix, value: float) -> Matrix:
+        """theta + step, unless rounding has made that a step up."""
+        return theta + step if self.value(theta + step) <= value + SEEN * abs(value) else theta
+
+    def _search(self, theta: Matrix, step: Matrix, value: float, decrement: float) -> tuple[float, float]:
         """A length of the step at which psi has fallen enough and is no longer steep, and psi there.
 
         Curvature ends where a loss becomes linear or flat, so a step of Newton's may be far too long or too short:
@@ -118,8 +154,8 @@ class Restricted:
         """
         flat = float(theta @ self.square @ step + self.linear @ step)
         bend = float(step @ self.square @ step)
-        level = self.norm / 2 + self.constant + float(theta @ (self.linear + self.square @ theta / 2))
-        rows = [(t, u + E @ like(theta, u), E @ like(step, u)) for t, u, E in self.rough]
+        level = self.constant + float(theta @ (self.linear + self.square @ theta / 2))
+        rows = [(part.rows, part.at(theta), part.E @ like(step, part.u)) for part in self.parts]
 
         def at(length: float) -> tuple[float, float]:
             total, slope = level + length * (flat + length * bend / 2), flat + length * bend
@@ -152,7 +188,7 @@ class Restricted:
         return best
 
 
-def _bend(E: Array, h: Array) -> np.ndarray[Any, Any]:
+def _bend(E: Array, h: Array) -> Matrix:
     """E' diag(h) E for h >= 0; for many columns without the rows where h = 0, as a square, in half the time or less.
 
     A root and its square round more than h does, which few columns with weights from 1e-12 to 1e12 can tell.
@@ -164,13 +200,13 @@ def _bend(E: Array, h: Array) -> np.ndarray[Any, Any]:
     return F.T @ F
 
 
-def upright(square: np.ndarray[Any, Any], array: Array) -> np.ndarray[Any, Any]:
+def upright(square: Matrix, array: Array) -> Matrix:
     """The matrix with a little more on its diagonal, so that rounding as of an array does not make it bend down."""
     size = len(square)
     return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
 
 
-def newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def newton_step(hessian: Matrix, gradient: Matrix) -> Matrix:
     """-H^-1 g in the directions that H sees, after scaling its diagonal to one."""
     diagonal = np.diag(hessian)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -184,9 +220,7 @@ def newton_step(hessian: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]) -
     return -scale * scipy.linalg.cho_solve((factor, True), scale * gradient, check_finite=False)
 
 
-def _pseudo_step(
-    scaled: np.ndarray[Any, Any], scale: np.ndarray[Any, Any], gradient: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
     """The step for a Hessian that is singular, or nearly so: where it sees nothing, a long step downhill."""
     values, vectors = np.linalg.eigh(scaled)
     slopes = vectors.T @ (scale * gradient)

@@ -1,0 +1,116 @@
+"""The unpenalised basis functions p_j on functionals: P_ij = L_i(p_j) = Q back^-1 with orthonormal columns Q.
+
+Two things must hold where P is all but singular.  What is nothing but rounding in P is zero in Q, exactly: a solver
+would take 1e-17 for a direction in which f may move for free, by 1e17.  And Q = P back to rounding: f = sum_j c_j p_j
+with c = back d has the values Qd that its certificate is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs.calculus.polynomials import Polynomials
+from rkhs.calculus.spaces import Space, SumOfSpaces
+from rkhs.functionals.base import Functional
+from rkhs.functionals.centring import centred
+
+UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
+RANK = 8  # units of rounding for each row, below which a column depends on the others
+ORTHONORMAL = 1e-12  # off which Q is taken from the last QR, not from P
+
+Matrix = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Basis functions, seen from the middle of the points, and an orthonormal basis Q = P back of their values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[1.7e9], [1.7e9 + 1], [1.7e9 + 2]])
+    >>> basis = Basis.of(rkhs.Evaluation(X), rkhs.Polynomials(2))
+    >>> basis.rank, basis.size
+    (3, 3)
+    >>> np.allclose(basis.Q, rkhs.Evaluation(X)(basis.space) @ basis.back)
+    True
+    """
+
+    space: Space | None
+    Q: Array  # (N, rank), orthonormal, of the namespace and dtype, and on the device, of the functionals
+    back: Matrix  # (r, rank), from coefficients of Q to those of the basis functions
+
+    @classmethod
+    def of(cls, functionals: Functional, space: Space | None) -> Basis:
+        """The basis of a space on functionals; of a space {0} if there is none."""
+        place = functionals.prototype[:0]
+        if space is None:
+            return cls(None, zeros((functionals.size, 0), place), np.zeros((0, 0)))
+        space = centred(space, [functionals])
+        eps = float(np.finfo(to_numpy(place).dtype).eps)
+        values, back = orthonormal(on_basis(functionals, space), eps)
+        return cls(space, like(values, place), back)
+
+    @property
+    def rank(self) -> int:
+        """How many of the basis functions are independent on the functionals."""
+        return int(self.back.shape[1])
+
+    @property
+    def size(self) -> int:
+        """r, the number of basis functions."""
+        return int(self.back.shape[0])
+
+
+def on_basis(functionals: Functional, space: Space) -> Matrix:
+    """P (N, r) in float64, and exactly zero where it is nothing but rounding of the precision of the points."""
+    xp, points = namespace(functionals.prototype), functionals.prototype[:0]
+    double = functionals if points.dtype == xp.float64 else functionals.like(xp.astype(points, xp.float64))
+    P = to_numpy(double.assemble(space.on))
+    if not np.all(np.isfinite(P)):
+        raise ValueError(
+            f"The values of {space!r} on {functionals!r} are not all finite: take basis functions that are, or other "
+            "units for the points."
+        )
+    magnitude = to_numpy(double.absolute().assemble(space.magnitude))
+    eps = float(np.finfo(to_numpy(points).dtype).eps)
+    return np.where(np.abs(P) <= UNITS * eps * magnitude, 0.0, P)
+
+
+def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
+    """Q (N, rank) with orthonormal columns that span those of P, right to eps, and the map back (r, rank): Q = P back.
+
+    Rows of zeros take no part and stay zero.
+    """
+    seen = np.any(P != 0, axis=1)
+    sizes = np.abs(P).max(axis=0, initial=0.0)
+    scale = np.where(sizes > 0, sizes, 1.0)
+    R, pivots = scipy.linalg.qr(P[seen] / scale, mode="r", pivoting=True)
+    diagonal = np.abs(np.diag(R))
+    tolerance = max(RANK * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
+    rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
+    back = np.zeros((P.shape[1], rank))
+    back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
+    back /= scale[:, None]
+    Q, R = np.linalg.qr(P[seen] @ back)  # again, for what rounding has left of R^-1
+    back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
+    product = P @ back
+    if np.max(np.abs(product.T @ product - np.eye(rank)), initial=0.0) > ORTHONORMAL:
+        product[seen] = Q
+    return product, np.ascontiguousarray(back)
+
+
+def joined(basis: Space | None, null_space: Space) -> Space | None:
+    """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
+    spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
+    if len(spaces) < 2:
+        return spaces[0] if spaces else None
+    plain = [s for s in spaces if isinstance(s, Polynomials) and s.linear is None]
+    if len(plain) == len(spaces):
+        return max(plain, key=lambda s: s.degree)
+    return SumOfSpaces(tuple(spaces))

@@ -1,0 +1,44 @@
+"""Losses without a gradient, replaced by their Moreau envelopes with a width that shrinks (Nesterov's smoothing, in steps).
+
+Any alpha of a smoothed problem is feasible for the dual of the true one (the envelope's conjugate has the same domain),
+so the gap that a smoothed problem leaves is known for the true one at any width.  The width shrinks whenever the smoothed
+problem is solved better than it approximates the true one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rkhs.backend.arrays import Array, namespace
+from rkhs.finite.system import Rows
+
+SHRINK = 0.25  # of the width, each time
+SOLVED = 0.5  # share of the true gap under which the smoothed problem counts as solved
+
+
+@dataclass
+class Smoothing:
+    """The width of the envelopes; 0 where all losses have gradients."""
+
+    width: float
+
+    @classmethod
+    def of(cls, terms: Sequence[Rows], u: Array) -> Smoothing:
+        """Twice the mean loss of the rows that have no gradient, at u (N, 1): what a slope of one saves within it."""
+        rough = [t for t in terms if not t.loss.smooth]
+        xp = namespace(u)
+        weight = sum(float(xp.sum(t.weight)) for t in rough)
+        risk = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
+        return cls((2 * risk / weight or 1.0) if weight > 0 else 0.0)
+
+    def terms(self, terms: tuple[Rows, ...]) -> tuple[Rows, ...]:
+        """The rows with envelopes in place of losses that have no gradient."""
+        return tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in terms)
+
+    def sharpen(self, own: float, gap: float) -> bool:
+        """Shrink the width if `own`, the gap of the smoothed problem, is small beside that of the true one."""
+        if not self.width or own > SOLVED * gap:
+            return False
+        self.width *= SHRINK
+        return True

@@ -1,0 +1,293 @@
+"""A problem on a span of p functions, from the sums of its terms: small, solved to rounding, certified with what it is.
+
+In orthonormal functions of the span the problem is, for each output,
+
+    min over theta = (c, tau)   1/2 |tau|^2 + 1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(E_i theta)
+
+with S = 2M from the moments of all quadratic terms.  They are turned into these functions once; each cell of a grid of
+weights and folds is then a combination of p x p matrices, some of its rows and columns, and a Cholesky factorisation.
+
+The gap is that of alpha on the kept rows and, on the quadratic ones, alpha_i = -2 w_i (u_i - b_i) at theta but for its c,
+which is moved until alpha vanishes on the basis: with h = tau + (S theta + linear - E'alpha)_tau after that,
+
+    gap = 1/2 |h|^2 + 1/2 dc'S dc + sum_i w_i excess_i
+
+over ALL functions of the span.  Sums are right to a unit of rounding; in functions of a small norm this error is large,
+so the solution keeps away from those that it drowns, and the certificate states what it may have hidden there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs.finite.certificate import FEASIBLE, NOTHING, Certificate
+from rkhs.finite.moments import Kept, KeptBlock, Moments
+from rkhs.finite.summary import Summary
+from rkhs.finite.system import Rows
+from rkhs.linalg.projection import project
+from rkhs.losses.base import Loss
+from rkhs.solvers.small.elimination import SEEN
+from rkhs.solvers.small.problem import Part, SmallProblem, upright
+from rkhs.solvers.small.solution import solve
+from rkhs.solvers.spans.orthonormal import EPS, UNITS, Matrix, Orthonormal
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Coefficients tau (p, c) of the psi and c (r, c) of the basis functions, and the certificate."""
+
+    tau: Matrix
+    basis: Matrix
+    certificate: Certificate
+    theta: Matrix  # (m, c), from which a solution for other weights can start
+
+
+class Summed:
+    """A summary in orthonormal functions; `images` gives rows that were too many to keep: (term, map) -> E."""
+
+    def __init__(self, summary: Summary, images: Any = None) -> None:
+        self.images, self.rank = images, summary.rank
+        self.functions = Orthonormal.of(summary.span)
+        self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m)
+        self.losses = [term.loss for term in summary.terms]
+        self.sizes = [_norm(term, self.rank) for term in summary.terms]
+        self.terms = [self._turned(term) for term in summary.terms]
+        self.summary = replace(summary, terms=())  # the sums as they were are not needed any more
+
+    def _turned(self, term: Moments | Kept) -> Moments | KeptBlock | Kept:
+        if isinstance(term, Moments):
+            return term.turned(self.map)
+        if not term.count:
+            return term
+        if term.blocks is None and self.images is None:
+            raise MemoryError(
+                f"{term.count} rows have the loss {term.loss!r}, too many to keep their {len(self.map)} features "
+                "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
+                "that can be read again: arrays, files, or a function that returns an iterator."
+            )
+        return term if term.blocks is None else term.joined().turned(self.map)
+
+    @property
+    def independent(self) -> tuple[int, int]:
+        """How many of the functions rounding tells apart, and how many there are."""
+        return len(self.functions.values), self.summary.span.size
+
+    def solve(self, tol: float, factors: Sequence[Any] | None = None, near: Matrix | None = None) -> Found:
+        """The solution with a factor, or one for each group of rows, on the weights of each term; from one nearby."""
+        cell = self.cell(factors)
+        found = [
+            _Output(cell, c).solved(tol, None if near is None else near[:, c]) for c in range(cell.linear.shape[1])
+        ]
+        theta = np.stack([one[0] for one in found], axis=1)
+        whole = self.map @ theta
+        return Found(whole[self.rank :], whole[: self.rank], Certificate.joined([one[1] for one in found]), theta)
+
+    def nothing(self, factors: Sequence[Any] | None = None) -> Found:
+        """f = 0, for cells that were not reached."""
+        cell = self.cell(factors)
+        theta = np.zeros_like(cell.linear)
+        none = [np.zeros(len(weight)) for _, _, _, weight in cell.rows]
+        certificates = [_Output(cell, c).certificate(theta[:, c], none) for c in range(theta.shape[1])]
+        return Found(
+            np.zeros((self.map.shape[0] - self.rank, theta.shape[1])),
+            np.zeros((self.rank, theta.shape[1])),
+            Certificate.joined(certificates),
+            theta,
+        )
+
+    def cell(self, factors: Sequence[Any] | None = None) -> Cell:
+        """The sums for some weights."""
+        own = [1.0] * len(self.terms) if factors is None else factors
+        size, outputs = self.map.shape[1], self.summary.outputs or 1
+        S, linear, constant = np.zeros((size, size)), np.zeros((size, outputs)), np.zeros(outputs)
+        rows: list[tuple[Loss, Any, Matrix, Matrix]] = []
+        norms = np.zeros(2)
+        for k, (term, factor) in enumerate(zip(self.terms, own, strict=True)):
+            if isinstance(term, Moments):
+                square, cross, own_constant = term.weighted(factor)
+                S, linear, constant = S + 2 * square, linear - 2 * cross, constant + own_constant
+                norms += 2 * np.max(factor) * np.asarray(self.sizes[k])
+            elif isinstance(term, KeptBlock):
+                block = term.weighted(factor)
+                if len(block.weight):
+                    rows.append((self.losses[k], block.E, block.target, block.weight))
+            elif term.count:
+                rows.append((term.loss, *self.images(k, self.map)))
+        spread = np.concatenate([np.ones(self.rank), 1 / np.sqrt(self.functions.values)])
+        told = self.rank + self.functions.told_by(float(norms[0]))
+        return Cell((S + S.T) / 2, linear, constant, rows, self.rank, spread, norms, told)
+
+
+def _norm(term: Moments | Kept, rank: int) -> tuple[float, float]:
+    """The norms of the moments of the functions, and of those with targets, by which rounding is judged."""
+    if isinstance(term, Kept):
+        return 0.0, 0.0
+    return float(np.linalg.norm(term.square[:, rank:, rank:])), float(np.linalg.norm(term.linear[:, rank:]))
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The small problem of all outputs for some weights, in all functions of the span."""
+
+    S: Matrix  # (m, m)
+    linear: Matrix  # (m, c)
+    constant: Matrix  # (c,)
+    rows: list[tuple[Loss, Any, Matrix, Matrix]]  # loss, E (t, m), targets (t, c), weights (t, 1)
+    rank: int
+    spread: Matrix  # (m,): of 1 for a coefficient of the psi, in each variable
+    norms: Matrix  # of the moments behind S and linear
+    told: int  # variables that rounding does not drown
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """S + diag(0, I), of the variables that are told."""
+        return Curvature.of(self.S[: self.told, : self.told], self.rank)
+
+    @cached_property
+    def basis(self) -> Curvature:
+        """The part of S in c alone."""
+        return Curvature.of(self.S[: self.rank, : self.rank], self.rank)
+
+
+class _Output:
+    """One output of a cell."""
+
+    def __init__(self, cell: Cell, which: int) -> None:
+        self.cell = cell
+        self.linear, self.constant = cell.linear[:, which], float(cell.constant[which])
+        self.parts = []
+        for loss, E, target, weight in cell.rows:
+            rows = Rows(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
+            self.parts.append(Part(rows, np.zeros(len(weight)), E))
+
+    def solved(self, tol: float, near: Matrix | None) -> tuple[Matrix, Certificate]:
+        """theta (m,) and its certificate, to a relative gap of at most tol if rounding allows."""
+        told, m = self.cell.told, len(self.linear)
+
+        def whole(theta: Matrix) -> Matrix:
+            return np.concatenate([theta, np.zeros(m - told)])
+
+        if not self.parts:
+            theta = whole(self.cell.curvature.minimum(self.linear[:told, None])[:, 0])
+            return theta, self.certificate(theta, [])
+        square = self.cell.S[:told, :told].copy()
+        square[self.cell.rank :, self.cell.rank :] += np.eye(told - self.cell.rank)
+        parts = [replace(part, E=_columns(part.E, told)) for part in self.parts]
+        small = SmallProblem(upright(square, square), self.linear[:told], self.constant, parts, self.cell.rank)
+        start = None if near is None else near[:told]
+        for enough in (tol / 100, 0.0) if small.smooth else (0.0,):
+            found = solve(small, tol / 4, start, enough)
+            theta = whole(found.theta)
+            certificate = self.certificate(theta, found.alphas)
+            start = found.theta
+            if certificate.within(tol):
+                break
+        return theta, certificate
+
+    def certificate(self, theta: Matrix, alphas: list[Matrix]) -> Certificate:
+        """J and the gap to the dual point that alpha on the kept rows and theta on the others make."""
+        cell, r = self.cell, self.cell.rank
+        alphas = self._balanced(alphas)
+        forces = cell.S @ theta + self.linear
+        pressed = forces - sum((part.E.T @ alpha for part, alpha in zip(self.parts, alphas, strict=True)), np.zeros(()))
+        seen, unseen = cell.basis.seen, cell.basis.unseen
+        move = -seen @ (seen.T @ pressed[:r])
+        h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
+        gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
+        primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
+        size = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
+        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(size)
+        long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of the psi
+        error = UNITS * EPS * (cell.norms[0] * long + cell.norms[1])  # of a moment's force, times the spread
+        lost = error * float(np.linalg.norm(cell.spread[r:]))
+        rounding = lost * (float(np.linalg.norm(h)) + lost / 2) + error * long + UNITS * EPS * self.constant
+        for part, alpha in zip(self.parts, alphas, strict=True):
+            own, more = _excess(part, theta, alpha)
+            primal += float(
+                np.sum(part.rows.weight[:, 0] * part.rows.loss.value(part.at(theta), part.rows.target[:, 0]))
+            )
+            gap, rounding = gap + own, rounding + more
+        gap = inf if np.any(missed) else gap
+        at_zero = self.constant + sum(
+            float(np.sum(p.rows.weight * p.rows.loss.value(0 * p.rows.target, p.rows.target))) for p in self.parts
+        )
+        nothing = np.array([NOTHING * EPS * at_zero])
+        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), nothing, EPS)
+
+    def _rows(self, alphas: list[Matrix]) -> list[tuple[Part, Matrix]]:
+        """Parts whose rows are at hand."""
+        return [(p, alpha) for p, alpha in zip(self.parts, alphas, strict=True) if isinstance(p.E, np.ndarray)]
+
+    def _balanced(self, alphas: list[Matrix]) -> list[Matrix]:
+        """alpha within its bounds, and moved where it has to vanish on basis functions that S does not see."""
+        if not alphas:
+            return []
+        unseen = self.cell.basis.unseen
+        padded = np.concatenate([unseen, np.zeros((len(self.linear) - len(unseen), unseen.shape[1]))])
+        values = [part.E @ column for column in padded.T for part in self.parts]
+        table = np.concatenate(values).reshape(padded.shape[1], -1).T if padded.shape[1] else np.zeros((0, 0))
+        Q = np.linalg.qr(table)[0] if table.size else np.zeros((sum(map(len, alphas)), 0))
+        lows, highs = zip(*(part.rows.box for part in self.parts), strict=True)
+        whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
+        return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))
+
+
+def _columns(E: Any, count: int) -> Any:
+    """The first columns of kept rows, or of those that are read again."""
+    return E[:, :count]
+
+
+def _excess(part: Part, theta: Matrix, alpha: Matrix) -> tuple[float, float]:
+    """sum_i w_i excess_i, and how much larger it is at the worst u within its rounding."""
+    t, u = part.rows, part.at(theta)
+    w, b = t.weight[:, 0], t.target[:, 0]
+    s = t.dual_slope(alpha[:, None])[:, 0]
+    error = UNITS * EPS * (np.abs(u) + float(np.linalg.norm(theta)))
+    here = t.loss.excess(u, b, s)
+    worst = np.maximum(t.loss.excess(u + error, b, s), t.loss.excess(u - error, b, s))
+    return float(w @ here), float(w @ np.maximum(worst - here, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """S + diag(0, I), positive definite in tau, in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+
+    L: Matrix
+    T: Matrix
+    seen: Matrix  # H, in the directions of c that it sees
+    unseen: Matrix  # the others, as columns
+
+    @classmethod
+    def of(cls, S: Matrix, rank: int) -> Curvature:
+        c, tau = slice(0, rank), slice(rank, None)
+        own = S[tau, tau] + np.eye(len(S) - rank)
+        L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
+        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
+        values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
+        known = values > SEEN * np.diag(S)[c].max(initial=0.0)
+        return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
+
+    def minimum(self, linear: Matrix) -> Matrix:
+        """argmin 1/2 theta'(S + diag(0, I)) theta + linear'theta, (m, c)."""
+        r = self.T.shape[1]
+        still = self.down(linear[r:])
+        c = -self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
+        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        return np.concatenate([c, tau])
+
+    def variance(self, E: Matrix) -> Matrix:
+        """The diagonal of E (S + diag(0, I))^-1 E', in the directions that are seen, (t,)."""
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        return np.sum(known**2, axis=0) + np.sum(((E[:, :r] - known.T @ self.T) @ self.seen) ** 2, axis=1)
+
+    def down(self, right: Matrix) -> Matrix:
+        """L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))

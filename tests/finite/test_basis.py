@@ -1,0 +1,167 @@
+"""Basis functions on functionals: from the middle of the points, zeros that are zeros, and f has the values Qd."""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.backend.arrays import to_numpy
+from rkhs.finite.basis import Basis, joined
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 2))
+SIDES = np.sign(X.sum(axis=1))
+SECONDS = np.round(np.linspace(0, 100, 40) * 64) / 64  # which no shift below rounds
+WAVE = np.sin(SECONDS / 10) + 0.05 * SECONDS
+KERNELS = {  # in units of so many seconds, such that J does not change
+    "thin plate": lambda unit: (unit**-5.0 * rkhs.ThinPlate(3), None),
+    "polyharmonic": lambda unit: (unit**-5.0 * rkhs.Polyharmonic(5), None),
+    "quadratic": lambda unit: (rkhs.Gaussian(10.0 * unit), rkhs.Polynomials(2)),
+}
+FLAT = {
+    "deviation": rkhs.LocalDeviation(X, width=0.3),
+    "Laplacian": rkhs.Laplacian(X),
+    "nothing": rkhs.Difference(X, X),
+    "symmetric": rkhs.Evaluation(X + 0.25) + rkhs.Evaluation(X - 0.25) - 2 * rkhs.Evaluation(X),
+    "average": rkhs.Average(np.stack([X - 0.25, X, X + 0.25], axis=1)) - rkhs.Evaluation(X),
+}
+
+
+def fitted(name, shift=0.0, unit=1.0, **options):
+    kernel, basis = KERNELS[name](unit)
+    points = (SECONDS + shift)[:, None] * unit
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), WAVE)
+    return rkhs.Problem(kernel, [term], basis, **options).solve(tol=1e-8), points
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("shift", "unit"), [(1e3, 1.0), (1.7e9, 1.0), (0.0, 1e-6), (0.0, 1e6), (1.7e9, 2.0**-20)])
+def test_neither_origin_nor_unit_matters(name, shift, unit):
+    here, _ = fitted(name)
+    there, points = fitted(name, shift, unit)
+    assert there.status == "converged"
+    assert there.basis_rank == (3, 3)
+    assert there.primal == pytest.approx(here.primal, rel=1e-6)
+    np.testing.assert_allclose(there.function(points), here.function(SECONDS[:, None]), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_neither_does_it_for_landmarks(name):
+    landmarks = rkhs.Landmarks(15, random_state=0)
+    (here, _), (there, points) = (fitted(name, shift, approximation=landmarks) for shift in (0.0, 1.7e9))
+    assert there.primal == pytest.approx(here.primal, rel=1e-6)
+    np.testing.assert_allclose(there.function(points), here.function(SECONDS[:, None]), atol=1e-7)
+
+
+def test_thin_plates_far_away_in_many_dimensions():
+    points = np.round(RNG.standard_normal((80, 5)) * 64) / 64
+    found = [
+        rkhs.Problem(
+            rkhs.ThinPlate(4), [rkhs.Term(rkhs.Evaluation(points + shift), rkhs.Squared(), points[:, 0] ** 4)]
+        ).solve()
+        for shift in (0.0, 1e3, 1e9)
+    ]
+    for solution in found:
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(found[0].primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_what_linear_functions_do_not_feel_is_zero(name, shift):
+    moved = [rkhs.Evaluation(X + shift), FLAT[name]]
+    if shift:
+        points = X + shift
+        flat = {"deviation": rkhs.LocalDeviation(points, width=0.3), "Laplacian": rkhs.Laplacian(points)}
+        moved[1] = flat.get(name, rkhs.Difference(points, points))
+    L = rkhs.stack(moved)
+    basis = Basis.of(L, rkhs.Polynomials(1))
+    assert basis.rank == 3
+    np.testing.assert_array_equal(basis.Q[30:], 0.0)
+    assert np.all(np.any(basis.Q[:30] != 0, axis=1))
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_nothing_runs_away_along_rounding(name):
+    terms = [
+        rkhs.Term(FLAT[name], rkhs.Squared(), 0.5),
+        rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), SIDES),
+    ]
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Polynomials(1)).solve()
+    assert solution.status == "converged"
+    assert np.max(np.abs(solution.function(X))) < 100
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e9])
+@pytest.mark.parametrize("space", [rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(3)], ids=repr)
+def test_orthonormal_and_a_product(space, offset):
+    points = X + offset
+    L = rkhs.stack([rkhs.Evaluation(points), rkhs.Gradient(points), rkhs.LocalAverage(points, width=0.5)])
+    basis = Basis.of(L, space)
+    assert basis.rank == basis.size == space.size(2)
+    np.testing.assert_allclose(basis.Q.T @ basis.Q, np.eye(basis.rank), atol=1e-14)
+    np.testing.assert_allclose(basis.Q, L(basis.space) @ basis.back, atol=1e-13)
+
+
+def test_orthonormal_where_the_functions_are_all_but_dependent():
+    """Points on a circle, nearly: x^2 + y^2 is a constant but for 1e-9, and is kept."""
+    angle = RNG.uniform(0, 2 * np.pi, 50)
+    circle = (1 + 1e-9 * RNG.standard_normal((50, 1))) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    L = rkhs.stack([rkhs.Evaluation(circle), rkhs.Difference(circle, circle)])
+    basis = Basis.of(L, rkhs.Polynomials(2))
+    assert basis.rank == 6
+    np.testing.assert_allclose(basis.Q.T @ basis.Q, np.eye(6), atol=1e-12)
+    np.testing.assert_array_equal(basis.Q[50:], 0.0)
+    np.testing.assert_allclose(basis.Q, L(basis.space) @ basis.back, atol=1e-5)
+
+
+def test_the_function_has_the_values_of_its_certificate():
+    solution, points = fitted("quadratic", 1e3)
+    f = solution.function
+    energy = f.norm() ** 2 / 2 + np.sum((f(points) - WAVE) ** 2)
+    assert energy == pytest.approx(solution.primal, rel=1e-12)
+
+
+def test_a_lost_rank_is_told():
+    line = np.outer(X[:, 0], [1.0, 2.0])
+    term = rkhs.Term(rkhs.Evaluation(line), rkhs.Squared(), X[:, 0])
+    lost = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(1)).solve()
+    assert lost.basis_rank == (2, 3)
+    assert "2 of 3 basis functions independent" in repr(lost)
+    for basis, rank in ((rkhs.Constant(), (1, 1)), (None, None)):
+        whole = rkhs.Problem(rkhs.Gaussian(1.0), [term], basis).solve()
+        assert whole.basis_rank == rank
+        assert "independent" not in repr(whole)
+
+
+def test_nothing_is_seen():
+    """Of constants by gradients, and by no functionals at all."""
+    none = Basis.of(rkhs.Gradient(X), rkhs.Constant())
+    assert (none.rank, none.size, none.Q.shape) == (0, 1, (60, 0))
+    empty = Basis.of(rkhs.Evaluation(X[:0]), rkhs.Polynomials(1))
+    assert (empty.rank, empty.size, empty.Q.shape) == (0, 3, (0, 0))
+    assert Basis.of(rkhs.Evaluation(X), None).size == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["NumPy", "PyTorch"])
+def test_kinds_of_arrays(kind, dtype):
+    points = kind((X + 50.0).astype(dtype))
+    L = rkhs.stack([rkhs.Evaluation(points), rkhs.LocalDeviation(points, width=0.3), rkhs.Difference(points, points)])
+    basis = Basis.of(L, rkhs.Polynomials(2))
+    assert type(basis.Q) is type(points)
+    assert basis.Q.dtype == points.dtype
+    assert basis.rank == 6
+    np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
+    inside = basis.in_memory()
+    assert inside.Q.dtype == np.float64
+    np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
+    np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)
+
+
+def test_joined():
+    assert joined(None, rkhs.Polynomials(-1)) is None
+    assert joined(rkhs.Constant(), rkhs.Polynomials(2)).degree == 2
+    waves = rkhs.Functions(np.sin)
+    assert joined(waves, rkhs.Polynomials(-1)) is waves
+    assert joined(waves, rkhs.Polynomials(1)).size(2) == 5
