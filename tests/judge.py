@@ -222,7 +222,7 @@ def _minimise(judge):
     zl, zu = (1 + abs(l)) * has_lo, (1 + abs(l)) * has_hi
     count = max(1, int(has_lo.sum() + has_hi.sum()))
     best = [-inf, inf]
-    idle = 0
+    idle, largest = 0, Real(0)
 
     def room():
         return np.where(has_lo, x - lo, 1), np.where(has_hi, hi - x, 1)
@@ -232,13 +232,16 @@ def _minimise(judge):
         Ga = G @ a
         u = Ga + Q @ c
         energy = a @ Ga / 2
-        upper, lower = energy + judge.risk(u), -energy - cost(x) - 2 * np.sum(abs(Q.T @ a)) * np.sum(abs(c))
+        upper, lower = energy + judge.risk(u), -energy - cost(x)
+        outside, largest = np.sum(abs(Q.T @ a)), max(largest, np.sum(abs(a)))
+        margin = 10 * outside * (np.sum(abs(c)) + np.max(abs(l), initial=0))  # J* >= D(a) - (Q'a)'c* for any a
+        lower = lower - margin if outside <= 1e-8 * largest else -inf
         nothing = judge.risk(0 * u)  # f = 0
         before = best[1] - best[0]
         best = [max(best[0], lower), min(best[1], upper, nothing)]
         after = best[1] - best[0]
         idle = idle + 1 if after > before / 2 else 0
-        if after <= max(1e4 * EPS, ENOUGH) * abs(best[1]) or idle > 25:
+        if after <= max(1e4 * EPS, ENOUGH) * abs(best[1]) or best[1] <= EPS**2 * nothing or idle > 25:
             break
         left, right = room()
         mu = (np.sum(zl * left * has_lo) + np.sum(zu * right * has_hi)) / count
