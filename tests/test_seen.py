@@ -328,10 +328,12 @@ def test_a_tolerance_that_is_none(tol):
 
 
 def _with_both():
+    found = []
     for name in rkhs.estimators.__all__:
         parameters = inspect.signature(getattr(rkhs.estimators, name)).parameters
         if {"approximation", "solver"} <= set(parameters):
-            yield name
+            found.append(name)
+    return found
 
 
 def test_there_are_estimators_with_both():
