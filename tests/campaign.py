@@ -61,6 +61,8 @@ def draw(seed, largest=400):
     unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
     shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
     kernel = _kernel(rng, d, unit)
+    if isinstance(kernel, rkhs.Polynomial):  # whose values grow like powers of the points, beyond 30 digits
+        unit, shift = 1.0, min(shift, 1e3)
     squared = rng.random() < 0.3
     most = largest if squared else min(largest, 90)
     losses = [rkhs.Squared() if squared else problems.LOSSES[rng.integers(12)] for _ in range(rng.integers(1, 4))]

@@ -58,12 +58,8 @@ class Judge:
 
     @cached_property
     def projected(self):
-        """The Gram matrix on Q'a = 0 (which is all that matters there), or of what the span sees of it."""
-        if self.span is not None:
-            return self._seen
-        G, Q = self.gram, self.Q
-        if self.kernel.order == 0:
-            return G
+        """The Gram matrix on Q'a = 0 (the basis takes up the rest), or of what the span sees of it."""
+        G, Q = self.gram if self.span is None else self._seen, self.Q
         G = G - Q @ (Q.T @ G)
         G = G - (G @ Q) @ Q.T
         return (G + G.T) / 2
@@ -221,7 +217,7 @@ def _minimise(judge):
     c = np.zeros(Q.shape[1], Real)
     zl, zu = (1 + abs(l)) * has_lo, (1 + abs(l)) * has_hi
     count = max(1, int(has_lo.sum() + has_hi.sum()))
-    best = [-inf, inf]
+    best = [Real(0), inf]  # J is never negative
     idle, largest = 0, Real(0)
 
     def room():
@@ -292,17 +288,19 @@ def _minimise(judge):
 
 
 def _saddle(M, Q):
-    """The solution of M x + Q y = r, Q'x = s."""
-    solve = _cholesky(M)
+    """The solution of M x + Q y = r, Q'x = s: that of (M + tQQ') x + Q (y - ts) = r."""
     if Q.shape[1] == 0:
+        solve = _cholesky(M)
         return lambda r, s: (solve(r), np.zeros(0, Real))
+    t = np.max(np.diag(M))
+    solve = _cholesky(M + t * (Q @ Q.T))
     MQ = np.stack([solve(column) for column in Q.T], axis=1)
     schur = _cholesky(Q.T @ MQ)
 
     def solution(r, s):
         x = solve(r)
         y = schur(Q.T @ x - s)
-        return x - MQ @ y, y
+        return x - MQ @ y, y + t * s
 
     return solution
 

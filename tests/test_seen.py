@@ -166,7 +166,7 @@ def test_a_grid_of_large_weights_and_folds():
 def test_the_variance_given_5200_functionals_takes_no_leap():
     def variance(count):
         X = rng().random((count, 2))
-        term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 100.0)
+        term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 1e6)
         problem = rkhs.Problem(rkhs.Matern(2.5, 0.3), [term])
         M = rkhs.Evaluation(rng().random((20, 2)) + 0.01)
         found, seconds = timed(lambda: rkhs.WarpedGram.of(problem.system).variance(M))
@@ -176,11 +176,11 @@ def test_the_variance_given_5200_functionals_takes_no_leap():
     X, M, found, second = variance(5200)
     assert second < 4 * first + 0.5
     L = rkhs.Evaluation(X)
-    G = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L).dense()) + np.eye(5200) / 200.0
+    G = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L).dense()) + np.eye(5200) / 2e6
     cross = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L, M).dense())
     factor = scipy.linalg.cho_factor(G, overwrite_a=True, check_finite=False)
     exact = 1.0 - np.sum(cross * scipy.linalg.cho_solve(factor, cross), axis=0)
-    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-10)
+    np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["ConjugateGradients", "Descent", "Galerkin", "Newton"])
@@ -204,7 +204,7 @@ def test_the_limit_of_time_is_kept(name):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("solver", ["auto", "Galerkin", "Newton", "Descent", "ProximalNewton"])
+@pytest.mark.parametrize("solver", ["auto", *campaign.SOLVERS])
 def test_local_deviations_and_a_squared_hinge(solver, swapped):
     X = rng().standard_normal((30, 2))
     terms = [
@@ -212,8 +212,11 @@ def test_local_deviations_and_a_squared_hinge(solver, swapped):
         rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), np.sign(X.sum(axis=1))),
     ]
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms[::-1] if swapped else terms, rkhs.Polynomials(1))
-    chosen = solver if solver == "auto" else getattr(rkhs.solvers, solver)()
-    solution = problem.solve(chosen, tol=1e-8, time_limit=5)
+    chosen = solver if solver == "auto" else campaign.SOLVERS[solver]
+    try:
+        solution = problem.solve(chosen, tol=1e-8, time_limit=3)
+    except rkhs.NotApplicableError:
+        return
     if solver == "auto":
         assert solution.status == CONVERGED
         assert solution.primal == pytest.approx(6.9977, abs=2e-4)
