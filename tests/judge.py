@@ -248,7 +248,7 @@ def _minimise(judge):
         E = np.full(N, Real(0))
         np.add.at(E, row, 1 / H)
         E = 1 / E
-        factor = _saddle(G + np.diag(E), Q)
+        factor = _saddle(G + np.diag(E), Q, np.max(np.diag(G), initial=0) or Real(1))
 
         def direction(target, zl=zl, zu=zu, cl=0, cu=0):
             g = sign * u[row] + slope - (target - cl) / left * has_lo + (target - cu) / right * has_hi
@@ -287,12 +287,11 @@ def _minimise(judge):
     return best[0], best[1]
 
 
-def _saddle(M, Q):
+def _saddle(M, Q, t):
     """The solution of M x + Q y = r, Q'x = s: that of (M + tQQ') x + Q (y - ts) = r."""
     if Q.shape[1] == 0:
         solve = _cholesky(M)
         return lambda r, s: (solve(r), np.zeros(0, Real))
-    t = np.max(np.diag(M))
     solve = _cholesky(M + t * (Q @ Q.T))
     MQ = np.stack([solve(column) for column in Q.T], axis=1)
     schur = _cholesky(Q.T @ MQ)
