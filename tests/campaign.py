@@ -117,7 +117,9 @@ def _term(rng, d, kernel, loss, count, unit, shift, first):
     if loss.classification:
         target = np.where(noise > 0, 1.0, -1.0)
     else:
-        target = size * (noise if rng.random() < 0.8 else np.ones(family.shape)) * (kind != "gradient" or rng.random() < 0.5)
+        target = (
+            size * (noise if rng.random() < 0.8 else np.ones(family.shape)) * (kind != "gradient" or rng.random() < 0.5)
+        )
     weight = float(10 ** rng.uniform(-8, 12)) / (size**2 if kind in ("gradient", "laplacian") else 1)
     if rng.random() < 0.15:
         weight = weight * 10 ** rng.uniform(-3, 3, size=family.shape)

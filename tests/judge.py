@@ -102,8 +102,17 @@ class Judge:
         if f.basis is not None:
             c = np.asarray(f.basis_coefficients, Real).reshape(-1)
             if isinstance(f.basis, rkhs.Polynomials) and f.basis.linear is None:
-                origin = np.asarray(next((getattr(f.basis, n) for n in ("centre", "center", "origin")
-                                          if getattr(f.basis, n, None) is not None), np.zeros(self.dimension)), Real)
+                origin = np.asarray(
+                    next(
+                        (
+                            getattr(f.basis, n)
+                            for n in ("centre", "center", "origin")
+                            if getattr(f.basis, n, None) is not None
+                        ),
+                        np.zeros(self.dimension),
+                    ),
+                    Real,
+                )
                 u = u + _monomials(self.atoms, self.family.size, f.basis.degree, origin) @ c
             else:
                 u = u + np.asarray(self.family.assemble(f.basis.on), Real) @ c
@@ -263,7 +272,12 @@ def _minimise(judge):
 
         def longest(dx, dzl, dzu):
             step = Real(1)
-            for value, change, there in ((left, dx, has_lo), (right, -dx, has_hi), (zl, dzl, has_lo), (zu, dzu, has_hi)):
+            for value, change, there in (
+                (left, dx, has_lo),
+                (right, -dx, has_hi),
+                (zl, dzl, has_lo),
+                (zu, dzu, has_hi),
+            ):
                 falls = there & (change < 0)
                 step = min(step, np.min(-value[falls] / change[falls], initial=inf))
             return step
