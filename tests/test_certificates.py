@@ -17,7 +17,7 @@ LARGEST = 40
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_certificates(seed):
-    found = campaign.verdicts(campaign.draw(seed, LARGEST), seed, every=False, time_limit=0.3)
+    found = campaign.verdicts(campaign.draw(seed, LARGEST), seed, every=False, time_limit=0.2)
     wrong = [str(v) for v in found if v.broken]
     assert not wrong, "\n".join(wrong)
 
