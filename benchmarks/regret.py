@@ -1,0 +1,324 @@
+"""The regret of `auto`: how much longer it takes than the best solver in the folder, on a hundred problems.
+
+    python -m benchmarks.regret [--quick] [--out DIR] [--only REGEX] [--auto-only]
+
+Fifteen families of problems, from 100 to 10,000 functionals; weights, kernels, dimensions and bases go round with the
+family and the size.  Each solve is one of a fresh problem in a process of its own, in seconds of the processor; it may
+take twice as long as the best so far, and is ended when it does not keep to that.  A solver counts when it has
+converged.  Plain support vector machines are timed beside scikit-learn's SVC.
+
+All timings go to regret.json after each problem, and what is there is not timed again; --auto-only times `auto` again
+beside the stored times of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp, inf, log
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from rich.console import Console
+from sklearn.svm import SVC
+
+import rkhs
+from benchmarks.timing import markdown, show, write
+from rkhs.finite.parts import other_rows, quadratic_rows
+
+AT_FIRST = 15.0  # seconds for a solver as long as none has converged
+AT_LEAST = 1.0  # seconds for every solver
+PATIENCE = 2.0  # times the best so far, for the others
+SHORT, REPEATS = 0.02, 5  # seconds under which a solve is repeated, and how often
+HOPELESS = {"Growth": 1501, "ProjectedDual": 300, "LBFGS": 300}  # functionals, beyond which they have no chance
+QUICK = 300  # functionals
+MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
+
+DENSE = ("Direct", "LibSVM", "Newton", "Absorption", "BoxDual", "ProximalNewton")
+ITERATIVE = ("ConjugateGradients", "Galerkin", "Descent")
+
+LABELS: dict[str, rkhs.Loss] = {
+    "hinge": rkhs.Hinge(),
+    "logistic": rkhs.Logistic(),
+    "squared-hinge": rkhs.SquaredHinge(),
+}
+VALUES: dict[str, rkhs.Loss] = {
+    "ridge": rkhs.Squared(),
+    "svr": rkhs.EpsilonInsensitive(0.1),
+    "huber": rkhs.Huber(0.1),
+    "absolute": rkhs.Absolute(),
+    "quantile": rkhs.Quantile(0.9),
+}
+FAMILIES = (
+    *("ridge", "hinge", "svr", "logistic", "squared-hinge", "huber", "absolute", "quantile", "ridge+gradients"),
+    *("hinge+gradients", "logistic+gradients", "squared-hinge+gradients", "ridge+convex", "ridge+monotone"),
+    "logistic+monotone",
+)
+WEIGHTS = (1.0, 1e2, 1e4, 1e6, 1e8)
+KERNELS = ("gaussian", "narrow", "matern", "cubic", "plate")
+DIMENSIONS = (1, 2, 5, 10, 30)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem to be, made of its words alone."""
+
+    family: str
+    size: int
+    weight: float
+    kernel: str
+    dimension: int
+    constant: bool
+    tol: float = 1e-4
+    outputs: int | None = None
+
+    @property
+    def name(self) -> str:
+        words = [self.family, f"{self.size}", f"w{self.weight:.0e}", self.kernel, f"{self.dimension}d"]
+        words += ["constant"] * self.constant + [f"{self.outputs}-outputs"] * (self.outputs is not None)
+        return " ".join([*words, f"tol{self.tol:.0e}"]).replace("e+0", "e").replace("e-0", "e-")
+
+    @property
+    def machine(self) -> bool:
+        """Whether scikit-learn's SVC solves the same problem."""
+        return self.family == "hinge" and self.kernel == "gaussian" and self.constant and self.outputs is None
+
+    @property
+    def points(self) -> np.ndarray[Any, Any]:
+        _, _, more = self.family.partition("+")
+        count = self.size // {"": 1, "gradients": self.dimension + ("ridge" in self.family)}.get(more, 2)
+        return self._random(0).standard_normal((max(count, 2), self.dimension))
+
+    def problem(self) -> rkhs.Problem:
+        """The problem, of about the size."""
+        X, (first, _, more) = self.points, self.family.partition("+")
+        loss = {**LABELS, **VALUES}[first]
+        known = X[: max(30, len(X) // 20)] if more == "gradients" and first in LABELS else X
+        shape = (len(known),) if self.outputs is None else (len(known), self.outputs)
+        noise = self._random(1).standard_normal(shape)
+        truth = np.sin(2 * known[:, 0]) + known.sum(axis=1) / 2
+        y = (truth if self.outputs is None else truth[:, None] + np.arange(self.outputs)) + 0.3 * noise
+        terms = [rkhs.Term(rkhs.Evaluation(known), loss, np.where(y > 0, 1, -1) if first in LABELS else y, self.weight)]
+        if more == "gradients":
+            terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=self.weight / 10))
+        elif more:
+            axes = [0, 0] if more == "convex" else [0]
+            terms.append(rkhs.Term(rkhs.Derivative(X, axes=axes), rkhs.OneSided(), weight=self.weight))
+        return rkhs.Problem(self._kernel(X), terms, rkhs.Constant() if self.constant else None)
+
+    def svc(self) -> SVC:
+        """Scikit-learn's machine for the same problem."""
+        scale = rkhs.median_scale(self.points)
+        return SVC(C=self.weight, kernel="rbf", gamma=1 / (2 * scale**2))
+
+    def _kernel(self, X: Any) -> rkhs.Kernel:
+        match self.kernel:
+            case "gaussian" | "narrow":
+                return rkhs.Gaussian(rkhs.median_scale(X) / (4 if self.kernel == "narrow" else 1))
+            case "matern":
+                return rkhs.Matern(2.5, rkhs.median_scale(X))
+            case "plate" if "+" not in self.family:
+                return rkhs.ThinPlate(2)
+            case _:
+                return rkhs.Polyharmonic(5 if "convex" in self.family else 3)
+
+    def _random(self, what: int) -> np.random.Generator:
+        return np.random.default_rng([crc32(self.name.encode()), what])
+
+
+def cases() -> list[Case]:
+    """All problems, the small ones first."""
+    found = [Case("hinge", size, 10.0, "gaussian", 10, True) for size in (500, 1000, 2000, 5000, 10_000)]
+    found += [Case("ridge", size, 1e2, "gaussian", 10, True, outputs=10) for size in (1000, 3000)]
+    found += [Case(family, 1000, 1e2, "gaussian", 10, True, outputs=5) for family in LABELS]
+    for i, family in enumerate(FAMILIES):
+        for j, size in enumerate((100, 300, 1000, 1500 + i % 2, 3000, 5000, 10_000)):
+            if size >= 5000 and (i + (size > 5000)) % 3:
+                continue
+            kernel = KERNELS[(i + j) % 5]
+            dimension = DIMENSIONS[(i + 3 * j + 2 * (i // 5)) % 5]
+            if kernel in ("cubic", "plate") or "convex" in family:
+                dimension = min(dimension, 2)
+            while "gradients" in family and dimension > size // 20:
+                dimension = DIMENSIONS[DIMENSIONS.index(dimension) - 1]
+            constant = kernel not in ("cubic", "plate") and ("hinge" in family or bool((i + j) % 2))
+            tol = 1e-4 if (i + j) % 6 else 1e-6
+            found.append(Case(family, size, WEIGHTS[(i + i // 5 + 2 * j) % 5], kernel, dimension, constant, tol))
+    return sorted(found, key=lambda case: case.size)
+
+
+def solved(case: Case, solver: str, limit: float) -> dict[str, Any]:
+    """One solve, timed; repeated where it is short."""
+    best: dict[str, Any] = {"seconds": inf}
+    for _ in range(REPEATS):
+        problem = case.problem()
+        wall, start = perf_counter(), process_time()
+        try:
+            chosen = solver if solver == "auto" else getattr(rkhs, solver)()
+            solution = problem.solve(chosen, tol=case.tol, time_limit=limit, verbose=False)
+        except rkhs.NotApplicableError:
+            return {"status": "not applicable"}
+        run = {"seconds": process_time() - start, "wall": perf_counter() - wall, "status": solution.status}
+        run |= {"solver": solution.solver, "gap": solution.relative_gap}
+        run |= {"products": solution.products, "iterations": solution.iterations}
+        best = min(best, run, key=lambda run: run["seconds"])
+        if best["seconds"] > SHORT:
+            break
+    return best
+
+
+def machine(case: Case) -> dict[str, Any]:
+    """Scikit-learn's SVC, timed."""
+    X, y, best = case.points, case.problem().terms[0].target, inf
+    for _ in range(REPEATS):
+        start = process_time()
+        case.svc().fit(X, y)
+        best = min(best, process_time() - start)
+        if best > SHORT:
+            break
+    return {"seconds": best, "wall": best, "status": "converged", "solver": "SVC"}
+
+
+def features(case: Case) -> dict[str, Any]:
+    """What a chooser could know, and what products and the whole Gram matrix cost."""
+    system = case.problem().system
+    G, v = system.gram, np.ones((system.size, 1))
+    weights = [float(t.weight.max()) for t in system.terms]
+    found: dict[str, Any] = {"N": system.size, "quadratic": len(quadratic_rows(system)), "columns": system.columns}
+    found |= {"others": len(other_rows(system)), "smooth": system.smooth, "all quadratic": system.quadratic}
+    found |= {"basis": int(system.Q.shape[1]), "dimension": case.dimension, "points": len(case.points)}
+    found |= {"family": case.family, "kernel": case.kernel, "weights": weights, "tol": case.tol}
+    found["product"] = min(_seconds(lambda: G @ v) for _ in range(3))
+    found["trace/N"] = float(G.diagonal().mean())
+    if system.size <= MEASURED:
+        found["dense"] = _seconds(lambda: system.exact.dense())
+    return found
+
+
+def apart(work: Callable[..., dict[str, Any]], *arguments: Any, limit: float = AT_FIRST) -> dict[str, Any]:
+    """The result of work in a process of its own, which is ended when it takes much longer than the limit."""
+    context = get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def child() -> None:
+        try:
+            sender.send(work(*arguments))
+        except Exception as error:
+            sender.send({"status": f"{type(error).__name__}: {error}"})
+
+    process = context.Process(target=child)
+    process.start()
+    sender.close()
+    try:
+        return dict(receiver.recv()) if receiver.poll(1.5 * limit + 1) else {"status": "ended"}
+    except EOFError:
+        return {"status": "died"}
+    finally:
+        process.kill()
+        process.join()
+
+
+def measured(case: Case, stored: dict[str, Any], auto_only: bool) -> dict[str, Any]:
+    """The features of a problem and the runs of all solvers; of `auto` alone beside the stored ones if so asked."""
+    kept = {name: run for name, run in stored.get("runs", {}).items() if auto_only and name != "auto"}
+    entry = {"features": stored.get("features") or apart(features, case), "runs": kept}
+
+    def time(solver: str) -> None:
+        walls = [run["wall"] for name, run in entry["runs"].items() if _counts(run) and name != "SVC"]
+        limit = max(AT_LEAST, PATIENCE * min(walls)) if walls else AT_FIRST
+        limit = AT_FIRST if solver == "auto" else limit
+        entry["runs"][solver] = {"limit": limit, **apart(solved, case, solver, limit, limit=limit)}
+
+    time("auto")
+    if auto_only:
+        return entry
+    slow = tuple(solver for solver, most in HOPELESS.items() if case.size <= most)
+    for solver in (DENSE + ITERATIVE if case.size <= 2000 else ITERATIVE + DENSE) + slow:
+        own = entry["runs"]["auto"]
+        if own.get("solver") == solver and own["seconds"] > 1:  # not twice
+            entry["runs"][solver] = own
+        else:
+            time(solver)
+    if case.machine:
+        entry["runs"]["SVC"] = apart(machine, case)
+    return entry
+
+
+def _counts(run: dict[str, Any]) -> bool:
+    return run["status"] == "converged"
+
+
+def compared(entry: dict[str, Any]) -> tuple[str, float, str, float]:
+    """The solver and seconds of `auto` and of the best; auto's infinite where it has not converged."""
+    runs = {name: run for name, run in entry["runs"].items() if _counts(run) and name != "SVC"}
+    auto = entry["runs"]["auto"]
+    best = min(runs, key=lambda name: runs[name]["seconds"], default="none")
+    known = (runs[best].get("solver", best), runs[best]["seconds"]) if runs else ("none", inf)
+    return auto.get("solver", auto["status"]), auto["seconds"] if _counts(auto) else inf, *known
+
+
+def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """The regret of each problem, the worst first, its mean, and machines beside SVC.
+
+    Where `auto` has not converged, its seconds so far stand for it, or all it had where it gave up by itself.
+    """
+    rows, machines, ratios = [], [], {}
+    for name, entry in entries.items():
+        mine, seconds, best, least = compared(entry)
+        auto = entry["runs"]["auto"]
+        known = auto["seconds"] if auto["status"] in ("converged", "time limit") else AT_FIRST  # at least
+        ratios[name] = known / least if least < inf else 0.0  # nothing to compare with
+        took = f"{'> ' if seconds == inf else ''}{known:.3g}"
+        size = f"{entry['features'].get('N', '?')}"
+        rows.append([name, size, mine, took, best, f"{least:.3g}", f"{ratios[name]:.2f}"])
+        if _counts(entry["runs"].get("SVC", {"status": ""})):
+            theirs = entry["runs"]["SVC"]["seconds"]
+            machines.append([name, took, f"{theirs:.3g}", f"{known / theirs:.2f}", f"{least / theirs:.2f}"])
+    rows.sort(key=lambda row: -float(row[-1]))
+    solved_ones = [ratio for ratio in ratios.values() if ratio]
+    mean = exp(sum(map(log, solved_ones)) / max(len(solved_ones), 1))
+    headings = ["problem", "functionals", "auto's", "s", "best", "s", "ratio"]
+    title = f"auto beside the best: geometric mean {mean:.2f}, worst {max(ratios.values(), default=1.0):.1f}"
+    title += f"; {len(ratios) - len(solved_ones)} of {len(ratios)} problems no solver solved in time"
+    beside = ["problem", "auto, s", "SVC, s", "auto / SVC", "best / SVC"]
+    return [(title, headings, rows), ("Support vector machines beside SVC", beside, machines)]
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = process_time()
+    call()
+    return process_time() - start
+
+
+def main() -> None:
+    """Time what has not been timed yet, print the tables and write them as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="up to 300 functionals only")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--only", default="", help="problems whose names match")
+    parser.add_argument("--auto-only", action="store_true", help="auto again, beside the stored times of the others")
+    options = parser.parse_args()
+    console, path = Console(width=150), options.out / "regret.json"
+    entries: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for case in cases():
+        if (options.quick and case.size > QUICK) or not re.search(options.only, case.name):
+            continue
+        if case.name not in entries or options.auto_only:
+            entries[case.name] = measured(case, entries.get(case.name, {}), options.auto_only)
+            mine, seconds, best, least = compared(entries[case.name])
+            console.print(f"{case.name:60} {mine:20} {seconds:8.3f}   {best:20} {least:8.3f}  {seconds / least:6.2f}")
+            write(options.out, "regret.json", json.dumps(entries, indent=1))
+    for table in tables(entries):
+        show(console, *table)
+    write(options.out, "regret.md", "".join(markdown(*table) for table in tables(entries)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Random problems at all scales, solved in every way, and judged in 30 digits: does a certificate ever lie?
+
+    PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds]
+
+The law, of every solution, with slack = (stated rounding) + 1e-9 value:
+
+    gap      "converged": J(f) - min J <= relative_gap * value + slack
+    primal   |primal - J(f)| <= slack
+    dual     dual <= min J + slack
+    error    nothing but NotApplicableError and UnattainedError is raised, and nothing is NaN
+
+J(f) and min J are those of `judge`; min J is its upper bound, so that no complaint can be the judge's fault.
+"""
+
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, replace
+from math import inf, isnan
+
+import numpy as np
+
+import judge
+import problems
+import rkhs
+import rkhs.solvers
+
+SLACK = 1e-9
+SOLVERS = {
+    n: getattr(rkhs.solvers, n)()
+    for n in sorted(rkhs.solvers.__all__)
+    if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver) and n != "Solver"
+}
+BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One solve: who, what was claimed, what is true, and which laws were broken."""
+
+    seed: int
+    solver: str
+    claim: str
+    truth: str
+    broken: tuple[str, ...]
+    converged: bool
+    decided: bool
+    severe: bool  # by more than 1e-6 of J and 1e-12 of J(0)
+    about: str
+
+    def __str__(self):
+        return f"{self.seed:5d} {self.solver:24s} {','.join(self.broken) + '!' * self.severe:17s} {self.claim} | {self.truth} | {self.about}"
+
+
+def draw(seed, largest=400):
+    """The random problem of a seed; most are small, and the large ones are squared (the judge is slow)."""
+    rng = np.random.default_rng([seed, 77])
+    d = int(rng.integers(1, 4))
+    unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
+    shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
+    kernel = _kernel(rng, d, unit)
+    if isinstance(kernel, rkhs.Polynomial):  # whose values grow like powers of the points, beyond 30 digits
+        unit, shift = 1.0, min(shift, 1e3)
+    squared = rng.random() < 0.3
+    most = largest if squared else min(largest, 90)
+    losses = [rkhs.Squared() if squared else problems.LOSSES[rng.integers(12)] for _ in range(rng.integers(1, 4))]
+    count = max(1, int(np.exp(rng.uniform(0, np.log(most)))) // len(losses))
+    basis = BASES[rng.integers(3)]
+    terms = [_term(rng, d, kernel, loss, count, unit, shift, first=k == 0) for k, loss in enumerate(losses)]
+    return rkhs.Problem(kernel, terms, basis)
+
+
+def _kernel(rng, d, unit):
+    s = unit * float(10 ** rng.uniform(-0.7, 0.7))
+    order = d // 2 + 1
+    choices = [
+        lambda: rkhs.Gaussian(s),
+        lambda: rkhs.Gaussian(s),
+        lambda: rkhs.Matern(float(rng.choice([0.5, 1.5, 2.5, 3.5])), s),
+        lambda: rkhs.Polyharmonic(int(rng.choice([1, 2, 3, 5]))),
+        lambda: rkhs.ThinPlate(order + int(rng.integers(2))),
+        lambda: rkhs.Polynomial(int(rng.integers(1, 4)), 1.0),
+        lambda: rkhs.Gaussian(s) + 0.5 * rkhs.Matern(2.5, 2 * s),
+        lambda: rkhs.Polyharmonic(3) + 0.5 * rkhs.Gaussian(s),
+    ]
+    return choices[rng.integers(len(choices))]()
+
+
+def _term(rng, d, kernel, loss, count, unit, shift, first):
+    def points(size):
+        return unit * (rng.normal(size=(size, d)) + shift)
+
+    X, kinds = points(count), ["values"]
+    if not (first or loss.classification):
+        kinds += ["difference", "nothing"] + ["deviation"] * (2 * isinstance(kernel, rkhs.Gaussian))
+        kinds += ["gradient"] * 2 * (kernel.smoothness(d) > 1) + ["laplacian"] * (
+            kernel.smoothness(d) > 2 and not isinstance(kernel, rkhs.Polynomial)
+        )
+    kind = kinds[rng.integers(len(kinds))]
+    match kind:
+        case "values":
+            family, size = rkhs.Evaluation(np.repeat(X, 2, axis=0)[:count] if rng.random() < 0.15 else X), 1.0
+        case "difference":
+            family, size = rkhs.Difference(X, points(count)), 1.0
+        case "nothing":
+            same = points(1)
+            family, size = rkhs.stack([rkhs.Difference(same, same), rkhs.Evaluation(X)]), 1.0
+        case "deviation":
+            family, size = rkhs.LocalDeviation(X, 0.3 * unit), 1.0
+        case "gradient":
+            family, size = rkhs.Gradient(X[: max(1, count // d)]), 1 / unit
+        case "laplacian":
+            family, size = rkhs.Laplacian(X), 1 / unit**2
+    noise = rng.normal(size=family.shape)
+    if loss.classification:
+        target = np.where(noise > 0, 1.0, -1.0)
+    else:
+        target = (
+            size * (noise if rng.random() < 0.8 else np.ones(family.shape)) * (kind != "gradient" or rng.random() < 0.5)
+        )
+    weight = float(10 ** rng.uniform(-8, 12)) / (size**2 if kind in ("gradient", "laplacian") else 1)
+    if rng.random() < 0.15:
+        weight = weight * 10 ** rng.uniform(-3, 3, size=family.shape)
+    return rkhs.Term(family, loss, target, weight)
+
+
+def about(problem):
+    """A problem in one line."""
+    terms = "; ".join(
+        f"{t.loss!r} on {t.functional!r}, w {np.min(t.weight):.0e}..{np.max(t.weight):.0e}" for t in problem.terms
+    )
+    return f"{problem.kernel!r}, basis {problem.basis!r}: {terms}"
+
+
+def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6):
+    """(who, the function that solves, the judge of it), lazily."""
+    rng = np.random.default_rng([seed, 78])
+    judged = judge.Judge(problem)
+    size = sum(t.size for t in problem.terms)
+    yield "auto", lambda: problem.solve(tol=tol, time_limit=2 * time_limit), judged
+    if size <= 150 or not every:
+        names = list(SOLVERS) if every else rng.choice(list(SOLVERS), 3, replace=False)
+        for name in names:
+            yield name, lambda name=name: problem.solve(SOLVERS[name], tol=tol, time_limit=time_limit), judged
+    factors = [1.0, float(10 ** rng.uniform(-3, 3))]
+    n = problem.terms[0].size
+    held = {0: [np.arange(n // 2), np.arange(n // 2, n)]} if n >= 2 and size <= 150 else None
+
+    def grid():
+        return problem.grid({0: factors}, held_out=held, tol=tol, time_limit=2 * time_limit).reshape(-1)
+
+    cells = []
+    for factor in factors:
+        for rows in held[0] if held else [np.zeros(0, int)]:
+            weight = factor * np.asarray(problem.terms[0].weights())[:, 0]
+            weight[rows] = 0.0
+            first = problem.terms[0].changed(weight=weight)
+            cells.append(judge.Judge(replace(problem, terms=[first, *problem.terms[1:]])))
+    yield "grid", grid, cells
+    own = rkhs.stack([t.functional for t in problem.terms])
+    yield "Landmarks, own", lambda: replace(problem, approximation=rkhs.Landmarks(own)).solve(tol=tol), judged
+    if not problem.kernel.order and size <= 150:
+        count = int(rng.integers(1, 30))
+        X = np.asarray(problem.terms[0].functional.prototype)
+        C = X[rng.integers(len(X), size=count)] + 0.1 * np.std(X, axis=0) * rng.normal(size=(count, X.shape[1]))
+        other = rkhs.Evaluation(C)
+        span = replace(problem, approximation=rkhs.Landmarks(other))
+        yield "Landmarks, other", lambda: span.solve(tol=tol), judge.Judge(problem, other)
+
+
+def verdicts(problem, seed, **options):
+    """Every solve of a problem, judged."""
+    line = about(problem)
+    for who, solve, judges in solves(problem, seed, **options):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = solve()
+        except (rkhs.NotApplicableError, rkhs.UnattainedError):
+            continue
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{type(error).__name__}: {str(error)[:80]} ({where.filename.split('/')[-1]}:{where.lineno})"
+            yield Verdict(seed, who, text, "", ("error",), False, True, True, line)
+            continue
+        pairs = [(found, judges)] if isinstance(judges, judge.Judge) else zip(found, judges, strict=True)
+        for solution, judged in pairs:
+            yield verdict(seed, who, solution, judged, line)
+
+
+def verdict(seed, who, solution, judged, line):
+    """What is wrong with a solution."""
+    with np.errstate(all="ignore"):
+        true = judged.value(solution.function)
+        lower, upper = judged.bounds
+        upper = min(upper, true) if judged.span is None else upper
+        primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
+        rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
+        slack = rounding + SLACK * abs(primal)
+        broken = []
+        if isnan(primal) or isnan(dual) or isnan(float(true)):
+            broken.append("error")
+        if solution.status == "converged" and not true - upper <= relative * max(abs(primal), abs(dual)) + slack:
+            broken.append("gap")
+        if primal < inf and not abs(primal - true) <= slack + SLACK * abs(true):
+            broken.append("primal")
+        if not dual <= upper + slack:
+            broken.append("dual")
+        worst = max(float(true - upper) - relative * abs(primal), float(abs(primal - true)), float(dual - upper))
+        severe = worst > 1e-6 * abs(float(upper)) + 1e-12 * float(judged.risk(np.zeros(judged.family.size, judge.Real)))
+    claim = f"J {primal:.9g} D {dual:.9g} rel {relative:.1e} rounding {rounding:.1e} {solution.status}"
+    truth = f"J {float(true):.9g} min {float(lower):.9g}..{float(upper):.9g}"
+    decided = bool(upper - lower <= SLACK * abs(upper) + rounding) or judged.span is not None
+    return Verdict(seed, who, claim, truth, tuple(broken), solution.status == "converged", decided, bool(severe), line)
+
+
+def run(seeds, largest=400, seconds=inf, show=print, **options):
+    """The campaign; returns all verdicts."""
+    found, started, done = [], time.perf_counter(), 0
+    for seed in seeds:
+        if time.perf_counter() - started > seconds:
+            break
+        for one in verdicts(draw(seed, largest), seed, **options):
+            found.append(one)
+            if one.broken:
+                show(one)
+        done += 1
+    wrong = [v for v in found if v.broken]
+    show(
+        f"{done} problems, {len(found)} solves, {sum(v.converged for v in found)} converged, {len(wrong)} violations; "
+        f"{sum(not v.decided for v in found)} solves where the judge's bounds are wider than the slack"
+    )
+    show("by kind: " + str(dict(Counter(k for v in wrong for k in v.broken))))
+    show("by kind, severe (!): " + str(dict(Counter(k for v in wrong if v.severe for k in v.broken))))
+    show("by solver: " + str(dict(Counter(v.solver for v in wrong))))
+    show("by solver, severe (!): " + str(dict(Counter(v.solver for v in wrong if v.severe))))
+    show("of solves: " + str(dict(Counter(v.solver for v in found))))
+    return found
+
+
+if __name__ == "__main__":
+    numbers = [float(a) for a in sys.argv[1:]] + [None] * 4
+    count, first = int(numbers[0] or 1000), int(numbers[1] or 0)
+    result = run(range(first, first + count), int(numbers[2] or 400), numbers[3] or inf)
+    sys.exit(any(v.broken for v in result))

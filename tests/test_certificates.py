@@ -1,0 +1,66 @@
+"""No certificate lies: random problems at all scales, solved in every way, against a judge of 30 digits.
+
+The law and the problems are those of `campaign`, which runs a thousand of them from the command line.
+"""
+
+import numpy as np
+import pytest
+
+import campaign
+import judge
+import problems
+import rkhs
+
+SEEDS = 60
+LARGEST = 40
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_certificates(seed):
+    found = campaign.verdicts(campaign.draw(seed, LARGEST), seed, every=False, time_limit=0.2)
+    wrong = [str(v) for v in found if v.broken]
+    assert not wrong, "\n".join(wrong)
+
+
+# The judge is judged too.
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, 13))
+def test_the_judge_agrees_with_cvxpy(seed):
+    case = problems.case(seed)
+    judged = judge.Judge(case.problem)
+    try:
+        lower, upper = judged.bounds
+    except NotImplementedError:
+        pytest.skip("a kernel that the judge does not know")
+    assert 0 <= upper - lower <= 1e-15 * upper
+    assert float(upper) == pytest.approx(problems.reference(seed).value, rel=1e-7)
+
+
+def test_the_judge_knows_gram_matrices():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2, 4, 2))
+    kernels = [*(rkhs.Matern(nu, 1.2) for nu in (0.5, 1.5, 2.5, 3.5)), *(rkhs.Polyharmonic(p) for p in (1, 2, 3, 5))]
+    kernels += [rkhs.Gaussian(0.9), rkhs.ThinPlate(2), rkhs.ThinPlate(4), rkhs.Polynomial(3), 0.5 * rkhs.Gaussian(1.0)]
+    kernels += [rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.Linear()]
+    for kernel in kernels:
+        families = [rkhs.Evaluation(X), rkhs.Difference(X, Y)]
+        families += [rkhs.LocalDeviation(X, 0.4)] if isinstance(kernel, rkhs.Gaussian) else []
+        families += [rkhs.Gradient(X), rkhs.DirectionalDerivative(Y, X)] if kernel.smoothness(2) > 1 else []
+        families += [rkhs.Laplacian(X), rkhs.Hessian(Y)] if kernel.smoothness(2) > 2 else []
+        family = rkhs.stack(families)
+        blocks = judge._flat(family)
+        found = judge.gram(kernel, blocks, family.size, blocks, family.size).astype(float)
+        np.testing.assert_allclose(found, rkhs.gram(kernel, family).dense(), atol=1e-13 * np.max(abs(found)))
+        on = judge._monomials(blocks, family.size, 3, np.zeros(2)).astype(float)
+        np.testing.assert_allclose(on, family.assemble(rkhs.Polynomials(3).on), atol=1e-12)
+
+
+def test_the_judge_sees_a_wrong_function():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(X[:, 0]), 10.0)
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [term])
+    judged, f = judge.Judge(problem), problem.solve(tol=1e-10).function
+    assert judged.upper * (1 - 1e-9) <= judged.value(f) <= judged.upper * (1 + 1e-9)
+    assert judged.value(1.01 * f) > judged.upper * (1 + 1e-6)
+    assert judge.Judge(problem, rkhs.Evaluation(X[:3])).lower > judged.upper
