@@ -122,6 +122,15 @@ def test_the_function_has_the_values_of_its_certificate():
     assert energy == pytest.approx(solution.primal, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", FLAT)
+def test_what_no_term_determines_is_not_missed_by_what_does_not_feel_it(name):
+    """Constants and slopes are undetermined, so values have infinite variance; what sees neither has not."""
+    known = rkhs.Term(rkhs.Difference(X[:9], X[:9] + 0.25), rkhs.Squared())
+    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [known], rkhs.Polynomials(1)).system)
+    assert np.all(np.isinf(warped.variance(rkhs.Evaluation(X))))
+    assert np.all(np.isfinite(warped.variance(FLAT[name])))
+
+
 def test_a_lost_rank_is_told():
     line = np.outer(X[:, 0], [1.0, 2.0])
     term = rkhs.Term(rkhs.Evaluation(line), rkhs.Squared(), X[:, 0])

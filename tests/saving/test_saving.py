@@ -77,6 +77,19 @@ def test_round_trip_of_kernels(kernel, tmp_path):
     assert_array_equal(rkhs.load(tmp_path / "model.skops").predict(X), fitted.predict(X))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "basis"),
+    [(rkhs.Gaussian(1.0), rkhs.Polynomials(2)), (rkhs.ThinPlate(2) @ RNG.standard_normal((2, 4)), rkhs.Polynomials(1))],
+    ids=["polynomials", "two spaces"],
+)
+def test_round_trip_of_polynomials_around_the_points(kernel, basis, tmp_path):
+    term = rkhs.Term(rkhs.Evaluation(X + 1e3), rkhs.Squared(), X[:, 0])
+    f = rkhs.Problem(kernel, [term], basis).solve().function
+    rkhs.save(f, tmp_path / "model.skops")
+    assert_array_equal(rkhs.load(tmp_path / "model.skops")(X + 1e3), f(X + 1e3))
+    assert_array_equal(pickle.loads(pickle.dumps(f))(X + 1e3), f(X + 1e3))
+
+
 def test_round_trip_of_a_pipeline_with_a_frame(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "yes", "no")})

@@ -84,8 +84,8 @@ class Polynomials(Space):
         if self.degree < 1 or self.centre is not None or not len(points):
             return self
         centre = np.median(points, axis=0)
-        seen = Atoms.values(points - centre).pushed(self.linear).points
-        spread = np.max(np.abs(seen), axis=0).astype(np.float64)
+        seen = Atoms.values(points.astype(np.float64) - centre).pushed(self.linear).points
+        spread = np.max(np.abs(seen), axis=0)
         powers = np.clip(np.frexp(spread)[1], -LARGEST, LARGEST)
         scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
         return replace(self, centre=centre.astype(np.float64), scale=scale)

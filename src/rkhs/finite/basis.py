@@ -21,7 +21,7 @@ from rkhs.functionals.centring import centred
 
 UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
 RANK = 8  # units of rounding for each row, below which a column depends on the others
-ORTHONORMAL = 1e-12  # off which Q is taken from the last QR, not from P
+ORTHONORMAL = 1e-12  # beyond which Q is made so, at the cost of Q = P back to more than rounding
 
 Matrix = np.ndarray[Any, Any]
 
@@ -85,24 +85,24 @@ def on_basis(functionals: Functional, space: Space) -> Matrix:
 def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
     """Q (N, rank) with orthonormal columns that span those of P, right to eps, and the map back (r, rank): Q = P back.
 
-    Rows of zeros take no part and stay zero.
+    Rows of zeros stay zero, because Q is computed as a product.
     """
-    seen = np.any(P != 0, axis=1)
     sizes = np.abs(P).max(axis=0, initial=0.0)
     scale = np.where(sizes > 0, sizes, 1.0)
-    R, pivots = scipy.linalg.qr(P[seen] / scale, mode="r", pivoting=True)
+    R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)  # of N rows only once
     diagonal = np.abs(np.diag(R))
     tolerance = max(RANK * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
     rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
     back = np.zeros((P.shape[1], rank))
     back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
     back /= scale[:, None]
-    Q, R = np.linalg.qr(P[seen] @ back)  # again, for what rounding has left of R^-1
+    rough = P @ back
+    R = np.linalg.cholesky(rough.T @ rough).T  # what rounding has left to do: R is near the identity
     back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
-    product = P @ back
-    if np.max(np.abs(product.T @ product - np.eye(rank)), initial=0.0) > ORTHONORMAL:
-        product[seen] = Q
-    return product, np.ascontiguousarray(back)
+    Q = P @ back
+    if np.max(np.abs(Q.T @ Q - np.eye(rank)), initial=0.0) > ORTHONORMAL:
+        Q = scipy.linalg.solve_triangular(R, rough.T, trans="T").T
+    return Q, np.ascontiguousarray(back)
 
 
 def joined(basis: Space | None, null_space: Space) -> Space | None:

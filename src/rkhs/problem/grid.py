@@ -18,6 +18,7 @@ from rkhs.finite.term import Term
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import cheapest
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.dense import double, fits, from_memory, in_memory, to_memory
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
@@ -173,10 +174,11 @@ class GridTasks:
         hardest = self.cell(order[-1])[0]
         if not (self.system.gram.stored or fits(self.system, self.system.size)):
             return False
-        alone = cheapest(hardest, tol)
         if not few_others(self.system):
             return True
-        return len(order) * alone.cost(hardest, tol) <= Galerkin().cost(hardest, tol) * (1 + SHARED * len(order))
+        estimate = Estimate(hardest, tol)
+        alone = estimate.matrix + len(order) * (cheapest(hardest, tol).cost(estimate) - estimate.matrix)
+        return alone <= Galerkin().cost(estimate) * (1 + SHARED * len(order))
 
 
 def _in_double(terms: tuple[Rows, ...]) -> tuple[Rows, ...]:

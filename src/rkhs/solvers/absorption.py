@@ -24,10 +24,10 @@ from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers import costs
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.choose import cheapest
+from rkhs.solvers.costs import FLOP, Estimate, factorisation
 from rkhs.solvers.dense import from_memory, in_memory, to_memory
 from rkhs.solvers.newton import STEPS as NEWTON
 from rkhs.solvers.observed import SEEN, Observed, factorable
@@ -76,12 +76,13 @@ class Absorption(Solver):
                 "is too large: use rkhs.solvers.Descent()."
             )
 
-    def cost(self, system: System, tol: float) -> float:
+    def cost(self, estimate: Estimate) -> float:
+        system = estimate.system
         q, rest = len(system.quadratic_rows), len(system.other_rows)
         if not factorable(system):
-            return rest * costs.iterations(system, tol) * costs.product(system)
-        left = (NEWTON if system.smooth else DUAL) * system.columns * costs.factorisation(rest)
-        return costs.matrix(system) + costs.factorisation(q) + 4 * costs.FLOP * q**2 * rest + left
+            return rest * estimate.iterations * estimate.product
+        left = (NEWTON if system.smooth else DUAL) * system.columns * factorisation(rest)
+        return estimate.matrix + factorisation(q) + 4 * FLOP * q**2 * rest + left
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system

@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from rkhs.finite.monitor import InnerMonitor, Monitor
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers import costs
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
-from rkhs.solvers.choose import DENSE, applies, cheapest
+from rkhs.solvers.choose import DENSE, applies
+from rkhs.solvers.costs import STEP, STORED, Estimate
+from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
 
-ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())
+ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the first that applies
 LEAST = 8  # products that an iterative solver gets in any case
 
 
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     """The solver for a system; with a time limit one that is expected to keep it, if there is one."""
-    exact = [solver for solver in (*DENSE, Absorption()) if applies(solver, system)]
-    prices = {solver: solver.cost(system, tol) for solver in exact}
-    best = min(exact, key=prices.__getitem__) if exact else None
-    price = inf if best is None or (time_limit is not None and prices[best] > time_limit) else prices[best]
-    if best is not None and price <= LEAST * costs.product(system):
-        return best
-    other = cheapest(system, tol, ITERATIVE)
-    if best is None or price == inf:
+    estimate = Estimate(system, tol)
+    prices = {solver: solver.cost(estimate) for solver in (*DENSE, Absorption()) if applies(solver, system)}
+    dense = min(prices, key=prices.__getitem__, default=None)
+    other = next(solver for solver in ITERATIVE if applies(solver, system))
+    if dense is None or (time_limit is not None and prices[dense] > time_limit):
         return other
-    if other.cost(system, tol) >= price:
-        return best
-    return Switching(other, best, max(LEAST, int(price / costs.product(system))))
+    if prices[dense] <= LEAST * estimate.product or other.cost(estimate) >= prices[dense]:
+        return dense
+    storing = estimate.storing and fits(system, system.size)
+    each = STORED * system.size**2 if storing else estimate.product
+    return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
 
 
 @dataclass(frozen=True)
 class Switching(Solver):
-    """An iterative solver, and another one after it has taken so many products: together twice the cheaper at most."""
+    """An iterative solver, and another one after it has taken so many steps: together twice the cheaper at most."""
 
     first: Solver
     then: Solver
-    products: int
+    steps: int
+    storing: bool  # whether the Gram matrix is kept in memory
 
     @property
     def name(self) -> str:
@@ -52,11 +52,17 @@ class Switching(Solver):
         self.then.check(system)
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        inner = _Limited(monitor.tol, outer=monitor, most=monitor.products + self.products)
+        inside = in_memory(system) if self.storing else system
+
+        def whole(iterate: Iterate) -> Iterate:
+            return from_memory(inside, system, iterate)
+
+        limited = _Limited(monitor.tol, outer=monitor, whole=whole, left_over=self.steps)
         try:
-            return self.first.run(system, start, inner)
+            return whole(self.first.run(inside, to_memory(inside, system, start), limited))
         except _Enough:
-            return self.then.run(system, monitor.best or start, monitor)
+            assert limited.best is not None
+            return whole(self.then.run(inside, limited.best, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
 
 class _Enough(Exception):
@@ -65,11 +71,12 @@ class _Enough(Exception):
 
 @dataclass
 class _Limited(InnerMonitor):
-    """Lets no more than so many products begin."""
+    """Hears of no more than so many steps."""
 
-    most: int = 0
+    left_over: int = 0
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         super().report(iterate, primal, gap)
-        if self.outer.products >= self.most and gap > self.tol:
+        self.left_over -= 1
+        if self.left_over < 0 and gap > self.tol:
             raise _Enough

@@ -8,6 +8,7 @@ from math import inf
 
 from rkhs.finite.monitor import InnerMonitor, Monitor
 from rkhs.finite.system import Iterate, System
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
 
@@ -32,7 +33,7 @@ class Solver(ABC):
     def check(self, system: System) -> None:
         """Raise `NotApplicableError` if this solver cannot solve the system."""
 
-    def cost(self, system: System, tol: float) -> float:
+    def cost(self, estimate: Estimate) -> float:
         """The seconds that it would take, estimated (`costs`); infinite for solvers that are never chosen."""
         return inf
 

@@ -15,8 +15,8 @@ from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Matrix
-from rkhs.solvers import costs
 from rkhs.solvers.base import DenseSolver
+from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dual import Dual, check_dual
 from rkhs.solvers.interior import Interior, Programme
 from rkhs.solvers.settle import settle
@@ -24,7 +24,7 @@ from rkhs.solvers.settle import settle
 SHARPER = 1e-3  # of the tolerance, the relative gap of the interior-point method: places are clear then
 STEPS = 30  # factorisations, as a rule, those that put coefficients in their places among them
 FEWEST = 2  # iterations, so that it shows which slacks are vanishing
-PATIENCE = 15  # iterations without a smaller gap
+PATIENCE = 50  # iterations without a smaller gap; a Gram matrix with many equal rows takes 30 to find its way
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,9 @@ class BoxDual(DenseSolver):
         check_dual(system, self.name)
         super().check(system)
 
-    def cost(self, system: System, tol: float) -> float:
-        return costs.matrix(system) + STEPS * system.columns * costs.factorisation(system.size)
+    def cost(self, estimate: Estimate) -> float:
+        system = estimate.system
+        return estimate.matrix + STEPS * system.columns * factorisation(system.size)
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         output = _Output(system)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rkhs.finite.system import System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import BoxDual
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.direct import Direct
 from rkhs.solvers.libsvm import LibSVM
@@ -23,7 +24,8 @@ DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNe
 def cheapest(system: System, tol: float, among: Sequence[Solver] = DENSE) -> Solver:
     """The solver of the least cost that applies; `Descent`, which always does, where none of them does."""
     fit = [solver for solver in among if applies(solver, system)]
-    return min(fit, key=lambda solver: solver.cost(system, tol)) if fit else Descent()
+    estimate = Estimate(system, tol)
+    return min(fit, key=lambda solver: solver.cost(estimate)) if fit else Descent()
 
 
 def applies(solver: Solver, system: System) -> bool:

@@ -1,12 +1,14 @@
 """What solvers are estimated to cost, in seconds of one core; only ratios matter.
 
 The constants are those of `python -m benchmarks.regret` (float64, NumPy, one core).  An estimate is within a factor of two
-or so for dense solvers.  Those of iterative ones can be wrong by much, so whoever starts one with a dense solver at hand
-switches to that when it has cost as much (`auto`).
+or so for dense solvers.  The number of iterations of the others can be wrong by much, so whoever starts one with a dense
+solver at hand switches to that when it has cost as much (`auto`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from math import log
 
 import numpy as np
@@ -14,37 +16,58 @@ import numpy as np
 from rkhs.backend.arrays import like, namespace
 from rkhs.finite.system import System
 
-ENTRY = 40e-9  # of a dense Gram matrix
+ENTRY = 35e-9  # of a dense Gram matrix
 FLOP = 1 / 25e9  # of a factorisation or a matrix product
-PASS = 1e-9  # over an entry in memory
-PAIR = 9e-9  # of points in a product, for values
-PAIR_OF_JETS = 35e-9  # for derivatives
+STORED = 1e-9  # for an entry of a stored matrix in a product
+PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # of points in a product, for values and for derivatives
 CALL = 2e-4  # of anything
+STEP = 1.5e-3  # of an iterative solver, beside its product
 POWER = 3  # products that show how large the largest eigenvalue is
-
-
-def matrix(system: System) -> float:
-    """The Gram matrix in memory."""
-    return 0.0 if system.gram.stored else ENTRY * system.size**2
 
 
 def factorisation(size: int) -> float:
     """Equilibration, Cholesky's factorisation, refinement."""
-    return CALL + FLOP * size**3 / 3 + 40 * PASS * size**2
+    return 3e-3 + FLOP * size**3 / 3 + 50e-9 * size**2
 
 
-def product(system: System) -> float:
-    """One Gram product."""
-    if system.gram.stored:
-        return CALL + PASS * system.size**2
-    points = len(system.gram.firsts)
-    each = PAIR if points == system.size else PAIR_OF_JETS
-    return CALL + each * points**2 + 4 * FLOP * points * system.size
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The parts of what a solver costs, for a system and a tolerance."""
 
+    system: System
+    tol: float
 
-def iterations(system: System, tol: float) -> float:
-    """Of conjugate gradients, or what is like them: eigenvalues fall fast, so it is not the root of the conditioning."""
-    return (8 + 3.5 * conditioning(system) ** 0.25) * max(log(1 / max(tol, 1e-16)), 1.0) / log(1e4)
+    @property
+    def matrix(self) -> float:
+        """To have the Gram matrix in memory."""
+        return 0.0 if self.system.gram.stored else CALL + ENTRY * self.system.size**2
+
+    @property
+    def product(self) -> float:
+        """One Gram product, with the matrix in memory or without."""
+        size = self.system.size
+        if self.system.gram.stored:
+            return CALL + STORED * size**2
+        points = len(self.system.gram.firsts)
+        return CALL + (PAIR if points == size else PAIR_OF_JETS) * points**2 + 4 * FLOP * points * size
+
+    @cached_property
+    def storing(self) -> bool:
+        """Whether an iterative solver is better off with the matrix in memory."""
+        stored = CALL + STORED * self.system.size**2
+        return self.matrix + self.iterations * stored < self.iterations * self.product
+
+    @property
+    def iterating(self) -> float:
+        """All iterations of a solver that takes one product for each."""
+        if not self.storing:
+            return self.iterations * (STEP + self.product)
+        return self.matrix + self.iterations * (STEP + CALL + STORED * self.system.size**2)
+
+    @cached_property
+    def iterations(self) -> float:
+        """Of conjugate gradients, or what is like them: eigenvalues fall fast, so it is not the root of conditioning."""
+        return (8 + 3.5 * conditioning(self.system) ** 0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
 
 
 def conditioning(system: System) -> float:

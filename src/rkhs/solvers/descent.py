@@ -22,8 +22,8 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers import costs
 from rkhs.solvers.base import Solver
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.smoothing import SHRINK, Smoothing
 
@@ -47,9 +47,8 @@ class Descent(Solver):
     def check(self, system: System) -> None:
         """Every problem will do."""
 
-    def cost(self, system: System, tol: float) -> float:
-        steps = (SMOOTH if system.smooth else ROUGH) * costs.iterations(system, tol)
-        return steps * system.columns * (costs.product(system) + 10 * costs.CALL)
+    def cost(self, estimate: Estimate) -> float:
+        return (SMOOTH if estimate.system.smooth else ROUGH) * estimate.iterating * estimate.system.columns
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)

@@ -13,8 +13,8 @@ from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
-from rkhs.solvers import costs
 from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
+from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dense import from_memory, in_memory
 
 
@@ -38,8 +38,8 @@ class Direct(DenseSolver):
         check_quadratic(self, system)
         super().check(system)
 
-    def cost(self, system: System, tol: float) -> float:
-        return costs.matrix(system) + costs.factorisation(system.size)
+    def cost(self, estimate: Estimate) -> float:
+        return estimate.matrix + factorisation(estimate.system.size)
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
-from rkhs.solvers import costs
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
-from rkhs.solvers.costs import FLOP
+from rkhs.solvers.costs import FLOP, Estimate, factorisation
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.krylov import SHARED
 from rkhs.solvers.sharing.capacity import FEW, capacity_of, few_others
@@ -52,12 +51,11 @@ class Galerkin(Solver):
                 "use rkhs.solvers.Descent()."
             )
 
-    def cost(self, system: System, tol: float) -> float:
-        steps = costs.iterations(system, tol)
+    def cost(self, estimate: Estimate) -> float:
+        system, steps = estimate.system, estimate.iterations
         others = len(system.other_rows)
-        small = FLOP * (3 * others * steps**2 + (0 if system.smooth else DUAL * others**3 / 3))
-        wide = 1 + SHARED * (system.columns - 1)
-        return steps * (costs.product(system) * wide + system.columns * (costs.CALL * 5 + small))
+        small = 3 * FLOP * others * steps**2 + (0.0 if system.smooth else DUAL * factorisation(others))
+        return estimate.iterating * (1 + SHARED * (system.columns - 1)) + steps * system.columns * small
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)

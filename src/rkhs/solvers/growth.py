@@ -82,7 +82,7 @@ class Growth(Solver):
             pool.add(i)
         tasks = [Task.of(system, k, (1.0,) * len(system.terms)) for k in range(system.columns)]
         while True:
-            gradients, products = self._certified(pool, tasks, monitor)
+            products = self._certified(pool, tasks, monitor)
             worst = max(task.gap for task in tasks)
             found = Iterate.joined([task.iterate or task.system.start() for task in tasks])
             monitor.report(found, sum(task.primal for task in tasks), worst)
@@ -99,8 +99,8 @@ class Growth(Solver):
             if not pool.grow(slopes, min(self.together, limit - pool.active), self.selection, rng):
                 return found
 
-    def _certified(self, pool: _Pool, tasks: list[Task], monitor: Monitor) -> tuple[Array, Array]:
-        """Solve on the span; the gradients (N, c) there and their images, which bound the minimum."""
+    def _certified(self, pool: _Pool, tasks: list[Task], monitor: Monitor) -> Array:
+        """Solve on the span; the images (N, c) of the gradients there, which bound the minimum."""
         directions, system = pool.directions, pool.system
         E = {k: directions.images(t.rows) for k, t in enumerate(system.terms) if not t.loss.quadratic}
         for task in tasks:
@@ -123,7 +123,7 @@ class Growth(Solver):
             assert task.iterate is not None
             task.iterate = Iterate(task.iterate.a, task.iterate.basis, task.alpha)
             task.gap = relative_gap(task.primal, task.dual, task.system.rounding[0])
-        return gradients, products
+        return products
 
 
 class _Pool:

@@ -32,8 +32,8 @@ from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Geometry, Iterate, System
 from rkhs.gram.base import GramOperator
 from rkhs.linalg.cg import BlockCG, Fit, Preconditioner
-from rkhs.solvers import costs
 from rkhs.solvers.base import Solver
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
 
 SHARED = 0.2  # of a product, what each further column costs
@@ -79,9 +79,8 @@ class ConjugateGradients(Solver):
     def check(self, system: System) -> None:
         check_quadratic(self, system)
 
-    def cost(self, system: System, tol: float) -> float:
-        wide = 1 + SHARED * (system.columns - 1)
-        return costs.iterations(system, tol) * costs.product(system) * wide
+    def cost(self, estimate: Estimate) -> float:
+        return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)

@@ -21,9 +21,9 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Matrix, Saddle
 from rkhs.losses import Hinge
-from rkhs.solvers import costs
 from rkhs.solvers.base import DenseSolver, NotApplicableError
 from rkhs.solvers.box_dual import BoxDual
+from rkhs.solvers.costs import Estimate
 
 TOLERANCES = (1e-3, 1e-6)  # of LIBSVM, one after the other until the gap is small enough
 EACH = 10e-9  # seconds for an entry of the matrix, and for each order of the weights
@@ -59,9 +59,10 @@ class LibSVM(DenseSolver):
             )
         super().check(system)
 
-    def cost(self, system: System, tol: float) -> float:
+    def cost(self, estimate: Estimate) -> float:
+        system = estimate.system
         hardest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
-        return costs.matrix(system) + EACH * system.columns * system.size**2 * (1 + np.log1p(hardest))
+        return estimate.matrix + EACH * system.columns * system.size**2 * (1 + np.log1p(hardest))
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]

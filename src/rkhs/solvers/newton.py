@@ -21,8 +21,8 @@ from rkhs.finite.certificate import FEASIBLE, certificate_of
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Saddle
-from rkhs.solvers import costs
 from rkhs.solvers.base import DenseSolver, NotApplicableError
+from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dense import Matrix
 from rkhs.solvers.small.problem import SmallProblem
 
@@ -62,8 +62,9 @@ class Newton(DenseSolver):
                 )
         super().check(system)
 
-    def cost(self, system: System, tol: float) -> float:
-        return costs.matrix(system) + STEPS * system.columns * costs.factorisation(system.size)
+    def cost(self, estimate: Estimate) -> float:
+        system = estimate.system
+        return estimate.matrix + STEPS * system.columns * factorisation(system.size)
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start)

@@ -18,8 +18,9 @@ from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
 from rkhs.solvers.base import DenseSolver, NotApplicableError
 from rkhs.solvers.box_dual import BoxDual
+from rkhs.solvers.costs import Estimate
 
-MODELS = 4  # solved, as a rule
+MODELS = 5  # solved, as a rule
 INNER = 1e-12  # relative gap of the models, whose coefficients are then put exactly in their places
 FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
 SHORTEST = 1e-10  # fraction of a step
@@ -57,8 +58,8 @@ class ProximalNewton(DenseSolver):
                     "is neither: use rkhs.solvers.Descent()."
                 )
 
-    def cost(self, system: System, tol: float) -> float:
-        return MODELS * BoxDual().cost(system, tol)
+    def cost(self, estimate: Estimate) -> float:
+        return MODELS * BoxDual().cost(estimate)
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start.a, start.basis)

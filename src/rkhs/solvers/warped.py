@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs.finite.basis import on_basis
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.represented import Represented
 from rkhs.functionals.base import Functional
@@ -109,14 +110,14 @@ class WarpedGram:
         basis = self.represented.basis
         if basis.space is None:
             return self._here(np.zeros((M.size, 0)))
-        return self._here(M.assemble(basis.space.on)) @ self._here(basis.back)
+        return self._here(on_basis(M, basis.space)) @ self._here(basis.back)
 
     def _unseen(self, M: Functional) -> np.ndarray[Any, Any]:
         """Whether M sees a basis function that q does not see, (m,)."""
         basis = self.represented.basis
         if basis.space is None:
             return np.zeros(M.size, dtype=bool)
-        P, all_of_it = (self._here(L.assemble(basis.space.on)) for L in (M, self.represented.functionals))
+        P, all_of_it = (self._here(on_basis(L, basis.space)) for L in (M, self.represented.functionals))
         known = self._on_basis(M) @ (self._here(basis.Q).T @ all_of_it)
         elsewhere = self._on_basis(M) @ self.observed.split[2]
         left = np.concatenate([to_numpy(P - known), to_numpy(elsewhere)], axis=1)  # P - known: seen by no functional

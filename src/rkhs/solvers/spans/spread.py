@@ -24,6 +24,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.calculus.spaces import Space
+from rkhs.finite.basis import on_basis
 from rkhs.finite.moments import Moments
 from rkhs.functionals.base import Functional
 from rkhs.gram.landmark_span import LandmarkSpan
@@ -72,7 +73,7 @@ class SpanSpread:
     def _variance(self, M: Functional) -> Matrix:
         r = self.curvature.T.shape[1]
         psi, R = to_numpy(self.span.rows(M)), self.map[r:, r:]
-        P = np.zeros((M.size, 0)) if self.space is None else to_numpy(M.assemble(self.space.on)) @ self.map[:r, :r]
+        P = np.zeros((M.size, 0)) if self.space is None else on_basis(M, self.space) @ self.map[:r, :r]
         inside = self.curvature.variance(np.concatenate([P, psi @ R], axis=1))
         unseen = np.max(np.abs(P @ self.curvature.unseen), axis=1, initial=0.0)
         lost = unseen > SEEN * np.max(np.abs(P), axis=1, initial=0.0)
@@ -85,7 +86,7 @@ class SpanSpread:
         if not len(C):
             return np.clip(variance - np.sum((psi @ R) ** 2, axis=1), 0, None)
         assert isinstance(self.span, LandmarkSpan), "features know no constraints"
-        wanted = to_numpy(M.assemble(self.span.null_space.on)).T
+        wanted = on_basis(M, self.span.null_space).T
         a = np.linalg.lstsq(C, wanted, rcond=None)[0]  # (p, m)
         image = self.span.norm @ a
         variance = variance + np.sum((image - 2 * psi.T) * a, axis=0) - np.sum((R.T @ (psi.T - image)) ** 2, axis=0)
