@@ -143,6 +143,9 @@ class _Bounds:
         own = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
         rows = xp.linalg.vector_norm(system.Q, axis=1, keepdims=True)
         self.error = UNITS * self.eps * (own + rows * xp.linalg.vector_norm(iterate.basis, axis=0))
+        if not system.definite:  # what of a is not in the space is not in f
+            outside = system.Q @ (system.Q.T @ iterate.a)
+            self.error = self.error + sizes * xp.linalg.vector_norm(sizes * outside, axis=0)
         self.primal = _double(upper_bound(system, iterate.a, image, u))
         self.gaps, self.rounding = np.full(len(self.primal), inf), np.zeros(len(self.primal))
 

@@ -69,8 +69,8 @@ class KeptBlock:
         """The same in other functions, the columns of psi `turn`."""
         return replace(self, E=self.E @ turn)
 
-    def weighted(self, factors: Any) -> KeptBlock:
-        """The rows of positive weight, with a factor on the weights for each group, or one for all."""
+    def weighted(self, factors: Any) -> tuple[KeptBlock, Any]:
+        """The rows of positive weight, and which they are, with a factor on the weights for each group, or for all."""
         if self.shares is None:
             weight = self.weight * float(factors)
         else:
@@ -78,8 +78,8 @@ class KeptBlock:
             weight = self.weight * (self.shares @ own)[:, None]
         seen = weight[:, 0] > 0
         if np.all(seen):
-            return replace(self, weight=weight, shares=None)
-        return KeptBlock(self.E[seen], self.target[seen], weight[seen], None)
+            return replace(self, weight=weight, shares=None), slice(None)
+        return KeptBlock(self.E[seen], self.target[seen], weight[seen], None), seen
 
 
 @dataclass(frozen=True, eq=False)

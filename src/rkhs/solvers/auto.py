@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from rkhs.finite.monitor import InnerMonitor, Monitor
 from rkhs.finite.system import Iterate, System
+from rkhs.gram.matrix import ENTRY as STORED
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import DENSE, applies
-from rkhs.solvers.costs import STEP, STORED, Estimate
+from rkhs.solvers.costs import STEP, Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
