@@ -60,7 +60,8 @@ class Certificate:
     @property
     def dual(self) -> Vector:
         """Lower bounds on the minima, (c,)."""
-        return self.primal - self.gaps
+        known = np.isfinite(self.gaps)
+        return np.where(known, self.primal - np.where(known, self.gaps, 0.0), -inf)
 
     @property
     def gap(self) -> float:
