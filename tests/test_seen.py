@@ -59,7 +59,7 @@ def test_landmarks_that_are_the_functionals(weight, targets):
     y = wave(X) if targets == "wave" else rng().standard_normal(300)
     L = rkhs.Evaluation(X)
     problem = rkhs.Problem(rkhs.Gaussian(0.3), [rkhs.Term(L, rkhs.Squared(), y, weight)])
-    exact = problem.solve(rkhs.Direct(), tol=1e-8).primal
+    exact = problem.solve(rkhs.solvers.Direct(), tol=1e-8).primal
     true_or_not_converged(replace(problem, approximation=rkhs.Landmarks(L)).solve(tol=TOL), exact)
 
 
@@ -70,7 +70,7 @@ def test_landmarks_that_are_the_values_and_gradients(weight):
     slopes = np.stack([6 * np.cos(6 * X[:, 0]), -4 * np.sin(4 * X[:, 1])], axis=1)
     terms = [rkhs.Term(L, rkhs.Squared(), wave(X), weight), rkhs.Term(D, rkhs.Squared(), slopes, weight / 100)]
     problem = rkhs.Problem(rkhs.Gaussian(0.3), terms)
-    exact = problem.solve(rkhs.Direct(), tol=1e-8).primal
+    exact = problem.solve(rkhs.solvers.Direct(), tol=1e-8).primal
     span = replace(problem, approximation=rkhs.Landmarks(rkhs.stack([L, D])))
     true_or_not_converged(span.solve(tol=TOL), exact)
 
@@ -158,7 +158,7 @@ def test_a_grid_of_large_weights_and_folds():
     for i, k in ((0, 0), (3, 2), (6, 4), (6, 0), (5, 1)):
         w = np.full(280, weights[i])
         w[folds[k]] = 0.0
-        exact = rkhs.Problem(rkhs.Gaussian(0.3), [term.changed(weight=w)]).solve(rkhs.Direct(), tol=TOL)
+        exact = rkhs.Problem(rkhs.Gaussian(0.3), [term.changed(weight=w)]).solve(rkhs.solvers.Direct(), tol=TOL)
         true_or_not_converged(cells[i, k], exact.primal)
         assert cells[i, k].status == CONVERGED or exact.status != CONVERGED
 
@@ -169,7 +169,7 @@ def test_the_variance_given_5200_functionals_takes_no_leap():
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 1e6)
         problem = rkhs.Problem(rkhs.Matern(2.5, 0.3), [term])
         M = rkhs.Evaluation(rng().random((20, 2)) + 0.01)
-        found, seconds = timed(lambda: rkhs.WarpedGram.of(problem.system).variance(M))
+        found, seconds = timed(lambda: rkhs.WarpedGram.of(problem.represented).variance(M))
         return X, M, np.asarray(found), seconds
 
     *_, first = variance(4500)
@@ -311,7 +311,7 @@ def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
     for weight in (1e-4, 1.0, 1e6):
         problem = bent(kernel, consistent, weight)
         at_zero = 12 * 1000.0 * weight + float(np.sum(abs(problem.terms[1].target)))
-        solution = problem.solve(solver if solver == "auto" else rkhs.Growth(), time_limit=3)
+        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.Growth(), time_limit=3)
         assert solution.primal <= at_zero * (1 + 1e-9)
         honest(problem, solution)
 
@@ -347,6 +347,6 @@ def test_there_are_estimators_with_both():
 def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
     X = rng().standard_normal((40, 2))
     y = (X[:, 0] > 0).astype(int) if "Classifier" in name else X[:, 0]
-    machine = getattr(rkhs.estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.Newton())
+    machine = getattr(rkhs.estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
         machine.fit(X, y)

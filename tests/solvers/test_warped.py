@@ -26,12 +26,12 @@ def system(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a):
         terms.append(rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), weight=values))
     if slopes:
         terms.append(rkhs.Term(rkhs.Gradient(convert(X[:5])), rkhs.Squared(), weight=slopes))
-    return rkhs.finite.system.System.of(kernel, terms, basis)
+    return Represented.of(kernel, terms, basis)
 
 
 def test_gaussian_process_regression(both_ways):
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 4.0)
-    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(0.8), [term]).system)
+    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(0.8), [term]).represented)
     process = GaussianProcessRegressor(RBF(0.8), alpha=1 / 8, optimizer=None).fit(X, X[:, 0])
     _, deviation = process.predict(Z, return_std=True)
     np.testing.assert_allclose(warped.variance(rkhs.Evaluation(Z)), deviation**2, atol=1e-7)
@@ -92,7 +92,7 @@ def test_what_no_square_determines_is_infinite():
     with pytest.raises(ValueError, match="infinite"):
         warped.covariance(M)
     few = [rkhs.Term(rkhs.Evaluation(X[:2]), rkhs.Squared())]  # two points do not determine a plane
-    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(0.8), few, rkhs.Polynomials(1)).system)
+    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(0.8), few, rkhs.Polynomials(1)).represented)
     assert np.all(warped.variance(rkhs.Evaluation(Z)) == np.inf)
     between = rkhs.Evaluation((X[:1] + X[1:2]) / 2)
     assert np.all(np.isfinite(warped.variance(between)))
@@ -110,7 +110,7 @@ def test_float32_and_torch():
 def test_no_squares_no_variance():
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.ones(20))
     with pytest.raises(ValueError, match="Squared"):
-        rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [term]).system)
+        rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [term]).represented)
     dropped = rkhs.Problem(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())], null_space="dropped")
     with pytest.raises(ValueError, match="dropped"):
-        rkhs.WarpedGram.of(dropped.system)
+        rkhs.WarpedGram.of(dropped.represented)
