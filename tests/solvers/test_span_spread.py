@@ -8,12 +8,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
+from rkhs.finite.basis import joined
 from rkhs.finite.summary import Summary
-from rkhs.finite.system import joined
 from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.solvers.spans.rotated import Rotated
 from rkhs.solvers.spans.spread import SpanSpread
+from rkhs.solvers.spans.summed import Summed
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -36,7 +36,7 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return SpanSpread.of(Rotated(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
+    return SpanSpread.of(Summed(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)

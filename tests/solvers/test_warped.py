@@ -7,6 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
+from rkhs.finite.represented import Represented
 from rkhs.solvers import observed
 
 RNG = np.random.default_rng(5)
@@ -17,10 +18,10 @@ M = rkhs.stack([rkhs.Evaluation(Z), rkhs.Gradient(Z)])
 @pytest.fixture(params=["factorised", "by conjugate gradients"])
 def both_ways(request, monkeypatch):
     if request.param != "factorised":
-        monkeypatch.setattr(observed, "DENSE", 0)
+        monkeypatch.setattr(observed, "factorable", lambda system: False)
 
 
-def system(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a):
+def represented(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a):
     terms = [rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Logistic(), convert(np.ones(20)))]  # says nothing here
     if values:
         terms.append(rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), weight=values))
@@ -46,7 +47,7 @@ def test_any_functionals(both_ways):
     noisy = rkhs.gram(kernel, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
     cross = rkhs.gram(kernel, q, M).dense()
     expected = rkhs.gram(kernel, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
-    warped = rkhs.WarpedGram.of(system(kernel))
+    warped = rkhs.WarpedGram.of(represented(kernel))
     np.testing.assert_allclose(warped.covariance(M), expected, atol=1e-7)
     np.testing.assert_allclose(warped.variance(M), np.diag(expected), atol=1e-7)
 
@@ -62,9 +63,9 @@ def test_a_basis_is_a_flat_prior(basis, both_ways):
     noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
     cross = rkhs.gram(kernel + wide, q, M).dense()
     expected = rkhs.gram(kernel + wide, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
-    found = rkhs.WarpedGram.of(system(kernel, basis)).covariance(M)
+    found = rkhs.WarpedGram.of(represented(kernel, basis)).covariance(M)
     np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert np.all(np.diag(found) >= rkhs.WarpedGram.of(system(kernel)).variance(M) - 1e-9)
+    assert np.all(np.diag(found) >= rkhs.WarpedGram.of(represented(kernel)).variance(M) - 1e-9)
 
 
 def test_conditionally_positive_definite_kernels(both_ways):
@@ -78,14 +79,14 @@ def test_conditionally_positive_definite_kernels(both_ways):
     S = np.block([[noisy, P], [P.T, np.zeros((r, r))]])
     cross = np.concatenate([rkhs.gram(kernel, q, M).dense(), PM.T])
     expected = rkhs.gram(kernel, M).dense() - cross.T @ np.linalg.solve(S, cross)
-    warped = rkhs.WarpedGram.of(system(kernel))
+    warped = rkhs.WarpedGram.of(represented(kernel))
     np.testing.assert_allclose(warped.covariance(M), expected, atol=1e-6)
     assert np.linalg.eigvalsh(expected).min() > 0
 
 
 def test_what_no_square_determines_is_infinite():
     """Gradients do not see the constant: values have no finite variance, gradients do."""
-    warped = rkhs.WarpedGram.of(system(rkhs.Gaussian(0.8), rkhs.Constant(), values=None))
+    warped = rkhs.WarpedGram.of(represented(rkhs.Gaussian(0.8), rkhs.Constant(), values=None))
     variance = warped.variance(M)
     assert np.all(variance[:6] == np.inf)
     assert np.all(np.isfinite(variance[6:]))
@@ -99,9 +100,9 @@ def test_what_no_square_determines_is_infinite():
 
 
 def test_float32_and_torch():
-    expected = rkhs.WarpedGram.of(system(rkhs.Gaussian(0.8), rkhs.Constant())).variance(rkhs.Evaluation(Z))
+    expected = rkhs.WarpedGram.of(represented(rkhs.Gaussian(0.8), rkhs.Constant())).variance(rkhs.Evaluation(Z))
     for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
-        warped = rkhs.WarpedGram.of(system(rkhs.Gaussian(0.8), rkhs.Constant(), convert=convert))
+        warped = rkhs.WarpedGram.of(represented(rkhs.Gaussian(0.8), rkhs.Constant(), convert=convert))
         found = warped.variance(rkhs.Evaluation(convert(Z)))
         assert found.dtype == convert(Z).dtype
         np.testing.assert_allclose(np.asarray(found), expected, atol=1e-6)
