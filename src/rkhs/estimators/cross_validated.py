@@ -10,6 +10,7 @@ from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid, as_list
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
+from rkhs.estimators.options import check_in_span
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import search
 from rkhs.problem import Problem
@@ -24,6 +25,8 @@ class CrossValidated:
     def _choose(self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]) -> Any:
         """The machine with the best values, not trained yet; leaves `cv_results_` and all that belongs to it."""
         own: Any = self
+        if own.approximation is not None:
+            check_in_span(own)
         grids = {
             "C": as_grid(own.Cs, "Cs", C_RANGE),
             "nu": as_grid(own.nus, "nus", NU_RANGE, with_zero=True),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, to_numpy
+from rkhs.gram.approximation import check_approximation
 from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Polynomial, RationalQuadratic
 from rkhs.losses import (
     Absolute,
@@ -79,3 +80,13 @@ def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
 
 def _listed(names: Any) -> str:
     return ", ".join(f'"{name}"' for name in names)
+
+
+def check_in_span(machine: Any) -> None:
+    """Refuse an approximation that is none, and a solver beside one."""
+    check_approximation(machine.approximation)
+    if not (isinstance(machine.solver, str) and machine.solver == "auto"):
+        raise ValueError(
+            f"solver={machine.solver!r} is for all representers, and approximation={machine.approximation!r} is solved "
+            "in one go: leave one of them out."
+        )

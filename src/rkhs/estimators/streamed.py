@@ -22,7 +22,7 @@ from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, unlabelled
-from rkhs.estimators.options import as_kernel, check_number
+from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
 from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
@@ -30,7 +30,7 @@ from rkhs.finite.moments import Moments
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
-from rkhs.gram.approximation import check_approximation, check_sums
+from rkhs.gram.approximation import check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
 from rkhs.solvers.spans.spread import SpanSpread
@@ -171,7 +171,7 @@ def approximated(machine: Any) -> bool:
 
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
-    check_approximation(machine.approximation)
+    check_in_span(machine)
     before = getattr(machine, "_sums", None)
     index = 0 if before is None else before[2]
     block = Block.of(index, np.asarray(X), None if y is None else np.asarray(y), sample_weight)
@@ -189,7 +189,7 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it."""
-    check_approximation(machine.approximation)
+    check_in_span(machine)
     if in_blocks(X):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")

@@ -18,7 +18,7 @@ from rkhs.finite.system import Iterate, System
 from rkhs.gram.base import GramOperator
 
 PATIENCE = 2.0  # seconds before progress is shown
-LAST = 1.5  # products that the certificate of what is returned takes
+LAST = 2  # products that the certificate of what is returned takes
 
 
 class Stopped(Exception):
@@ -46,7 +46,7 @@ class Monitor:
     verbose: bool | None = None  # None: show progress after two seconds, on a terminal
     started: float = field(default_factory=perf_counter)
     products: int = 0
-    seconds_each: float = 0.0  # of a product, the longest so far
+    seconds_each: float = 0.0  # of a product, estimated or measured
     best: Iterate | None = None
     history: list[Record] = field(default_factory=list)
     _display: Any = None
@@ -72,6 +72,7 @@ class Monitor:
 
     def watching(self, system: System) -> System:
         """The system with products that count themselves and end in time."""
+        self.seconds_each = max(self.seconds_each, system.gram.seconds)
         gram = Watched(system.gram, self)
         exact = gram if system.exact is system.gram else Watched(system.exact, self)
         return replace(system, geometry=replace(system.geometry, gram=gram, exact=exact))
@@ -167,6 +168,10 @@ class Watched:
         return self.gram.steady
 
     @property
+    def seconds(self) -> float:
+        return self.gram.seconds
+
+    @property
     def firsts(self) -> np.ndarray[Any, Any]:
         return self.gram.firsts
 
@@ -198,10 +203,10 @@ class Watched:
 
     def _timed(self, work: Callable[[], Array]) -> Array:
         monitor = self.monitor
-        if monitor.products:  # nothing is known of the first one
-            monitor.check(monitor.seconds_each)
+        monitor.check(monitor.seconds_each)
         start = perf_counter()
         found = work()
+        seconds = perf_counter() - start
+        monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.products else seconds
         monitor.products += 1
-        monitor.seconds_each = max(monitor.seconds_each, perf_counter() - start)
         return found

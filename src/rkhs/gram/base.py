@@ -28,6 +28,10 @@ class GramOperator(Protocol):
         """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
 
     @property
+    def seconds(self) -> float:
+        """What a product is estimated to take on one core."""
+
+    @property
     def firsts(self) -> np.ndarray[Any, Any]:
         """The rows at which groups begin that are best taken together: all functionals of a point."""
 

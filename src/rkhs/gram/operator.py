@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
-from rkhs.backend.memory import budget_bytes, keep_freed_memory, out_of_memory, release_memory
+from rkhs.backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
 from rkhs.backend.precision import check_precision, dtype_of, products_in
 from rkhs.functionals.base import Functional, Part
 from rkhs.gram import tables
@@ -20,6 +20,8 @@ from rkhs.gram.jets import ORDER, JetProduct
 from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel
 
+CALL, ENTRY = 2e-4, 8e-11  # seconds of a product, and for a point and a functional: `python -m benchmarks.regret`
+PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # for a pair of points, with values alone and with derivatives
 LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
 
 
@@ -168,6 +170,15 @@ class Gram:
     @property
     def stored(self) -> bool:
         return False
+
+    @cached_property
+    def seconds(self) -> float:
+        """What a product is estimated to take on one core; nothing on an accelerator, where that is not known."""
+        if not on_cpu(self._empty):
+            return 0.0
+        left, right = len(self.L.firsts()), len(self.M.firsts())
+        pair = PAIR if (left, right) == self.shape else PAIR_OF_JETS
+        return CALL + pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
 
     @property
     def firsts(self) -> np.ndarray[Any, Any]:

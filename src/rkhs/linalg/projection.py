@@ -36,7 +36,9 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
     a, p, lower, upper, basis = (to_numpy(array).astype(np.float64) for array in (nearest, point, low, high, Q))
     for _ in range(PASSES):
         for c in np.flatnonzero(_size(basis.T @ a) > 4 * EPS * np.linalg.norm(a, axis=0)):
-            a[:, c] = _project_column(p[:, c], lower[:, c], upper[:, c], basis)
+            with np.errstate(over="ignore", invalid="ignore"):  # there may be no such point, and no multiplier
+                found = _project_column(p[:, c], lower[:, c], upper[:, c], basis)
+            a[:, c] = found if np.all(np.isfinite(found)) else a[:, c]
         p = a
     return like(a, point)
 

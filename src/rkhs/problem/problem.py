@@ -238,7 +238,10 @@ class Problem:
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, with its certificate: from images that were checked, or from scratch."""
-        certificate = iterate.certificate if isinstance(iterate, Checked) else certify(system, iterate, monitor.tol)
+        if isinstance(iterate, Checked):
+            certificate = iterate.certificate
+        else:
+            certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         worse = np.flatnonzero(~(certificate.primal <= system.at_zero))
         if len(worse):  # than f = 0, which is always there
             for k in worse:

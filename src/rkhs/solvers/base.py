@@ -55,6 +55,7 @@ class DenseSolver(Solver):
             )
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
         found = to_memory(inside, system, start)
         for k in range(system.columns):

@@ -65,6 +65,7 @@ class BoxDual(DenseSolver):
             monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
             if iteration >= FEWEST and output.done(certificate, SHARPER * monitor.tol):
                 break
+            monitor.check(factorisation(len(output.rows)))
             output.interior.step()
         return output.settled()
 

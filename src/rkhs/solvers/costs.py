@@ -15,12 +15,11 @@ import numpy as np
 
 from rkhs.backend.arrays import like, namespace
 from rkhs.finite.system import System
+from rkhs.gram.matrix import CALL
+from rkhs.gram.matrix import ENTRY as STORED
 
 ENTRY = 35e-9  # of a dense Gram matrix
 FLOP = 1 / 25e9  # of a factorisation or a matrix product
-STORED = 1e-9  # for an entry of a stored matrix in a product
-PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # of points in a product, for values and for derivatives
-CALL = 2e-4  # of anything
 STEP = 1.5e-3  # of an iterative solver, beside its product
 POWER = 3  # products that show how large the largest eigenvalue is
 
@@ -45,11 +44,7 @@ class Estimate:
     @property
     def product(self) -> float:
         """One Gram product, with the matrix in memory or without."""
-        size = self.system.size
-        if self.system.gram.stored:
-            return CALL + STORED * size**2
-        points = len(self.system.gram.firsts)
-        return CALL + (PAIR if points == size else PAIR_OF_JETS) * points**2 + 4 * FLOP * points * size
+        return self.system.gram.seconds
 
     @cached_property
     def storing(self) -> bool:

@@ -78,6 +78,7 @@ class Newton(DenseSolver):
             monitor.report(best, float(certificate.primal[0]), certificate.relative)
             if certificate.within(monitor.tol) or point.stuck:
                 return best
+            monitor.check(factorisation(point.curved))
             point.step()
         raise OutOfIterations
 
@@ -95,6 +96,11 @@ class _Point:
     @property
     def u(self) -> Matrix:
         return np.asarray(self.image + self.system.Q @ self.basis)
+
+    @property
+    def curved(self) -> int:
+        """How many rows have a curvature."""
+        return int(np.count_nonzero(self.system.bend(self.u[:, None]) > CURVED))
 
     @property
     def iterate(self) -> Iterate:
