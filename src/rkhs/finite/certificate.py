@@ -60,12 +60,7 @@ class Certificate:
     @property
     def dual(self) -> Vector:
         """Lower bounds on the minima, (c,)."""
-<<<<<<< HEAD
-        known = np.isfinite(self.gaps)
-        return np.where(known, self.primal - np.where(known, self.gaps, 0.0), -inf)
-=======
         return np.where(np.isfinite(self.gaps), self.primal, 0.0) - self.gaps
->>>>>>> floor
 
     @property
     def gap(self) -> float:
