@@ -6,7 +6,7 @@ example) are drawn again.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 
@@ -64,7 +64,7 @@ class Case:
         """The largest eigenvalue of W^1/2 G W^1/2 (on Q'a = 0): losses of curvature 1 bend J by so much."""
         system = self.problem.system
         G, Q = np.asarray(system.gram.dense()), np.asarray(system.Q)
-        if system.kernel.order:
+        if not system.definite:
             inside = np.eye(len(G)) - Q @ Q.T
             G = inside @ G @ inside
         root = np.sqrt(np.concatenate([np.asarray(t.weight)[:, 0] for t in system.terms]))
@@ -105,10 +105,17 @@ def _draw(seed, rng):
         values = rkhs.Evaluation(rng.normal(size=(6, d)))
         terms.append(rkhs.Term(values, rkhs.Squared(), rng.normal(size=6), _weight(rng)))
     problem = rkhs.Problem(kernel, terms, basis)
-    system = problem.system
-    system.__dict__["gram"] = GramMatrix(system.gram.dense())  # solvers are on trial here, not products
+    with_gram(problem, GramMatrix(problem.system.gram.dense()))  # solvers are on trial here, not products
     probes = rkhs.stack([_family(rng, d, kernel, 3), rkhs.Evaluation(rng.normal(size=(5, d)))])
     return Case(problem, probes, _identified(problem)) if has_minimiser(problem) else None
+
+
+def with_gram(problem, gram):
+    """Put another Gram operator into the finite problem of a problem."""
+    represented = problem.represented
+    system, back = represented._finite
+    geometry = replace(system.geometry, gram=gram, exact=gram)
+    represented.__dict__["_finite"] = replace(system, geometry=geometry), back
 
 
 def _term(rng, d, kernel, loss, first):
@@ -236,7 +243,7 @@ def cvxpy_loss(loss, u, b):
 
 def cvxpy_solution(problem, probes, output=0):
     """The minimum of a problem and its minimiser on the probes, by Clarabel on dense matrices."""
-    kernel, space = problem.kernel, problem.system.space
+    kernel, space = problem.kernel, problem.represented.basis.space
     family = rkhs.stack([term.functional for term in problem.terms])
     G = np.asarray(rkhs.gram(kernel, family).dense())
     P = np.zeros((family.size, 0)) if space is None else np.asarray(family.assemble(space.on))

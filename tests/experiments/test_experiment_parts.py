@@ -50,7 +50,7 @@ def test_the_kernel_warped_by_averages_is_the_covariance_given_them(moons):
     norm = float(rkhs.gram(rkhs.Gaussian(moons.scale), functionals).diagonal()[0])
     weight = nu * 2 / (moons.scale**2 * norm)  # two slopes of squared norm 1 / scale^2 at each point of the plane
     problem = rkhs.Problem(rkhs.Gaussian(moons.scale), [rkhs.Term(functionals, rkhs.Squared(), weight=weight)])
-    expected = rkhs.WarpedGram.of(problem.system).covariance(rkhs.Evaluation(moons.X))
+    expected = rkhs.WarpedGram.of(problem.represented).covariance(rkhs.Evaluation(moons.X))
     at = np.arange(0, 60, 7)
     (found,) = warped.average_warped(moons, functionals, kernel_of(moons), [nu], at)
     assert np.allclose(found, expected[:, at], atol=1e-9)
@@ -63,7 +63,7 @@ def test_the_flat_kernel_is_the_covariance_given_all_slopes(moons, few):
     for nu, found in zip(nus, flat.flat_kernels(moons.X, at, moons.scale, nus), strict=True):
         terms = [rkhs.Term(rkhs.Gradient(moons.X), rkhs.Squared(), weight=nu)]
         problem = rkhs.Problem(rkhs.Gaussian(moons.scale), terms)
-        expected = rkhs.WarpedGram.of(problem.system).covariance(rkhs.Evaluation(moons.X))
+        expected = rkhs.WarpedGram.of(problem.represented).covariance(rkhs.Evaluation(moons.X))
         assert np.allclose(found, expected[:, at], atol=flat.TOL)
         assert not np.allclose(found, kernel_of(moons)[:, at], atol=flat.TOL)
 

@@ -7,6 +7,8 @@ import torch
 import rkhs
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.basis import Basis, joined
+from rkhs.finite.system import Geometry, System
+from rkhs.solvers.dense import in_memory
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))
@@ -126,7 +128,7 @@ def test_the_function_has_the_values_of_its_certificate():
 def test_what_no_term_determines_is_not_missed_by_what_does_not_feel_it(name):
     """Constants and slopes are undetermined, so values have infinite variance; what sees neither has not."""
     known = rkhs.Term(rkhs.Difference(X[:9], X[:9] + 0.25), rkhs.Squared())
-    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [known], rkhs.Polynomials(1)).system)
+    warped = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [known], rkhs.Polynomials(1)).represented)
     assert np.all(np.isinf(warped.variance(rkhs.Evaluation(X))))
     assert np.all(np.isfinite(warped.variance(FLAT[name])))
 
@@ -162,7 +164,7 @@ def test_kinds_of_arrays(kind, dtype):
     assert basis.Q.dtype == points.dtype
     assert basis.rank == 6
     np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
-    inside = basis.in_memory()
+    inside = in_memory(System(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
     assert inside.Q.dtype == np.float64
     np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)

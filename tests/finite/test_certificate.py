@@ -13,7 +13,8 @@ import problems
 import rkhs
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.certificate import certify, dual_value, relative_gap
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.represented import Represented
+from rkhs.finite.system import Iterate
 
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
 
@@ -23,9 +24,7 @@ def iterates(system, seed):
     rng = np.random.default_rng(seed)
     for scale in (0.0, 1e-3, 1.0, 30.0):
         a = scale * rng.standard_normal((system.size, system.columns))
-        if system.kernel.order:
-            a = a - system.Q @ (system.Q.T @ a)
-        yield Iterate(a, scale * rng.standard_normal((system.Q.shape[1], system.columns)))
+        yield Iterate(system.inside(a), scale * rng.standard_normal((system.Q.shape[1], system.columns)))
 
 
 def minimiser(problem):
@@ -89,7 +88,7 @@ def test_no_gap_at_the_closed_form(kernel, basis):
         rkhs.Term(rkhs.Evaluation(rng.standard_normal((12, 2))), rkhs.Squared(), rng.standard_normal((12, 2)), weight),
         rkhs.Term(rkhs.Gradient(rng.standard_normal((5, 2))), rkhs.Squared(), weight=0.1),
     ]
-    system = System.of(kernel, terms, basis)
+    system = Represented.of(kernel, terms, basis).system
     G, Q, r = system.gram.dense(), system.Q, system.Q.shape[1]
     w = np.concatenate([t.weight[:, 0] for t in system.terms])
     b = np.concatenate([t.target for t in system.terms])
@@ -105,7 +104,7 @@ def test_fenchel_young_makes_it_half_the_squared_gradient():
     """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((10, 2)), rng.choice([-1.0, 1.0], 10)
-    system = System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None)
+    system = Represented.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None).system
     a = rng.standard_normal((10, 1))
     G = system.gram.dense()
     g = a + system.slope(G @ a)
@@ -134,7 +133,7 @@ def test_weights_of_all_sizes(loss):
     X = rng.standard_normal((12, 2))
     target = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
     term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0 ** rng.uniform(-12, 12, 12))
-    system = System.of(rkhs.Gaussian(), [term], rkhs.Constant())
+    system = Represented.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
     for iterate in iterates(system, 5):
         certificate = certify(system, iterate)
         assert np.all(np.isfinite(certificate.primal))
@@ -145,15 +144,16 @@ def test_weights_of_all_sizes(loss):
 def test_a_point_outside_the_space_has_no_upper_bound():
     """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
     X = np.random.default_rng(6).standard_normal((6, 1))
-    system = System.of(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None)
+    system = Represented.of(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None).system
     outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
-    assert outside.primal[0] == outside.gap == outside.relative == inf
+    assert outside.primal[0] == outside.gap == outside.relative == -outside.dual[0] == inf
+    assert not outside.within(1e300)
 
 
 class Falling(rkhs.Squared):
     """-u, which has no minimum."""
 
-    smooth = True
+    quadratic = False
 
     def value(self, u, b):
         return -u + 0 * b
@@ -164,6 +164,8 @@ class Falling(rkhs.Squared):
     def _conjugate(self, s, b):
         return 0 * s + 0 * b
 
+    excess = rkhs.Loss.excess
+
     def domain(self, b):
         return b * 0 - 1, b * 0 - 1
 
@@ -172,11 +174,11 @@ def test_no_lower_bound_where_there_is_none():
     """A linear loss and an unpenalised constant: J is unbounded below, and no dual point is feasible."""
     X = np.random.default_rng(7).standard_normal((6, 1))
     term = rkhs.Term(rkhs.Evaluation(X), Falling())
-    free = System.of(rkhs.Gaussian(), [term], rkhs.Constant())
+    free = Represented.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
     certificate = certify(free, free.start())
     assert certificate.dual[0] == -inf
     assert certificate.gap == certificate.relative == inf
-    penalised = System.of(rkhs.Gaussian(), [term], None)
+    penalised = Represented.of(rkhs.Gaussian(), [term], None).system
     a = np.ones((6, 1))  # the minimiser: a = -loss' = 1
     assert certify(penalised, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
 
@@ -192,13 +194,13 @@ def test_relative_gaps():
 def test_several_outputs_are_several_problems():
     rng = np.random.default_rng(8)
     X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
-    many = System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant())
+    many = Represented.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()).system
     iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
     certificate = certify(many, iterate)
     for c in range(3):
-        one = System.of(
+        one = Represented.of(
             rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target[:, c])], rkhs.Constant()
-        )
+        ).system
         sign = np.sign(one.Q[0] * many.Q[0])[None]
         alone = certify(one, Iterate(iterate.a[:, c : c + 1], sign * iterate.basis[:, c : c + 1]))
         np.testing.assert_allclose(certificate.primal[c], alone.primal[0], rtol=1e-12)
@@ -213,7 +215,7 @@ def test_tensors(dtype):
     X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
     a = rng.standard_normal((9, 1))
     systems = [
-        System.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant())
+        Represented.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant()).system
         for points in (X, torch.asarray(X, dtype=dtype))
     ]
     there = Iterate(torch.asarray(a, dtype=dtype), torch.full((1, 1), 0.3, dtype=dtype))

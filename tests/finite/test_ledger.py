@@ -28,7 +28,7 @@ def test_one_wrong_image_among_many_is_seen(convert):
     image = system.gram @ a
     error = convert(np.ones(system.size) / system.size**0.5)  # of length one
     for off, expected in ((0.0, True), (1e-3 * SHARE, True), (1e3 * SHARE, False)):
-        ledger = Ledger(system)
+        ledger = Ledger(system.geometry)
         wrong = image + 0.0
         wrong[:, 7] += off * error
         ledger.add(a[:, :1], image[:, :1], np.ones(1))
@@ -40,7 +40,7 @@ def test_an_error_counts_as_much_as_it_matters():
     system = problem(rkhs.Hinge()).system
     a = RNG.standard_normal((system.size, 1))
     for factor, expected in ((1.0, False), (1e-6, True)):
-        ledger = Ledger(system)
+        ledger = Ledger(system.geometry)
         ledger.add(a, system.gram @ a + 1e-6, np.full(1, factor))
         assert ledger.right(1e-4) is expected
 
@@ -70,7 +70,7 @@ def test_what_is_not_right_is_computed_from_scratch(monkeypatch):
     whole = problem(rkhs.SquaredHinge())
     monkeypatch.setattr(Directions, "_add_moments", off)
     found = whole.solve(rkhs.solvers.Galerkin(), tol=1e-2)
-    true = certify(whole.system, whole._warm(found))
+    true = certify(whole.system, whole.represented.iterate(found.function))
     shown = found.history[-1].primal
     np.testing.assert_allclose(found.certificate.primal, true.primal, rtol=1e-12)
     assert not np.any(np.isclose(shown, true.primal, rtol=1e-5))

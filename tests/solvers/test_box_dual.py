@@ -93,7 +93,7 @@ def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kerne
         assert solution.status == "converged"
         assert solution.iterations <= 40
         f, system = solution.function, problem.system
-        u = system.functionals(f)
+        u = problem.represented.functionals(f)
         for t in system.terms:
             a, v, b, w = f.coefficients[t.rows], u[t.rows], t.target[:, 0], t.weight[:, 0]
             clear = 1e-7

@@ -43,7 +43,7 @@ def test_closed_form(kernel, basis):
     terms = [values(RNG.uniform(0.1, 10, 30)), slopes()]
     f = solve(kernel, terms, basis).function
     L = rkhs.stack([term.functional for term in terms])
-    space = rkhs.Problem(kernel, terms, basis).system.space
+    space = rkhs.Problem(kernel, terms, basis).represented.basis.space
     P = np.zeros((50, 0)) if space is None else L.assemble(space.on)
     K = rkhs.gram(kernel, L).dense() + np.diag(np.concatenate([1 / (2 * term.weights()[:, 0]) for term in terms]))
     r = P.shape[1]

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.solvers.reduced import Reduced
+from rkhs.finite.monitor import quiet
 from rkhs.solvers.sharing import capacity, recycling
 from rkhs.solvers.sharing.directions import Directions
+from rkhs.solvers.small.elimination import Elimination
+from rkhs.solvers.small.problem import Part, SmallProblem
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
@@ -159,7 +161,8 @@ def test_elimination_against_the_whole(seen):
     y = np.where(RNG.standard_normal(few) > 0, 1.0, -1.0)
     term = rkhs.Term(rkhs.Evaluation(X[:few]), rkhs.Hinge(), y, 3.0)
     rest = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
-    theta, alpha = Reduced(rest, rest.terms, E, S, linear, r).solve(1e-12)
+    small = SmallProblem(S, linear, 0.0, [Part(rest.terms[0], np.zeros(few), E)], r)
+    theta, alpha = Elimination(small).solve(rkhs.solvers.BoxDual(), quiet(1e-12))
     np.testing.assert_allclose(S @ theta + linear, E.T @ alpha, atol=1e-8)
     margin, share = y * (E @ theta) - 1, y * alpha
     assert np.all((share >= -1e-12) & (share <= 3 + 1e-12))

@@ -6,6 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 
+import problems
 import rkhs
 from rkhs.solvers import Growth
 
@@ -180,7 +181,7 @@ def test_classification_is_sparse_before_the_gap_closes(loss):
 
 def test_memory_limit():
     problem = regression()
-    problem.system.__dict__["gram"] = replace(problem.system.gram, budget=8 * problem.system.size * 5)
+    problems.with_gram(problem, replace(problem.system.gram, budget=8 * problem.system.size * 5))
     solution = problem.solve(Growth())
     assert solution.status == "memory limit"
     assert solution.function.active == 6

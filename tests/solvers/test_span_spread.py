@@ -8,12 +8,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
+from rkhs.finite.basis import joined
 from rkhs.finite.summary import Summary
-from rkhs.finite.system import joined
 from rkhs.gram.fourier_span import draw
 from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.solvers.spans.rotated import Rotated
 from rkhs.solvers.spans.spread import SpanSpread
+from rkhs.solvers.spans.summed import Summed
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -36,13 +36,13 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return SpanSpread.of(Rotated(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
+    return SpanSpread.of(Summed(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)
 @pytest.mark.parametrize(("kernel", "basis"), CASES, ids=repr)
 def test_own_functionals_give_the_variance_of_the_whole_space(kernel, basis, new):
-    exact = rkhs.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).system).variance(new)
+    exact = rkhs.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
     own = LandmarkSpan(kernel, rkhs.stack([term.functional for term in TERMS]))
     np.testing.assert_allclose(spread(own, basis).variance(new), exact, rtol=1e-6, atol=1e-8)
 
@@ -79,7 +79,7 @@ def test_features_are_a_linear_model():
 
 
 def test_more_landmarks_come_nearer():
-    exact = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).system).variance(NEW["values"])
+    exact = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(NEW["values"])
     off = []
     for count in (5, 15, 25):
         span = LandmarkSpan(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:count]))

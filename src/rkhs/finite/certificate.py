@@ -159,7 +159,7 @@ class _Bounds:
         xp, system = namespace(alpha), self.system
         g = self.a - alpha
         if energy is None:
-            energy = inner(g, system.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.zeros_like(g[0])
+            energy = inner(g, system.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
         sizes = system.geometry.sizes
         rounding = UNITS * self.eps * _double(xp.sum((sizes * g) ** 2, axis=0))
         unbalanced = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0)
