@@ -199,12 +199,17 @@ def verdict(seed, who, solution, judged, line):
         primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
         nothing = 1e-25 * float(judged.risk(np.zeros(judged.family.size, judge.Real)))  # the judge rounds as well
+        rounding += float(np.sum(solution.certificate.shift))
         slack = rounding + SLACK * abs(primal) + nothing
         broken = []
         if isnan(primal) or isnan(dual) or isnan(float(true)):
             broken.append("error")
         told = not (solution.span and "tells apart" in solution.span)  # the span is that of the others then
-        if told and solution.status == "converged" and not true - upper <= relative * max(abs(primal), abs(dual)) + slack:
+        if (
+            told
+            and solution.status == "converged"
+            and not true - upper <= relative * max(abs(primal), abs(dual)) + slack
+        ):
             broken.append("gap")
         if primal < inf and not abs(primal - true) <= slack + SLACK * abs(true):
             broken.append("primal")

@@ -38,4 +38,21 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
     xp = namespace(squares)
-    return 2 * xp.sqrt(xp.sqrt(squares + xp.mean(squares)))  # twice, for a sample of one
+    return 3 * xp.sqrt(xp.sqrt(squares + xp.mean(squares)))  # thrice, for a sample of one
+
+
+def cancelled(kernel: Kernel, L: Functional) -> float:
+    """How much larger the numbers are, at most, from which functionals are computed than the functionals themselves.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> x = np.array([[0.0], [1.0]])
+    >>> cancelled(rkhs.Gaussian(1.0), rkhs.Evaluation(x))
+    1.0
+    """
+    if kernel.order or not L.size:
+        return 1.0
+    sizes, diagonal = magnitudes(kernel, L)[:, 0], abs(gram(kernel, L).diagonal())
+    xp = namespace(sizes)
+    return float(xp.max(sizes / xp.sqrt(xp.where(diagonal > 0, diagonal, sizes**2))))

@@ -113,9 +113,9 @@ class ConjugateGradients(Solver):
             if len(open_ones) == 0 or progress.ended(points):
                 return points.iterate(cg)
             if recorded is not None:
-                before = monitor.products
+                before = monitor.work
                 recorded()
-                monitor.products = before + 1  # a recorded product does not count itself
+                monitor.work = before + 1  # a recorded product does not count itself
             else:
                 step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
         raise OutOfIterations

@@ -61,13 +61,13 @@ class Summed:
         self.terms = [self._turned(term) for term in summary.terms]
         self.summary = replace(summary, terms=())  # the sums as they were are not needed any more
 
-    def _size(self, term: Moments | Kept) -> Any:
-        """By which rounding is judged: norms of the moments of psi D and of those with targets, or lengths of rows."""
+    def _size(self, term: Moments | Kept) -> Matrix:
+        """The norms of the moments of psi D, and of those with targets, by which their rounding is judged."""
+        if isinstance(term, Kept):
+            return np.zeros(2)
         D, r = self.functions.D, self.rank
-        if isinstance(term, Moments):
-            square = D[:, None] * term.square[:, r:, r:] * D
-            return np.array([np.linalg.norm(square), np.linalg.norm(D[:, None] * term.linear[:, r:])])
-        return None if not term.blocks else np.linalg.norm(term.joined().E[:, r:] * D, axis=1)
+        square = D[:, None] * term.square[:, r:, r:] * D
+        return term.cancelled * np.array([np.linalg.norm(square), np.linalg.norm(D[:, None] * term.linear[:, r:])])
 
     def _turned(self, term: Moments | Kept) -> Moments | KeptBlock | Kept:
         if isinstance(term, Moments):
@@ -123,9 +123,9 @@ class Summed:
                 S, linear, constant = S + 2 * square, linear - 2 * cross, constant + own_constant
                 norms += 2 * np.max(factor) * self.sizes[k]
             elif isinstance(term, KeptBlock):
-                block, kept = term.weighted(factor)
+                block = term.weighted(factor)
                 if len(block.weight):
-                    rows.append((self.losses[k], block.E, block.target, block.weight, self.sizes[k][kept]))
+                    rows.append((self.losses[k], block.E, block.target, block.weight, block.sizes[:, 0]))
             elif term.count:
                 rows.append((term.loss, *self.images(k, self.map), 1.0))
         spread = np.concatenate([np.ones(self.rank), 1 / np.sqrt(self.functions.values)])
@@ -141,7 +141,7 @@ class Cell:
     S: Matrix  # (m, m)
     linear: Matrix  # (m, c)
     constant: Matrix  # (c,)
-    rows: list[tuple[Loss, Any, Matrix, Matrix, Any]]  # loss, E (t, m), targets (t, c), weights (t, 1), lengths (t,)
+    rows: list[tuple[Loss, Any, Matrix, Matrix, Any]]  # loss, E (t, m), targets (t, c), weights (t, 1), sizes (t,)
     rank: int
     spread: Matrix  # (m,): the length of the coefficients of psi D, for one of each variable
     norms: Matrix  # of the moments behind S and linear
@@ -165,7 +165,7 @@ class _Output:
     def __init__(self, cell: Cell, which: int) -> None:
         self.cell = cell
         self.linear, self.constant = cell.linear[:, which], float(cell.constant[which])
-        self.parts, self.lengths = [], [own[4] for own in cell.rows]
+        self.parts, self.sizes = [], [own[4] for own in cell.rows]
         for loss, E, target, weight, _ in cell.rows:
             rows = Rows(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
             self.parts.append(Part(rows, np.zeros(len(weight)), E))
@@ -205,8 +205,8 @@ class _Output:
         h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
         gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
         primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
-        size = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
-        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(size)
+        scale = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
+        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(scale)
         long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
         error = UNITS * EPS * (cell.norms[0] * long + cell.norms[1])  # of a moment's force, times the spread
         lost = error * float(np.linalg.norm(cell.spread[r:]))
@@ -215,8 +215,8 @@ class _Output:
             + error * long
             + UNITS * EPS * (self.constant + cell.largest * long**2)
         )
-        for part, alpha, length in zip(self.parts, alphas, self.lengths, strict=True):
-            own, more = _excess(part, theta, alpha, length * long)
+        for part, alpha, size in zip(self.parts, alphas, self.sizes, strict=True):
+            own, more = _excess(part, theta, alpha, size * long)
             primal += float(
                 np.sum(part.rows.weight[:, 0] * part.rows.loss.value(part.at(theta), part.rows.target[:, 0]))
             )
@@ -226,7 +226,8 @@ class _Output:
             float(np.sum(p.rows.weight * p.rows.loss.value(0 * p.rows.target, p.rows.target))) for p in self.parts
         )
         nothing = np.array([NOTHING * EPS * at_zero])
-        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), nothing, EPS)
+        shift = np.array([error * long + UNITS * EPS * primal])
+        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), shift, nothing, EPS)
 
     def _rows(self, alphas: list[Matrix]) -> list[tuple[Part, Matrix]]:
         """Parts whose rows are at hand."""
