@@ -115,9 +115,10 @@ class Geometry:
         """
         if self.definite:
             return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
+        xp, size = namespace(self.Q), max(self.exact.shape[0], 1)
         signs = np.sign(np.random.default_rng(0).standard_normal((self.exact.shape[0], 1)))
-        squares = (self.exact @ like(signs, self.Q)) ** 2 / self.exact.shape[0]
-        return namespace(self.Q).sqrt(namespace(self.Q).sqrt(squares + namespace(self.Q).mean(squares)))
+        squares = (self.exact @ like(signs, self.Q)) ** 2 / size
+        return xp.sqrt(xp.sqrt(squares + xp.sum(squares) / size))
 
 
 @dataclass(frozen=True, eq=False)
