@@ -88,7 +88,7 @@ class _Output:
         else:
             self.since += 1
         within = max(SHARPER * tol, min(certificate.uncertain / UNITS, tol))
-        return certificate.relative <= within or certificate.gap <= self.system.rounding[0] or self.since > PATIENCE
+        return certificate.relative <= within or self.since > PATIENCE
 
     def iterate(self) -> Iterate:
         """f of the last point, which need not satisfy Q'alpha = 0 yet."""
