@@ -74,7 +74,7 @@ def test_kernel_ridge_regression(weight):
 )
 @pytest.mark.parametrize("weight", [0.5, 100.0, 1e12])
 def test_polyharmonic_splines(ours, theirs, weight):
-    f = solve(ours, [values(weight)], tol=1e-12 if weight < 1e6 else 1e-7).function  # u rounds, times the weight
+    f = solve(ours, [values(weight)], tol=1e-12 if weight < 1e6 else 1e-6).function  # u rounds, times the weight
     spline = scipy.interpolate.RBFInterpolator(X, Y, kernel=theirs, smoothing=1 / (2 * weight))
     np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
 
@@ -171,7 +171,7 @@ def test_contradictory_interpolation_averages():
     twice = np.concatenate([X[:5], X[:5]])
     term = rkhs.Term(rkhs.Evaluation(twice), rkhs.Squared(), np.concatenate([Y[:5], Y[:5] + 2]), 1e12)
     for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
-        f = solve(kernel, [term], tol=1e-3).function
+        f = solve(kernel, [term], tol=1e-2).function  # what rounding leaves is 3e-3, as stated
         np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=32 * np.finfo(np.float64).eps * 2e12)
 
 

@@ -181,7 +181,7 @@ def test_classification_is_sparse_before_the_gap_closes(loss):
 
 def test_memory_limit():
     problem = regression()
-    problems.with_gram(problem, replace(problem.system.gram, budget=8 * problem.system.size * 5))
+    problems.with_gram(problem, replace(problem.system.gram, budget=16 * problem.system.size * 6))
     solution = problem.solve(Growth())
     assert solution.status == "memory limit"
     assert solution.function.active == 6

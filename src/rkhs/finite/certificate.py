@@ -40,7 +40,7 @@ NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding
 class Certificate:
     """J and the duality gap of each output (c,), by how much rounding may have made that gap too small, and moved J.
 
-    `nothing` (c,) is the J that is zero beside J(0).
+    `nothing` (c,) is the J that is zero beside J(0) if it is all rounding; a unit of rounding of that is zero anyway.
     """
 
     primal: Vector
@@ -87,7 +87,7 @@ class Certificate:
     def _share(self, part: Vector) -> Vector:
         """A part of each value; 0 where the value is lost in rounding."""
         size = np.maximum(np.abs(self.primal), np.abs(self.dual))
-        lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size == 0)
+        lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size <= self.eps * self.nothing)
         with np.errstate(invalid="ignore"):
             share = np.where(np.isfinite(size), part / np.where(lost | ~np.isfinite(size), 1.0, size), inf)
         return np.where(lost, 0.0, share)

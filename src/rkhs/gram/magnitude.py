@@ -38,7 +38,7 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
     xp = namespace(squares)
-    return 3 * xp.sqrt(xp.sqrt(squares + xp.mean(squares)))  # thrice, for a sample of one
+    return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # thrice, for a sample of one
 
 
 def cancelled(kernel: Kernel, L: Functional) -> float:

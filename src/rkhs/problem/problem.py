@@ -17,7 +17,7 @@ from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import certify
 from rkhs.finite.ledger import Checked
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.represented import Represented
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
@@ -28,6 +28,8 @@ from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
+
+NEAR = 4  # times the tolerance, by which rounding may have made a solver miss it, so that it is asked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +163,15 @@ class Problem:
         monitor.best = first
         watched = monitor.watching(system)
         last, status = _watched(monitor, lambda: _corrected(chosen, watched, first, monitor))
-        return self._solution(system, chosen.name, monitor, last or first, status)
+        solution = self._solution(system, chosen.name, monitor, last or first, status)
+        missed = solution.certificate.relative - tol
+        left = tol - solution.certificate.uncertain
+        if status == CONVERGED != solution.status and missed <= NEAR * tol and left > 0:
+            sharper = InnerMonitor(left / 2, outer=monitor)
+            again, status = _watched(monitor, lambda: chosen.run(watched, last, sharper))
+            second = self._solution(system, chosen.name, monitor, again or last, status)
+            solution = second if second.status == CONVERGED else replace(solution, history=second.history)
+        return solution
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
         """The solutions for several weights of one term; `grid` with one axis."""

@@ -49,9 +49,10 @@ class DenseSolver(Solver):
     def check(self, system: System) -> None:
         """Refuse what does not fit in memory."""
         if not (system.gram.stored or fits(system, system.size)):
+            others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "Descent")
             raise NotApplicableError(
                 f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                "use rkhs.solvers.Galerkin() or rkhs.solvers.Descent(), which do not store it."
+                f"use {' or '.join(f'rkhs.solvers.{name}()' for name in others)}, which do not store it."
             )
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:

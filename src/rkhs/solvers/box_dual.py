@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.finite.certificate import Certificate, certify
+from rkhs.finite.certificate import UNITS, Certificate, certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Matrix
@@ -63,7 +63,7 @@ class BoxDual(DenseSolver):
             iterate = output.iterate()
             certificate = certify(system, iterate)
             monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
-            if iteration >= FEWEST and output.done(certificate, SHARPER * monitor.tol):
+            if iteration >= FEWEST and output.done(certificate, monitor.tol):
                 break
             monitor.check(factorisation(len(output.rows)))
             output.interior.step()
@@ -82,12 +82,13 @@ class _Output:
         self.best, self.smallest, self.since = self.interior, float("inf"), 0
 
     def done(self, certificate: Certificate, tol: float) -> bool:
-        """Whether the gap is within tol, or nothing has been gained for long."""
+        """Whether the gap is far within tol, or lost in rounding, or nothing has been gained for long."""
         if certificate.gap < self.smallest:
             self.smallest, self.since, self.best = certificate.gap, 0, copy(self.interior)
         else:
             self.since += 1
-        return certificate.relative <= tol or self.since > PATIENCE
+        within = max(SHARPER * tol, min(certificate.uncertain / UNITS, tol))
+        return certificate.relative <= within or self.since > PATIENCE
 
     def iterate(self) -> Iterate:
         """f of the last point, which need not satisfy Q'alpha = 0 yet."""

@@ -20,7 +20,7 @@ from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.finite.system import System
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
-from rkhs.solvers.dense import fits, in_memory
+from rkhs.solvers.dense import double, fits, in_memory
 from rkhs.solvers.krylov import preconditioner
 
 SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
@@ -37,7 +37,10 @@ class Observed:
     def of(cls, system: System, tol: float) -> Observed:
         """The quadratic terms of a system."""
         given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
-        return cls(in_memory(given) if factorable(given) else given, tol)
+        if not factorable(given):
+            return cls(given, tol)
+        inside = in_memory(given)  # but with those rows of Q, which are orthonormal with all others only
+        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol)
 
     @cached_property
     def d(self) -> Array:
