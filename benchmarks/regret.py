@@ -36,7 +36,7 @@ AT_FIRST = 15.0  # seconds for a solver as long as none has converged
 AT_LEAST = 1.0  # seconds for every solver
 PATIENCE = 2.0  # times the best so far, for the others
 SHORT, REPEATS = 0.02, 5  # seconds under which a solve is repeated, and how often
-HOPELESS = {"Growth": 1501, "ProjectedDual": 300, "LBFGS": 300}  # functionals, beyond which they have no chance
+HOPELESS = {"Growth": 1501, "LBFGS": 300}  # functionals, beyond which they have no chance
 QUICK = 300  # functionals
 MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
 

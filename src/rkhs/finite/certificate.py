@@ -29,7 +29,7 @@ from rkhs.linalg.projection import project
 from rkhs.losses.base import between
 
 Vector = np.ndarray[Any, Any]
-UNITS = 8  # of rounding, for an entry of G and its share of a sum
+UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
