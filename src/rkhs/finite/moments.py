@@ -29,6 +29,7 @@ class Moments:
     linear: Matrix  # (g, r + p, c)
     constant: Matrix  # (g, c)
     cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
+    strongest: float = 0.0  # the largest weight of a row times the square of these numbers
 
     def __add__(self, other: Moments) -> Moments:
         return replace(
@@ -37,6 +38,7 @@ class Moments:
             linear=self.linear + other.linear,
             constant=self.constant + other.constant,
             cancelled=max(self.cancelled, other.cancelled),
+            strongest=max(self.strongest, other.strongest),
         )
 
     def in_numpy(self) -> Moments:

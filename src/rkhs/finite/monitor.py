@@ -219,3 +219,8 @@ class Watched:
             monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
         monitor.work += self.share
         return found
+
+
+def plain(gram: GramOperator) -> GramOperator:
+    """The operator without a monitor."""
+    return gram.gram if isinstance(gram, Watched) else gram

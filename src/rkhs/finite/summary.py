@@ -160,6 +160,8 @@ class _Work:
             for k in values:
                 some = self.terms[k].functional.take(rows)
                 square = self._add(k, rows, some, self.span.rows(some) if tile is None else tile.values)
+                if tile is None and k in self.moments:
+                    self._judge(k, rows, self.span.brought(some))
                 weight = _uniform(self.terms[k].weight, rows)
                 if square is not None and weight and tile is not None and tile.alike:
                     unit = square / weight
@@ -179,9 +181,15 @@ class _Work:
             some = functional if size <= self.tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
             if k in self.moments:
-                own = self.moments[k]
-                worst = max(own.cancelled, cancelled(self.span.kernel, self.span.brought(some)))
-                self.moments[k] = replace(own, cancelled=worst)
+                self._judge(k, rows, self.span.brought(some))
+
+    def _judge(self, k: int, rows: slice, functional: Functional) -> None:
+        """What the rounding of rows is judged by."""
+        own, sizes = self.moments[k], to_numpy(magnitudes(self.span.kernel, functional))[:, 0]
+        weight = self.terms[k].weight
+        strongest = float(np.max((weight if isinstance(weight, float) else weight[rows]) * sizes**2, initial=0.0))
+        cancels = max(own.cancelled, cancelled(self.span.kernel, functional))
+        self.moments[k] = replace(own, cancelled=cancels, strongest=max(own.strongest, strongest))
 
     def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
         """Rows E (t, p) of a term; their moments E'WE, if they have been computed for all rows once."""

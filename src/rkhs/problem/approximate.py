@@ -121,7 +121,8 @@ class SpanProblem:
         rows = sum(term.size for term in self.terms)
         if rows * self.span.size**2 > DEARER or not any(term.loss.quadratic for term in self.terms):
             return None
-        turned = OrthonormalSpan(self.span, summed.functions.map)
+        functions = summed.functions
+        turned = OrthonormalSpan(self.span, functions.map, 1 / np.sqrt(functions.values))
         return Summed(Summary.of(turned, self.space, self.terms, outputs_of(self.terms), shares=shares))
 
 

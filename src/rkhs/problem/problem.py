@@ -256,7 +256,7 @@ class Problem:
         if len(worse):  # than f = 0, which is always there
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
-            certificate = certify(system, iterate, monitor.tol)
+            certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         if certificate.within(monitor.tol):
             status = CONVERGED
         elif status == CONVERGED:

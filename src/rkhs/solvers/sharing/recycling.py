@@ -21,13 +21,14 @@ closes needs no product, and of the gradients of the others so many combinations
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace
 from rkhs.finite.certificate import bounds, feasible, relative_gap
 from rkhs.finite.ledger import Candidate, Ledger
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.sharing.capacity import leading_representers
 from rkhs.solvers.sharing.combining import combinations
@@ -55,8 +56,13 @@ def solve_together(
     together = _Together(tasks, shared, monitor, max(capacity, 4 * min(BATCH, len(tasks))))
     if first is not None and bool(namespace(first).any(first != 0)):
         together.directions.add(first, shared.exact @ first)
-    together.run()
-    together.close()
+    try:
+        together.run()
+    except (Stopped, KeyboardInterrupt):
+        together.give_up()
+        raise
+    finally:
+        together.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +157,19 @@ class _Together:
             task.entry = entry
         return [task.entry is not None for task in tasks]
 
+    def give_up(self) -> None:
+        """Enter tasks where they are, with the dual point 0, which costs no product; a few get a certificate of theirs."""
+        left = [task for task in self.tasks if task.entry is None and len(task.theta)]
+        if len(left) <= BATCH or self.shared.inexact:
+            return
+        points, none = self._at(left), self.shared.zeros(1)
+        candidates = [
+            Candidate(task.system, points.iterate(k, none), points.image[:, k : k + 1], none)
+            for k, task in enumerate(left)
+        ]
+        for task, entry in zip(left, self.ledger.enter(candidates, inf), strict=True):
+            task.entry = entry
+
     def close(self) -> None:
         """The iterates of solved tasks, checked, if one product says that all images are right."""
         done = [task for task in self.tasks if task.entry is not None]
@@ -162,7 +181,9 @@ class _Together:
     def _at(self, tasks: list[Task]) -> _Points:
         """Where the tasks are."""
         r = self.directions.rank
-        T = like(np.stack([task.theta for task in tasks], axis=1), self.shared.Q)  # (r + m, b)
+        wide = r + self.directions.count
+        padded = [np.concatenate([task.theta, np.zeros(wide - len(task.theta))]) for task in tasks]
+        T = like(np.stack(padded, axis=1), self.shared.Q)  # (r + m, b)
         a, image = self.directions.at(T[r:])
         return _Points(a, image, image + self.shared.Q @ T[:r], T[:r])
 

@@ -67,6 +67,7 @@ class OrthonormalSpan(Span):
 
     span: Span
     turn: Matrix  # (p, m)
+    spread: Matrix  # (m,), the lengths of the coefficients of psi D
 
     @property
     def kernel(self) -> Any:  # type: ignore[override]
@@ -85,7 +86,7 @@ class OrthonormalSpan(Span):
         return self.span.home
 
     def moved(self, home: Array) -> OrthonormalSpan:
-        return OrthonormalSpan(self.span.moved(home), self.turn)
+        return OrthonormalSpan(self.span.moved(home), self.turn, self.spread)
 
     @property
     def norm(self) -> Matrix:

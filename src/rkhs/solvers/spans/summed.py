@@ -36,7 +36,7 @@ from rkhs.losses.base import Loss
 from rkhs.solvers.small.elimination import SEEN
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
 from rkhs.solvers.small.solution import solve
-from rkhs.solvers.spans.orthonormal import EPS, UNITS, Matrix, Orthonormal
+from rkhs.solvers.spans.orthonormal import EPS, UNITS, Matrix, Orthonormal, OrthonormalSpan
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,7 @@ class Summed:
         self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m)
         self.losses = [term.loss for term in summary.terms]
         self.sizes = [self._size(term) for term in summary.terms]
+        self.strongest = [term.strongest if isinstance(term, Moments) else 0.0 for term in summary.terms]
         self.terms = [self._turned(term) for term in summary.terms]
         self.summary = replace(summary, terms=())  # the sums as they were are not needed any more
 
@@ -128,10 +129,14 @@ class Summed:
                     rows.append((self.losses[k], block.E, block.target, block.weight, block.sizes[:, 0]))
             elif term.count:
                 rows.append((term.loss, *self.images(k, self.map), 1.0))
-        spread = np.concatenate([np.ones(self.rank), 1 / np.sqrt(self.functions.values)])
+        summed, rows_of = 1 / np.sqrt(self.functions.values), self.summary.span
+        spread, strong = np.concatenate([np.ones(self.rank), summed]), 0.0
+        if isinstance(rows_of, OrthonormalSpan):
+            spread[self.rank :] = rows_of.spread
+            strong = sum(float(np.max(factor)) * k for k, factor in zip(self.strongest, own, strict=True))
         told = self.rank + self.functions.told_by(float(norms[0]))
         largest = float(self.functions.values[:1].sum())
-        return Cell((S + S.T) / 2, linear, constant, rows, self.rank, spread, norms, told, largest)
+        return Cell((S + S.T) / 2, linear, constant, rows, self.rank, spread, summed, norms, strong, told, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,9 @@ class Cell:
     rows: list[tuple[Loss, Any, Matrix, Matrix, Any]]  # loss, E (t, m), targets (t, c), weights (t, 1), sizes (t,)
     rank: int
     spread: Matrix  # (m,): the length of the coefficients of psi D, for one of each variable
+    summed: Matrix  # (m - r,): the same for the functions that were summed up, where these were orthonormal before
     norms: Matrix  # of the moments behind S and linear
+    strong: float  # the largest weight times the square of the numbers behind a row that was turned and then summed up
     told: int  # variables that rounding does not drown
     largest: float  # eigenvalue of DKD
 
@@ -208,26 +215,30 @@ class _Output:
         scale = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
         missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(scale)
         long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
-        error = UNITS * EPS * (cell.norms[0] * long + cell.norms[1])  # of a moment's force, times the spread
-        lost = error * float(np.linalg.norm(cell.spread[r:]))
-        rounding = (
-            lost * (float(np.linalg.norm(h)) + lost / 2)
-            + error * long
-            + UNITS * EPS * (self.constant + cell.largest * long**2)
-        )
+        summed = float(np.linalg.norm(cell.summed * theta[r:]))
+        squared = max(primal - float(theta[r:] @ theta[r:]) / 2, 0.0)  # the losses that were summed up
+        felt = 2 * (cell.strong * squared) ** 0.5
+        felt += sum(float(np.linalg.norm(size * alpha)) for size, alpha in zip(self.sizes, alphas, strict=True))
+        error = UNITS * EPS * (cell.norms[0] * summed + cell.norms[1])  # of a force of sums, for a spread of 1
+        lost = float(np.linalg.norm(error * cell.summed + UNITS * EPS * felt * cell.spread[r:]))
+        rounding = lost * (float(np.linalg.norm(h)) + lost / 2) + error * summed
+        rounding += UNITS * EPS * (self.constant + cell.largest * summed**2)
         for part, alpha, size in zip(self.parts, alphas, self.sizes, strict=True):
             own, more = _excess(part, theta, alpha, size * long)
-            primal += float(
-                np.sum(part.rows.weight[:, 0] * part.rows.loss.value(part.at(theta), part.rows.target[:, 0]))
-            )
+            t = part.rows
+            primal += float(np.sum(t.weight[:, 0] * t.loss.value(part.at(theta), t.target[:, 0])))
             gap, rounding = gap + own, rounding + more
         gap = inf if np.any(missed) else gap
-        at_zero = self.constant + sum(
-            float(np.sum(p.rows.weight * p.rows.loss.value(0 * p.rows.target, p.rows.target))) for p in self.parts
-        )
-        nothing = np.array([NOTHING * EPS * at_zero])
-        shift = np.array([error * long + UNITS * EPS * primal])
-        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), shift, nothing, EPS)
+        shift = error * summed + UNITS * EPS * (felt * long + primal)
+        nothing = NOTHING * EPS * self.at_zero
+        values = [np.array([value]) for value in (primal, gap, rounding, shift, nothing)]
+        return Certificate(values[0], values[1], values[2], values[3], values[4], EPS)
+
+    @property
+    def at_zero(self) -> float:
+        """J(0)."""
+        none = (p.rows.loss.value(0 * p.rows.target, p.rows.target) for p in self.parts)
+        return self.constant + sum(float(np.sum(p.rows.weight * v)) for p, v in zip(self.parts, none, strict=True))
 
     def _rows(self, alphas: list[Matrix]) -> list[tuple[Part, Matrix]]:
         """Parts whose rows are at hand."""
