@@ -31,13 +31,12 @@ from sklearn.svm import SVC
 
 import rkhs
 from benchmarks.timing import markdown, show, write
-from rkhs.finite.parts import other_rows, quadratic_rows
 
 AT_FIRST = 15.0  # seconds for a solver as long as none has converged
 AT_LEAST = 1.0  # seconds for every solver
 PATIENCE = 2.0  # times the best so far, for the others
 SHORT, REPEATS = 0.02, 5  # seconds under which a solve is repeated, and how often
-HOPELESS = {"Growth": 1501, "ProjectedDual": 300, "LBFGS": 300}  # functionals, beyond which they have no chance
+HOPELESS = {"Growth": 1501, "LBFGS": 300}  # functionals, beyond which they have no chance
 QUICK = 300  # functionals
 MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
 
@@ -191,8 +190,8 @@ def features(case: Case) -> dict[str, Any]:
     system = case.problem().system
     G, v = system.gram, np.ones((system.size, 1))
     weights = [float(t.weight.max()) for t in system.terms]
-    found: dict[str, Any] = {"N": system.size, "quadratic": len(quadratic_rows(system)), "columns": system.columns}
-    found |= {"others": len(other_rows(system)), "smooth": system.smooth, "all quadratic": system.quadratic}
+    found: dict[str, Any] = {"N": system.size, "quadratic": len(system.quadratic_rows), "columns": system.columns}
+    found |= {"others": len(system.other_rows), "smooth": system.smooth, "all quadratic": system.quadratic}
     found |= {"basis": int(system.Q.shape[1]), "dimension": case.dimension, "points": len(case.points)}
     found |= {"family": case.family, "kernel": case.kernel, "weights": weights, "tol": case.tol}
     found["product"] = min(_seconds(lambda: G @ v) for _ in range(3))

@@ -10,7 +10,8 @@ alone for smooth losses, and its own coefficients a, which leave the second.  A 
 in the iterate.
 
 Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors of
-different entries being independent, and the gap at the worst u within that is larger by `rounding`.
+different entries being independent, and the gap at the worst u within that is larger by `rounding`.  An error of G moves
+J and its lower bound together, by `shift`, to the first order.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rkhs.linalg.projection import project
 from rkhs.losses.base import between
 
 Vector = np.ndarray[Any, Any]
-UNITS = 8  # of rounding, for an entry of G and its share of a sum
+UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
@@ -37,7 +38,7 @@ NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """J and the duality gap of each output (c,), and by how much rounding may have made that gap too small.
+    """J and the duality gap of each output (c,), by how much rounding may have made that gap too small, and moved J.
 
     `nothing` (c,) is the J that is zero beside J(0) if it is all rounding; a unit of rounding of that is zero anyway.
     """
@@ -45,6 +46,7 @@ class Certificate:
     primal: Vector
     gaps: Vector
     rounding: Vector
+    shift: Vector
     nothing: Vector
     eps: float
 
@@ -55,7 +57,8 @@ class Certificate:
         def all_of(name: str) -> Vector:
             return np.concatenate([getattr(one, name) for one in outputs])
 
-        return cls(all_of("primal"), all_of("gaps"), all_of("rounding"), all_of("nothing"), outputs[0].eps)
+        names = ("primal", "gaps", "rounding", "shift", "nothing")
+        return cls(**{name: all_of(name) for name in names}, eps=outputs[0].eps)
 
     @property
     def dual(self) -> Vector:
@@ -144,12 +147,21 @@ class _Bounds:
         rows = xp.linalg.vector_norm(system.Q, axis=1, keepdims=True)
         self.error = UNITS * self.eps * (own + rows * xp.linalg.vector_norm(iterate.basis, axis=0))
         self.primal = _double(upper_bound(system, iterate.a, image, u))
+        force = system.slope(u) + iterate.a / 2
+        shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
+        shift = shift + xp.linalg.vector_norm(rows * force, axis=0) * xp.linalg.vector_norm(iterate.basis, axis=0)
+        self.shift = UNITS * self.eps * _double(shift)
+        if not system.definite:  # what of a is not in the space is not in f
+            outside = system.Q @ (system.Q.T @ iterate.a)
+            lost = xp.linalg.vector_norm(sizes * outside, axis=0)
+            self.error = self.error + sizes * lost
+            self.shift += _double(lost * xp.linalg.vector_norm(sizes * force, axis=0))
         self.gaps, self.rounding = np.full(len(self.primal), inf), np.zeros(len(self.primal))
 
     @property
     def certificate(self) -> Certificate:
         nothing = NOTHING * self.eps * self.system.at_zero
-        return Certificate(self.primal, self.gaps, self.rounding, nothing, self.eps)
+        return Certificate(self.primal, self.gaps, self.rounding, self.shift, nothing, self.eps)
 
     def try_alpha(self, alpha: Array, energy: Array | None) -> None:
         """The gap between the iterate and alpha, from |a - alpha|^2 where that is known."""

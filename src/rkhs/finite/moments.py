@@ -28,6 +28,7 @@ class Moments:
     square: Matrix  # (g, r + p, r + p)
     linear: Matrix  # (g, r + p, c)
     constant: Matrix  # (g, c)
+    cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
 
     def __add__(self, other: Moments) -> Moments:
         return replace(
@@ -35,11 +36,13 @@ class Moments:
             square=self.square + other.square,
             linear=self.linear + other.linear,
             constant=self.constant + other.constant,
+            cancelled=max(self.cancelled, other.cancelled),
         )
 
     def in_numpy(self) -> Moments:
         """The same from sums on a device."""
-        return Moments(self.loss, *map(to_numpy, (self.square, self.linear, self.constant)))
+        square, linear, constant = map(to_numpy, (self.square, self.linear, self.constant))
+        return replace(self, square=square, linear=linear, constant=constant)
 
     def turned(self, turn: Matrix) -> Moments:
         """The same in other functions, the columns of psi `turn`."""
@@ -58,11 +61,15 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class KeptBlock:
-    """Rows E (t, r + p), targets (t, c), weights (t, 1), and shares (t, g) or None for one group."""
+    """Rows E (t, r + p), targets (t, c), weights (t, 1), and shares (t, g) or None for one group.
+
+    `sizes` (t, 1) are those of the numbers that rows of functions of norm one are computed from.
+    """
 
     E: Matrix
     target: Matrix
     weight: Matrix
+    sizes: Matrix
     shares: Matrix | None
 
     def turned(self, turn: Matrix) -> KeptBlock:
@@ -79,7 +86,7 @@ class KeptBlock:
         seen = weight[:, 0] > 0
         if np.all(seen):
             return replace(self, weight=weight, shares=None)
-        return KeptBlock(self.E[seen], self.target[seen], weight[seen], None)
+        return KeptBlock(self.E[seen], self.target[seen], weight[seen], self.sizes[seen], None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +112,12 @@ class Kept:
         assert self.blocks is not None
         if len(self.blocks) == 1 and self.blocks[0].E.dtype == np.float64:
             return self.blocks[0]
-        E, target, weight = (
+        E, target, weight, sizes = (
             np.concatenate([getattr(block, name) for block in self.blocks]).astype(np.float64, copy=False)
-            for name in ("E", "target", "weight")
+            for name in ("E", "target", "weight", "sizes")
         )
         shares = [block.shares for block in self.blocks if block.shares is not None]
-        return KeptBlock(E, target, weight, np.concatenate(shares) if shares else None)
+        return KeptBlock(E, target, weight, sizes, np.concatenate(shares) if shares else None)
 
 
 def shared_out(folds: list[Matrix]) -> tuple[Matrix, list[Matrix]]:

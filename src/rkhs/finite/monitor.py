@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import ceil, inf
 from numbers import Real
 from time import perf_counter
 from typing import Any
@@ -45,7 +45,7 @@ class Monitor:
     callback: Callable[[Record], Any] | None = None
     verbose: bool | None = None  # None: show progress after two seconds, on a terminal
     started: float = field(default_factory=perf_counter)
-    products: int = 0
+    work: float = 0.0  # products so far, those of a part of the matrix by their share
     seconds_each: float = 0.0  # of a product, estimated or measured
     best: Iterate | None = None
     history: list[Record] = field(default_factory=list)
@@ -64,6 +64,11 @@ class Monitor:
     @property
     def seconds(self) -> float:
         return perf_counter() - self.started
+
+    @property
+    def products(self) -> int:
+        """Gram products so far."""
+        return ceil(self.work - 1e-6)
 
     @property
     def left(self) -> float:
@@ -150,6 +155,7 @@ class Watched:
 
     gram: GramOperator
     monitor: Monitor
+    share: float = 1.0  # of the whole matrix
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -196,17 +202,20 @@ class Watched:
 
     def part(self, rows: Any, columns: Any) -> Any:
         part = self.gram.part(rows, columns)
-        return part if self.stored else Watched(part, self.monitor)
+        if self.stored:
+            return part
+        return Watched(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
 
     def gradient_moments(self, weight: Array) -> Array | None:
         return self.gram.gradient_moments(weight)
 
     def _timed(self, work: Callable[[], Array]) -> Array:
         monitor = self.monitor
-        monitor.check(monitor.seconds_each)
+        monitor.check(self.share * monitor.seconds_each)
         start = perf_counter()
         found = work()
-        seconds = perf_counter() - start
-        monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.products else seconds
-        monitor.products += 1
+        if self.share == 1.0:
+            seconds = perf_counter() - start
+            monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
+        monitor.work += self.share
         return found

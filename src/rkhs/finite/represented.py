@@ -17,6 +17,7 @@ from rkhs.finite.system import Geometry, Iterate, Rows, System
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, stack
 from rkhs.gram import gram
+from rkhs.gram.magnitude import magnitudes
 from rkhs.kernels.base import Kernel
 
 
@@ -74,9 +75,13 @@ class Represented:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
         exact = gram(self.kernel, self.functionals)
         fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
-        geometry = Geometry(fast, exact, self.basis.Q, definite=self.kernel.order == 0)
+        geometry = Geometry(fast, exact, self.basis.Q, self.kernel.order == 0, lambda: self._magnitudes)
         system = System(geometry, self.rows, self.outputs)
         return without_null_space(system) if self.dropped else (system, None)
+
+    @cached_property
+    def _magnitudes(self) -> Array:
+        return magnitudes(self.kernel, self.functionals)
 
     def function(self, iterate: Iterate) -> Function:
         """f from its coefficients."""

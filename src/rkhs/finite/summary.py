@@ -26,6 +26,7 @@ from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
 from rkhs.functionals.pointwise import pointwise
+from rkhs.gram.magnitude import cancelled, magnitudes
 from rkhs.gram.span import LEAST, Span, square
 
 Matrix = np.ndarray[Any, Any]
@@ -177,6 +178,10 @@ class _Work:
             rows = slice(start, min(start + self.tall, size))
             some = functional if size <= self.tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
+            if k in self.moments:
+                own = self.moments[k]
+                worst = max(own.cancelled, cancelled(self.span.kernel, self.span.brought(some)))
+                self.moments[k] = replace(own, cancelled=worst)
 
     def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
         """Rows E (t, p) of a term; their moments E'WE, if they have been computed for all rows once."""
@@ -185,7 +190,8 @@ class _Work:
         shares = self.shares[k][rows] if k in self.shares else None
         if k in self.kept:
             E = namespace(E).concat([P, E], axis=1)
-            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), shares))
+            sizes = to_numpy(magnitudes(self.span.kernel, self.span.brought(functional)))
+            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), sizes, shares))
             return None
         if shares is None:
             return self._add_moments(k, 0, P, E, target, weight)

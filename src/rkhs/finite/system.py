@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
+from rkhs.backend.arrays import Array, namespace, taken, to_numpy, zeros
 from rkhs.gram.base import GramOperator
 from rkhs.gram.matrix import GramMatrix
 from rkhs.losses.base import Loss
@@ -105,20 +105,14 @@ class Geometry:
     exact: GramOperator
     Q: Array
     definite: bool = True
+    magnitudes: Callable[[], Array] | None = None
 
     @cached_property
     def sizes(self) -> Array:
-        """(N, 1): |G_ij| is about sizes_i sizes_j at most, the norms of the representers where there are any.
-
-        Entries of a conditionally positive definite kernel are not bounded by its diagonal: a product with random signs
-        on the rows of a term shows how large they are there.
-        """
-        if self.definite:
-            return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
-        xp, size = namespace(self.Q), max(self.exact.shape[0], 1)
-        signs = np.sign(np.random.default_rng(0).standard_normal((self.exact.shape[0], 1)))
-        squares = (self.exact @ like(signs, self.Q)) ** 2 / size
-        return xp.sqrt(xp.sqrt(squares + xp.sum(squares) / size))
+        """(N, 1): G_ij is computed from numbers of size sizes_i sizes_j (`gram.magnitude`); norms where that is all."""
+        if self.magnitudes is not None:
+            return self.magnitudes()
+        return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
 
 
 @dataclass(frozen=True, eq=False)

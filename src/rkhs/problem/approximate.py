@@ -19,7 +19,7 @@ from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
-from rkhs.functionals.base import Functional
+from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, Landmarks
 from rkhs.gram.span import Span
@@ -126,14 +126,26 @@ class SpanProblem:
 
 
 def _among(functional: Functional, landmarks: Functional) -> bool:
-    """Whether functionals are among the landmarks, as the same objects or by the atoms they are made of."""
+    """Whether functionals are among the landmarks: the same objects, or parts that are made of the same arrays."""
     if functional is landmarks:
         return True
-    theirs = [(id(part.atoms.points), part.atoms.order, part.weight, part.atoms.per_point) for part in landmarks.parts]
-    return all(
-        part.matrix is None and (id(part.atoms.points), part.atoms.order, part.weight, part.atoms.per_point) in theirs
-        for part in functional.parts
+    return all(any(_same(part, other) for other in landmarks.parts) for part in functional.parts)
+
+
+def _same(part: Part, other: Part) -> bool:
+    atoms, theirs = part.atoms, other.atoms
+    if atoms.points is not theirs.points or atoms.blur is not theirs.blur or part.weight != other.weight:
+        return False
+    matrices = part.matrix is other.matrix or (
+        part.matrix is not None
+        and other.matrix is not None
+        and part.matrix.shape == other.matrix.shape
+        and abs(part.matrix - other.matrix).max() == 0
     )
+    directions = atoms.directions.shape == theirs.directions.shape and bool(
+        (atoms.directions == theirs.directions).all()
+    )
+    return matrices and directions
 
 
 def on_device(span: Span, device: str | None) -> Span:

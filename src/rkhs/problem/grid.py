@@ -141,6 +141,7 @@ class GridTasks:
         """Solve all cells, the easiest first."""
         order = sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0]))
         if self._apart(monitor.tol, order):
+            monitor.check(Estimate(self.system, monitor.tol).matrix)
             inside = in_memory(self.system)
             before: dict[int, Iterate] = {}
             for k in order:
@@ -152,11 +153,11 @@ class GridTasks:
             return
         flat = [task for k in order for task in self.tasks[k]]
         if few_others(self.system):
-            solve_together(flat, self.system, monitor, capacity_of(self.system))
+            solve_together(flat, monitor.watching(self.system), monitor, capacity_of(self.system))
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
-                self._keep(k, _as_far_as(auto(cell, monitor.tol), cell, start, monitor))
+                self._keep(k, _as_far_as(auto(cell, monitor.tol), monitor.watching(cell), start, monitor))
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""

@@ -147,10 +147,10 @@ class Problem:
         """
         if self.approximation is not None:
             span = self._on_span(self.approximation)
-            self._in_one_go(None if solver == "auto" else solver, start, callback)
+            self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
             if span.whole:
                 return self._unapproximated(replace(self, approximation=None).solve(tol=tol, verbose=verbose))
-            return span.solve(Monitor(tol, time_limit, verbose=verbose))
+            return span.solve(Monitor(tol, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         chosen = auto(system, tol, time_limit) if solver == "auto" else solver
@@ -222,7 +222,7 @@ class Problem:
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
-        tasks = GridTasks(monitor.watching(system), multiples, cells.count or 1)
+        tasks = GridTasks(system, multiples, cells.count or 1)
         _, status = _watched(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
@@ -237,8 +237,8 @@ class Problem:
         """Refuse what is for solvers that iterate."""
         if any(option is not None for option in options):
             raise ValueError(
-                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start` and "
-                "`callback` out, or the approximation."
+                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
+                "`time_limit` and `callback` out, or the approximation."
             )
 
     def _unapproximated(self, solution: Solution) -> Solution:

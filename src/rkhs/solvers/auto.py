@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
-from rkhs.finite.monitor import InnerMonitor, Monitor
+from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
+from rkhs.gram.matrix import ENTRY as STORED
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import DENSE, applies
-from rkhs.solvers.costs import STEP, STORED, Estimate
+from rkhs.solvers.costs import STEP, Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
+from rkhs.solvers.newton import STEPS, Newton
 
-ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the first that applies
+ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
+MANY = 6  # times the steps that Newton's method takes as a rule, after which it has lost its way
 
 
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
@@ -24,19 +28,21 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     estimate = Estimate(system, tol)
     prices = {solver: solver.cost(estimate) for solver in (*DENSE, Absorption()) if applies(solver, system)}
     dense = min(prices, key=prices.__getitem__, default=None)
-    other = next(solver for solver in ITERATIVE if applies(solver, system))
+    others = [solver for solver in ITERATIVE if applies(solver, system)]
     if dense is None or (time_limit is not None and prices[dense] > time_limit):
-        return other
-    if prices[dense] <= LEAST * estimate.product or other.cost(estimate) >= prices[dense]:
-        return dense
-    storing = estimate.storing and fits(system, system.size)
-    each = STORED * system.size**2 if storing else estimate.product
-    return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
+        return others[0]
+    if prices[dense] > LEAST * estimate.product:
+        other = min(others, key=lambda solver: solver.cost(estimate))
+        if other.cost(estimate) < prices[dense]:
+            storing = estimate.storing and fits(system, system.size)
+            each = STORED * system.size**2 if storing else estimate.product
+            return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
+    return Switching(dense, others[0], MANY * STEPS, True) if isinstance(dense, Newton) else dense
 
 
 @dataclass(frozen=True)
 class Switching(Solver):
-    """An iterative solver, and another one after it has taken so many steps: together twice the cheaper at most."""
+    """A solver, and another one if it has taken so many steps, or got stuck: together twice the cheaper at most."""
 
     first: Solver
     then: Solver
@@ -58,11 +64,14 @@ class Switching(Solver):
             return from_memory(inside, system, iterate)
 
         limited = _Limited(monitor.tol, outer=monitor, whole=whole, left_over=self.steps)
+        found = to_memory(inside, system, start)
         try:
-            return whole(self.first.run(inside, to_memory(inside, system, start), limited))
-        except _Enough:
-            assert limited.best is not None
-            return whole(self.then.run(inside, limited.best, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
+            found = self.first.run(inside, found, limited)
+            if limited.gap <= monitor.tol:
+                return whole(found)
+        except (_Enough, OutOfIterations):
+            found = limited.best or found
+        return whole(self.then.run(inside, found, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
 
 class _Enough(Exception):
@@ -74,9 +83,11 @@ class _Limited(InnerMonitor):
     """Hears of no more than so many steps."""
 
     left_over: int = 0
+    gap: float = inf  # the last that was reported
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         super().report(iterate, primal, gap)
+        self.gap = gap
         self.left_over -= 1
         if self.left_over < 0 and gap > self.tol:
             raise _Enough

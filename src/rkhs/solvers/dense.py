@@ -40,7 +40,8 @@ def in_memory(system: System) -> System:
     rows = tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in system.terms)
     matrix = GramMatrix(system.exact.in_double())
     Q = system.Q if here else _orthonormal(double(system.Q))
-    return System(Geometry(matrix, matrix, Q, system.definite), rows, system.outputs)
+    geometry = Geometry(matrix, matrix, Q, system.definite, lambda: double(system.geometry.sizes))
+    return System(geometry, rows, system.outputs)
 
 
 def _orthonormal(Q: Matrix) -> Matrix:

@@ -43,6 +43,7 @@ SHARE = 32  # points, counted for each of their terms, for a landmark: twice tha
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
 SETUP = 0.2  # of the time that there is, for landmarks
 FEW, WORK = 8, 3.0  # columns whose time is taken, and what is done with them beside computing them, in units of that
+PLAIN, COLUMN = 12, 1e-7  # iterations without landmarks, where these cost more: seconds for an entry of a column
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 
@@ -83,6 +84,20 @@ class ConjugateGradients(Solver):
         return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        each = system.gram.seconds
+        if self.landmarks is None and PLAIN * each < COLUMN * system.size * _count(system.geometry, None):
+            start, done = self._iterate(system, start, monitor, 0, PLAIN)  # which may do, and costs less
+            if done:
+                return start
+        found, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)
+        if not done:
+            raise OutOfIterations
+        return found
+
+    def _iterate(
+        self, system: System, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
+    ) -> tuple[Iterate, bool]:
+        """Where at most so many iterations lead, and whether that is the end."""
         xp = namespace(start.a)
         gram, Q = system.gram, system.Q
         d, b = 1 / (2 * system.weight), system.target
@@ -91,7 +106,7 @@ class ConjugateGradients(Solver):
             return gram @ v + d * v
 
         a = start.a - Q @ (Q.T @ start.a)
-        cg = BlockCG(product, preconditioner(system.geometry, d, self.landmarks, monitor.left))
+        cg = BlockCG(product, preconditioner(system.geometry, d, landmarks, monitor.left))
         if bool(xp.any(a != 0)):
             cg.begin(a, b - product(a, system.exact))
         else:
@@ -106,19 +121,19 @@ class ConjugateGradients(Solver):
         small = system.size * b.shape[1] <= SMALL
         recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
         progress = _Progress()
-        for _ in range(self.max_iterations):
+        for _ in range(most):
             points.read()
             monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
             open_ones = np.flatnonzero(points.gaps > monitor.tol)
             if len(open_ones) == 0 or progress.ended(points):
-                return points.iterate(cg)
+                return points.iterate(cg), True
             if recorded is not None:
-                before = monitor.products
+                before = monitor.work
                 recorded()
-                monitor.products = before + 1  # a recorded product does not count itself
+                monitor.work = before + 1  # a recorded product does not count itself
             else:
                 step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
-        raise OutOfIterations
+        return points.iterate(cg), False
 
 
 class _Points:

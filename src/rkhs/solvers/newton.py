@@ -27,7 +27,8 @@ from rkhs.solvers.dense import Matrix
 from rkhs.solvers.small.problem import SmallProblem
 
 CURVED = 1e-200  # under which a second derivative counts as zero
-STEPS = 8  # that it takes, as a rule
+STEPS = 5  # that it takes, as a rule; fewer where few rows are curved
+FALL, PATIENCE = 1e-10, 8  # share of J that is a fall, and steps without one
 WHOLE = 1e-7  # difference in length under which a step of Newton's counts as one to the minimum of the model
 
 
@@ -68,15 +69,17 @@ class Newton(DenseSolver):
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start)
-        best = point.iterate
-        least = inf
+        best, least = point.iterate, inf
+        lowest, since = inf, 0
         for _ in range(self.max_iterations):
             iterate = point.iterate
             certificate = certificate_of(system, iterate, point.image[:, None], monitor.tol)
             if certificate.relative <= least:
                 best, least = iterate, certificate.relative
             monitor.report(best, float(certificate.primal[0]), certificate.relative)
-            if certificate.within(monitor.tol) or point.stuck:
+            value = float(certificate.primal[0])
+            lowest, since = (value, 0) if value < (1 - FALL) * lowest else (lowest, since + 1)
+            if certificate.within(monitor.tol) or point.stuck or since > PATIENCE:
                 return best
             monitor.check(factorisation(point.curved))
             point.step()

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import System, consecutive
 from rkhs.linalg.projection import project
 from rkhs.solvers.base import Solver
@@ -58,7 +58,10 @@ class Elimination:
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
         """theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""
-        found = solver.run(self.system, self.system.start(), monitor)
+        try:
+            found = solver.run(self.system, self.system.start(), monitor)
+        except OutOfIterations:
+            found = monitor.best or self.system.start()
         alpha, e = project(found.a, *self.system.box, self.system.Q)[:, 0], found.basis[:, 0]
         c = self.seen @ (self.seen.T @ (self.B.T @ alpha - self.force)) + self.unseen @ e
         tau = scipy.linalg.solve_triangular(

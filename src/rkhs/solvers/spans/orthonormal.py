@@ -1,7 +1,8 @@
 """Orthonormal functions in a span, as far as rounding tells them apart.
 
-With K = V diag(values) V' the functions psi V / sqrt(values) are orthonormal in H.  Values below the rounding of K belong
-to combinations that floating-point numbers cannot tell from zero: the span is that of the others, and it says so.
+With D K D = V diag(values) V', D the inverse norms of the psi, the functions psi D V / sqrt(values) are orthonormal in H.
+Values below the rounding of the left-hand side belong to combinations that floating-point numbers cannot tell from zero:
+the span is that of the others, and says so.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ UNITS = 8.0  # of rounding
 
 @dataclass(frozen=True, eq=False)
 class Orthonormal:
-    """psi V with orthonormal columns V (p, m) and V'KV = diag(values): orthogonal in H, of norms sqrt(values)."""
+    """psi D V / sqrt(values), orthonormal in H: V (p, m) with orthonormal columns, D the inverse norms of the psi (p,)."""
 
+    D: Matrix
     V: Matrix
     values: Matrix  # the largest first
 
@@ -33,20 +35,23 @@ class Orthonormal:
     def of(cls, span: Span) -> Orthonormal:
         """All that rounding tells apart, within the span's constraints."""
         K, C = span.norm, span.constraints
-        Z = scipy.linalg.null_space(C) if len(C) else None
-        inner = K if Z is None else Z.T @ K @ Z
+        size = np.sqrt(np.abs(np.diag(K)) if not len(C) else np.abs(K).max(axis=1, initial=0.0))
+        D = 1 / np.where(size > 0, size, 1.0)
+        Z = scipy.linalg.null_space(C * D) if len(C) else None
+        inner = D[:, None] * K * D
+        inner = inner if Z is None else Z.T @ inner @ Z
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         seen = values > UNITS * EPS * len(values) ** 0.5 * max(values[-1], 0.0) if len(values) else values > 0
         vectors = np.ascontiguousarray(vectors[:, seen][:, ::-1])
-        return cls(vectors if Z is None else Z @ vectors, values[seen][::-1])
+        return cls(D, vectors if Z is None else Z @ vectors, values[seen][::-1])
 
     @property
     def map(self) -> Matrix:
         """(p, m), from coefficients of the orthonormal functions to those of the psi."""
-        return self.V / np.sqrt(self.values)
+        return self.D[:, None] * (self.V / np.sqrt(self.values))
 
     def told_by(self, moments: float) -> int:
-        """How many of them are told from zero by moments of such a norm, weights included, right to a unit of rounding.
+        """How many of them are told from zero by moments of psi D of such a norm, right to a unit of rounding.
 
         In orthonormal functions the errors of moments grow by 1 / values.
         """

@@ -57,9 +57,17 @@ class Summed:
         self.functions = Orthonormal.of(summary.span)
         self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m)
         self.losses = [term.loss for term in summary.terms]
-        self.sizes = [_norm(term, self.rank) for term in summary.terms]
+        self.sizes = [self._size(term) for term in summary.terms]
         self.terms = [self._turned(term) for term in summary.terms]
         self.summary = replace(summary, terms=())  # the sums as they were are not needed any more
+
+    def _size(self, term: Moments | Kept) -> Matrix:
+        """The norms of the moments of psi D, and of those with targets, by which their rounding is judged."""
+        if isinstance(term, Kept):
+            return np.zeros(2)
+        D, r = self.functions.D, self.rank
+        square = D[:, None] * term.square[:, r:, r:] * D
+        return term.cancelled * np.array([np.linalg.norm(square), np.linalg.norm(D[:, None] * term.linear[:, r:])])
 
     def _turned(self, term: Moments | Kept) -> Moments | KeptBlock | Kept:
         if isinstance(term, Moments):
@@ -93,7 +101,7 @@ class Summed:
         """f = 0, for cells that were not reached."""
         cell = self.cell(factors)
         theta = np.zeros_like(cell.linear)
-        none = [np.zeros(len(weight)) for _, _, _, weight in cell.rows]
+        none = [np.zeros(len(weight)) for _, _, _, weight, _ in cell.rows]
         certificates = [_Output(cell, c).certificate(theta[:, c], none) for c in range(theta.shape[1])]
         return Found(
             np.zeros((self.map.shape[0] - self.rank, theta.shape[1])),
@@ -107,29 +115,23 @@ class Summed:
         own = [1.0] * len(self.terms) if factors is None else factors
         size, outputs = self.map.shape[1], self.summary.outputs or 1
         S, linear, constant = np.zeros((size, size)), np.zeros((size, outputs)), np.zeros(outputs)
-        rows: list[tuple[Loss, Any, Matrix, Matrix]] = []
+        rows: list[tuple[Loss, Any, Matrix, Matrix, Any]] = []
         norms = np.zeros(2)
         for k, (term, factor) in enumerate(zip(self.terms, own, strict=True)):
             if isinstance(term, Moments):
                 square, cross, own_constant = term.weighted(factor)
                 S, linear, constant = S + 2 * square, linear - 2 * cross, constant + own_constant
-                norms += 2 * np.max(factor) * np.asarray(self.sizes[k])
+                norms += 2 * np.max(factor) * self.sizes[k]
             elif isinstance(term, KeptBlock):
                 block = term.weighted(factor)
                 if len(block.weight):
-                    rows.append((self.losses[k], block.E, block.target, block.weight))
+                    rows.append((self.losses[k], block.E, block.target, block.weight, block.sizes[:, 0]))
             elif term.count:
-                rows.append((term.loss, *self.images(k, self.map)))
+                rows.append((term.loss, *self.images(k, self.map), 1.0))
         spread = np.concatenate([np.ones(self.rank), 1 / np.sqrt(self.functions.values)])
         told = self.rank + self.functions.told_by(float(norms[0]))
-        return Cell((S + S.T) / 2, linear, constant, rows, self.rank, spread, norms, told)
-
-
-def _norm(term: Moments | Kept, rank: int) -> tuple[float, float]:
-    """The norms of the moments of the functions, and of those with targets, by which rounding is judged."""
-    if isinstance(term, Kept):
-        return 0.0, 0.0
-    return float(np.linalg.norm(term.square[:, rank:, rank:])), float(np.linalg.norm(term.linear[:, rank:]))
+        largest = float(self.functions.values[:1].sum())
+        return Cell((S + S.T) / 2, linear, constant, rows, self.rank, spread, norms, told, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +141,12 @@ class Cell:
     S: Matrix  # (m, m)
     linear: Matrix  # (m, c)
     constant: Matrix  # (c,)
-    rows: list[tuple[Loss, Any, Matrix, Matrix]]  # loss, E (t, m), targets (t, c), weights (t, 1)
+    rows: list[tuple[Loss, Any, Matrix, Matrix, Any]]  # loss, E (t, m), targets (t, c), weights (t, 1), sizes (t,)
     rank: int
-    spread: Matrix  # (m,): of 1 for a coefficient of the psi, in each variable
+    spread: Matrix  # (m,): the length of the coefficients of psi D, for one of each variable
     norms: Matrix  # of the moments behind S and linear
     told: int  # variables that rounding does not drown
+    largest: float  # eigenvalue of DKD
 
     @cached_property
     def curvature(self) -> Curvature:
@@ -162,8 +165,8 @@ class _Output:
     def __init__(self, cell: Cell, which: int) -> None:
         self.cell = cell
         self.linear, self.constant = cell.linear[:, which], float(cell.constant[which])
-        self.parts = []
-        for loss, E, target, weight in cell.rows:
+        self.parts, self.sizes = [], [own[4] for own in cell.rows]
+        for loss, E, target, weight, _ in cell.rows:
             rows = Rows(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
             self.parts.append(Part(rows, np.zeros(len(weight)), E))
 
@@ -202,14 +205,18 @@ class _Output:
         h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
         gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
         primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
-        size = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
-        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(size)
-        long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of the psi
+        scale = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
+        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(scale)
+        long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
         error = UNITS * EPS * (cell.norms[0] * long + cell.norms[1])  # of a moment's force, times the spread
         lost = error * float(np.linalg.norm(cell.spread[r:]))
-        rounding = lost * (float(np.linalg.norm(h)) + lost / 2) + error * long + UNITS * EPS * self.constant
-        for part, alpha in zip(self.parts, alphas, strict=True):
-            own, more = _excess(part, theta, alpha)
+        rounding = (
+            lost * (float(np.linalg.norm(h)) + lost / 2)
+            + error * long
+            + UNITS * EPS * (self.constant + cell.largest * long**2)
+        )
+        for part, alpha, size in zip(self.parts, alphas, self.sizes, strict=True):
+            own, more = _excess(part, theta, alpha, size * long)
             primal += float(
                 np.sum(part.rows.weight[:, 0] * part.rows.loss.value(part.at(theta), part.rows.target[:, 0]))
             )
@@ -219,7 +226,8 @@ class _Output:
             float(np.sum(p.rows.weight * p.rows.loss.value(0 * p.rows.target, p.rows.target))) for p in self.parts
         )
         nothing = np.array([NOTHING * EPS * at_zero])
-        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), nothing, EPS)
+        shift = np.array([error * long + UNITS * EPS * primal])
+        return Certificate(np.array([primal]), np.array([gap]), np.array([rounding]), shift, nothing, EPS)
 
     def _rows(self, alphas: list[Matrix]) -> list[tuple[Part, Matrix]]:
         """Parts whose rows are at hand."""
@@ -244,12 +252,12 @@ def _columns(E: Any, count: int) -> Any:
     return E[:, :count]
 
 
-def _excess(part: Part, theta: Matrix, alpha: Matrix) -> tuple[float, float]:
+def _excess(part: Part, theta: Matrix, alpha: Matrix, sizes: Any) -> tuple[float, float]:
     """sum_i w_i excess_i, and how much larger it is at the worst u within its rounding."""
     t, u = part.rows, part.at(theta)
     w, b = t.weight[:, 0], t.target[:, 0]
     s = t.dual_slope(alpha[:, None])[:, 0]
-    error = UNITS * EPS * (np.abs(u) + float(np.linalg.norm(theta)))
+    error = UNITS * EPS * (np.abs(u) + sizes)
     here = t.loss.excess(u, b, s)
     worst = np.maximum(t.loss.excess(u + error, b, s), t.loss.excess(u - error, b, s))
     return float(w @ here), float(w @ np.maximum(worst - here, 0.0))
