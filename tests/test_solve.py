@@ -45,7 +45,7 @@ def is_honest(solution, minimum):
 def test_time_limit(minimum):
     solution = problem().solve(Descent(), tol=1e-12, time_limit=0.0)
     assert solution.status == "time limit"
-    assert solution.iterations == 1
+    assert solution.iterations <= 1
     assert solution.relative_gap > 1e-12
     is_honest(solution, minimum)
 

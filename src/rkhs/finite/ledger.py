@@ -89,6 +89,7 @@ class Ledger:
         self.points: Array = None
         self.images: Array = None
         self.closed = False
+        self.entries: list[Entry] = []
 
     def add(self, a: Array, image: Array, factor: Array) -> None:
         """Enter the columns of a and what is believed to be Ga, with a factor (c,) each."""
@@ -127,7 +128,8 @@ class Ledger:
         self.add(iterate.a, one.image, factor)
         if one.alpha_image is not None:
             self.add(iterate.alpha, one.alpha_image, factor)
-        return Entry(iterate, certificate)
+        self.entries.append(Entry(iterate, certificate))
+        return self.entries[-1]
 
     def right(self, tol: float) -> bool:
         """Whether errors of images, times their factors, are small beside `tol`; one product."""
@@ -142,4 +144,6 @@ class Ledger:
         """The iterate of an entry, once all images were found right."""
         if not self.closed:
             raise RuntimeError("The images of this ledger were not found right, or not looked at since the last entry.")
+        if not any(entry is own for own in self.entries):
+            raise RuntimeError("This entry is not of this ledger: its images were not looked at.")
         return Checked(entry.iterate, entry.certificate, _SEAL)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.memory import budget_bytes
 
 CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
 
@@ -25,8 +26,8 @@ class GramMatrix:
 
     @property
     def budget(self) -> int:
-        """Bytes that went into the matrix: what is done with it may take as much again."""
-        return int(self.shape[0] * self.shape[1] * 8)
+        """Bytes that what is done with it may take."""
+        return budget_bytes(None, self.matrix)
 
     @property
     def stored(self) -> bool:

