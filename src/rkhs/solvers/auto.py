@@ -20,7 +20,8 @@ from rkhs.solvers.newton import STEPS, Newton
 
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
-MANY = 6  # times the steps that Newton's method takes as a rule, after which it has lost its way
+SHORT = 0.02  # seconds, too few to look for anything better
+MANY = 40  # times the steps that Newton's method takes as a rule, after which it has lost its way
 
 
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
@@ -31,7 +32,7 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     others = [solver for solver in ITERATIVE if applies(solver, system)]
     if dense is None or (time_limit is not None and prices[dense] > time_limit):
         return others[0]
-    if prices[dense] > LEAST * estimate.product:
+    if prices[dense] > max(LEAST * estimate.product, SHORT):
         other = min(others, key=lambda solver: solver.cost(estimate))
         if other.cost(estimate) < prices[dense]:
             storing = estimate.storing and fits(system, system.size)

@@ -21,7 +21,7 @@ from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate
 
 MODELS = 5  # solved, as a rule
-INNER = 1e-12  # relative gap of the models, whose coefficients are then put exactly in their places
+INNER = 1e-8  # relative gap of the models, whose coefficients are then put exactly in their places
 FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
 SHORTEST = 1e-10  # fraction of a step
 DECREASE = 1e-4  # share of what a step promises that it must keep
