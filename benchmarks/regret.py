@@ -160,7 +160,7 @@ def solved(case: Case, solver: str, limit: float) -> dict[str, Any]:
         problem = case.problem()
         wall, start = perf_counter(), process_time()
         try:
-            chosen = solver if solver == "auto" else getattr(rkhs, solver)()
+            chosen = solver if solver == "auto" else getattr(rkhs.solvers, solver)()
             solution = problem.solve(chosen, tol=case.tol, time_limit=limit, verbose=False)
         except rkhs.NotApplicableError:
             return {"status": "not applicable"}

@@ -26,19 +26,16 @@ from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
 from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
-from rkhs.finite.moments import Moments
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
 from rkhs.invariances import Invariance, as_invariances
 from rkhs.problem.approximate import solution_of
 from rkhs.solvers.spans.spread import SpanSpread
-from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
-from rkhs.streams.lazy_rows import lazy_images
-from rkhs.streams.plan import Plan, summarise
-from rkhs.streams.problem import planned, sample_size
+from rkhs.streams.plan import Plan
+from rkhs.streams.problem import planned, sample_size, solve_stream
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
@@ -154,8 +151,7 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a machine that has an approximation."""
     look, learn = replayed(_stream(machine, X, y, sample_weight))
     plan, seen, learnt = _plan(machine, look, None)
-    summary = learn.reduce(summarise, plan)
-    _keep(machine, plan, summary, seen, learnt, lazy_images(learn, plan))
+    _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen, learnt)
     machine._sums = None
 
 
@@ -183,7 +179,8 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
         plan, summary, _, seen, learnt = before
         block.like(learnt["n_features_in_"], type(machine).__name__)
         summary = summary + plan.summary(block)
-    _keep(machine, plan, summary, seen, learnt, None)
+    summed = Summed(summary)
+    _keep(machine, plan, summed, summed.solve(machine.tol), seen, learnt)
     machine._sums = (plan, summary, index + 1, seen, learnt)
 
 
@@ -251,10 +248,10 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[str, Any], images: Any) -> None:
-    """Solve, and leave what `fit` leaves."""
-    summed, monitor = Summed(summary, images), Monitor(machine.tol, verbose=machine.verbose)
-    solution = solution_of(summed, summed.solve(monitor.tol), machine.approximation, monitor)
+def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block, learnt: dict[str, Any]) -> None:
+    """Leave what `fit` leaves."""
+    monitor = Monitor(machine.tol, verbose=machine.verbose)
+    solution = solution_of(summed, found, machine.approximation, monitor)
     vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
@@ -262,5 +259,4 @@ def _keep(machine: Any, plan: Plan, summary: Summary, seen: Block, learnt: dict[
         labels = terms.rows(seen).take(terms.labelled(seen))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
     else:
-        squared = all(isinstance(term, Moments) for term in summary.terms)
-        machine._spread = Spread(SpanSpread.of(summed)) if squared else None
+        machine._spread = Spread(SpanSpread.of(summed)) if summed.quadratic else None

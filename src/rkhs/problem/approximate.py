@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,8 +28,6 @@ from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
 from rkhs.solvers.spans.orthonormal import OrthonormalSpan
 from rkhs.solvers.spans.summed import Found, Summed
-
-DEARER = 1e12  # operations, up to which rows are turned before they are summed up
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +62,8 @@ class SpanProblem:
 
     def solve(self, monitor: Monitor) -> Solution:
         """The minimiser."""
-        summed = self._summed()
-        found = summed.solve(monitor.tol)
-        if not found.certificate.within(monitor.tol) and (sharper := self._sharper(summed)):
-            summed, found = sharper, sharper.solve(monitor.tol)
+        rows = sum(term.size for term in self.terms)
+        summed, found = solve_summed(self._summed, self.span, rows, monitor.tol)
         return solution_of(summed, found, self.approximation, monitor)
 
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
@@ -79,12 +75,14 @@ class SpanProblem:
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        summed = self._summed(shares)
+        summed = self._summed(self.span, shares)
         multiples = cells.multiples(factors)
         order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
         found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
         lost = [k for k in order if k in found and not found[k].certificate.within(monitor.tol)]
-        sharper = self._sharper(summed, shares) if lost and status == CONVERGED else None
+        rows = sum(term.size for term in self.terms)
+        turned = summed.turned(rows) if lost and status == CONVERGED else None
+        sharper = None if turned is None else self._summed(turned, shares)
         again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor) if sharper else ({}, status)
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
@@ -112,18 +110,22 @@ class SpanProblem:
             monitor.close()
         return found, CONVERGED
 
-    def _summed(self, shares: Mapping[int, Any] | None = None) -> Summed:
+    def _summed(self, span: Span, shares: Mapping[int, Any] | None = None) -> Summed:
         """What the terms say about the functions."""
-        return Summed(Summary.of(self.span, self.space, self.terms, outputs_of(self.terms), shares=shares))
+        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares))
 
-    def _sharper(self, summed: Summed, shares: Mapping[int, Any] | None = None) -> Summed | None:
-        """The same from sums that keep digits, unless that takes too long, or there is nothing to gain."""
-        rows = sum(term.size for term in self.terms)
-        if rows * self.span.size**2 > DEARER or not any(term.loss.quadratic for term in self.terms):
-            return None
-        functions = summed.functions
-        turned = OrthonormalSpan(self.span, functions.map, 1 / np.sqrt(functions.values))
-        return Summed(Summary.of(turned, self.space, self.terms, outputs_of(self.terms), shares=shares))
+
+def solve_summed(
+    summed_on: Callable[[Span], Summed], span: Span, rows: int, tol: float, again: bool = True
+) -> tuple[Summed, Found]:
+    """The solution from sums on a span, made again from so many rows that were turned before, where digits were lost."""
+    summed = summed_on(span)
+    found = summed.solve(tol)
+    turned = summed.turned(rows) if again and not found.certificate.within(tol) else None
+    if turned is None:
+        return summed, found
+    sharper = summed_on(turned)
+    return sharper, sharper.solve(tol)
 
 
 def _among(functional: Functional, landmarks: Functional) -> bool:

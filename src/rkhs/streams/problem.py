@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rkhs.calculus.spaces import Space
@@ -14,10 +14,11 @@ from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
+from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import on_device, solution_of
+from rkhs.problem.approximate import on_device, solution_of, solve_summed
 from rkhs.problem.choice import SAMPLE, choose
-from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
@@ -64,9 +65,18 @@ class StreamedProblem:
         seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0))
         sampled = list(self.terms(seen.block()))
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-        summary = learn.reduce(summarise, plan)
-        summed = Summed(summary, lazy_images(learn, plan))
-        return solution_of(summed, summed.solve(tol), self.approximation, monitor)
+        summed, found = solve_stream(learn, plan, tol)
+        return solution_of(summed, found, self.approximation, monitor)
+
+
+def solve_stream(blocks: Blocks, plan: Plan, tol: float) -> tuple[Summed, Found]:
+    """The solution of the problem of all blocks, which are read again where sums lose digits and that is possible."""
+
+    def summed_on(span: Span) -> Summed:
+        own = replace(plan, span=span)
+        return Summed(blocks.reduce(summarise, own), lazy_images(blocks, own))
+
+    return solve_summed(summed_on, plan.span, 0, tol, again=blocks.replays)
 
 
 def planned(

@@ -21,17 +21,17 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import on_basis
-from rkhs.finite.moments import Moments
 from rkhs.functionals.base import Functional
 from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.operator import gram
 from rkhs.gram.span import Span
 from rkhs.solvers.observed import SEEN
-from rkhs.solvers.spans.orthonormal import Matrix
+from rkhs.solvers.spans.orthonormal import Matrix, OrthonormalSpan
 from rkhs.solvers.spans.summed import Curvature, Summed
 
 
@@ -60,9 +60,11 @@ class SpanSpread:
     @classmethod
     def of(cls, summed: Summed) -> SpanSpread:
         """From the sums of a problem, all of whose losses are squared."""
-        assert all(isinstance(term, Moments) for term in summed.terms), "a loss is not squared"
-        cell = summed.cell()
-        return cls(summed.summary.span, summed.summary.space, summed.map[:, : cell.told], cell.curvature)
+        assert summed.quadratic, "a loss is not squared"
+        cell, span, columns = summed.cell(), summed.summary.span, summed.map
+        if isinstance(span, OrthonormalSpan):
+            columns, span = scipy.linalg.block_diag(np.eye(summed.rank), span.turn) @ columns, span.span
+        return cls(span, summed.summary.space, columns[:, : cell.told], cell.curvature)
 
     def variance(self, M: Functional) -> Array:
         """(m,), infinite where M sees a basis function that no term does; some rows at a time, as M's arrays are."""

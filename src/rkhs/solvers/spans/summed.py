@@ -38,6 +38,8 @@ from rkhs.solvers.small.problem import Part, SmallProblem, upright
 from rkhs.solvers.small.solution import solve
 from rkhs.solvers.spans.orthonormal import EPS, UNITS, Matrix, Orthonormal, OrthonormalSpan
 
+DEAR = 1e12  # operations, up to which rows are turned before they are summed up
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -82,6 +84,19 @@ class Summed:
                 "that can be read again: arrays, files, or a function that returns an iterator."
             )
         return term if term.blocks is None else term.joined().turned(self.map)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether all losses are squared."""
+        return all(loss.quadratic for loss in self.losses)
+
+    def turned(self, rows: int) -> OrthonormalSpan | None:
+        """The span whose sums keep the digits that these have lost; None if so many rows take too long, or it is one."""
+        span = self.summary.span
+        dear = rows * span.size**2 > DEAR or isinstance(span, OrthonormalSpan)
+        if dear or not any(loss.quadratic for loss in self.losses):
+            return None
+        return OrthonormalSpan(span, self.functions.map, 1 / np.sqrt(self.functions.values))
 
     @property
     def independent(self) -> tuple[int, int]:
@@ -212,8 +227,10 @@ class _Output:
         h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
         gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
         primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
-        scale = np.abs(forces[:r]) + sum((abs(part.E[:, :r].T) @ abs(a) for part, a in self._rows(alphas)), np.zeros(r))
-        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * np.linalg.norm(scale)
+        scale = np.linalg.norm(forces[:r]) + sum(
+            float(np.abs(alpha).sum()) for alpha in alphas
+        )  # of basis functions of size 1
+        missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale
         long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
         summed = float(np.linalg.norm(cell.summed * theta[r:]))
         squared = max(primal - float(theta[r:] @ theta[r:]) / 2, 0.0)  # the losses that were summed up
@@ -239,10 +256,6 @@ class _Output:
         """J(0)."""
         none = (p.rows.loss.value(0 * p.rows.target, p.rows.target) for p in self.parts)
         return self.constant + sum(float(np.sum(p.rows.weight * v)) for p, v in zip(self.parts, none, strict=True))
-
-    def _rows(self, alphas: list[Matrix]) -> list[tuple[Part, Matrix]]:
-        """Parts whose rows are at hand."""
-        return [(p, alpha) for p, alpha in zip(self.parts, alphas, strict=True) if isinstance(p.E, np.ndarray)]
 
     def _balanced(self, alphas: list[Matrix]) -> list[Matrix]:
         """alpha within its bounds, and moved where it has to vanish on basis functions that S does not see."""
