@@ -16,6 +16,7 @@ is its objective plus 1/2 b_q'a_q for a_l = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -79,8 +80,8 @@ class Absorption(Solver):
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
         q, rest = len(system.quadratic_rows), len(system.other_rows)
-        if not factorable(system):
-            return rest * estimate.iterations * estimate.product
+        if not factorable(system):  # then each of the rest has its own conjugate gradients
+            return inf
         left = (NEWTON if system.smooth else DUAL) * system.columns * factorisation(rest)
         return estimate.matrix + factorisation(q) + 4 * FLOP * q**2 * rest + left
 

@@ -40,6 +40,7 @@ from rkhs.solvers.small.solution import solve
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
+ROUNDED = 1e-12  # share of alpha by which rounding moves it: its image is still the same
 SMALLER = 0.2  # share of the tolerance that is left to small problems
 NEXT = 0.15  # of what a gradient lowers J by, that is left as a gap after it
 FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close their gaps
@@ -151,7 +152,9 @@ class _Together:
         candidates = []
         for k, task in enumerate(tasks):
             alpha = feasible(task.system, task.alpha)
-            known = task.alpha_image if alpha is task.alpha else None
+            moved = float(namespace(alpha).linalg.vector_norm(alpha - task.alpha))
+            near = moved <= ROUNDED * float(namespace(alpha).linalg.vector_norm(alpha))
+            known = task.alpha_image if near else None
             candidates.append(Candidate(task.system, points.iterate(k, alpha), points.image[:, k : k + 1], known))
         for task, entry in zip(tasks, self.ledger.enter(candidates, self.monitor.tol), strict=True):
             task.entry = entry
