@@ -15,14 +15,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.sparse.csgraph
 from sklearn.svm import SVC
 
 from rkhs.estimators.search import Search
 from rkhs.experiments.protocol import CS, Array, Points, ever_labelled, folds_of, points_of
 from rkhs.finite.term import Term
-from rkhs.functionals import Evaluation, Gradient, LocalDeviation
+from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
 from rkhs.gram import gram
-from rkhs.invariances.named import laplacian
+from rkhs.invariances.named import neighbour_graph
 from rkhs.kernels import Gaussian
 from rkhs.losses import Hinge, Squared
 from rkhs.problem import Problem
@@ -66,13 +67,19 @@ def knowledge(machine: str, points: Points) -> Iterator[tuple[Term, dict[str, An
         yield Term(Gradient(points.X.astype(np.float32)), Squared()), {}
     if machine == "LapSVM":
         for count in NEIGHBOURS:
-            yield Term(laplacian(points.X, count), Squared()), {"neighbours": count}
+            yield Term(along_edges(points.X, count), Squared()), {"neighbours": count}
     if machine == "local average":  # nu means what it means for gradients: n slopes of squared norm 1 / s^2
         features = points.X.shape[1]
         for width in WIDTHS:
             functionals = LocalDeviation(points.X, width=width * points.scale / np.sqrt(features))
             norm = float(gram(Gaussian(points.scale), functionals.take([0])).diagonal()[0])
             yield Term(functionals, Squared(), weight=features / (points.scale**2 * norm)), {"width": width}
+
+
+def along_edges(X: Array, neighbours: int) -> Functional:
+    """One functional a point whose squares add up to those of `laplacian`'s edges, of which there are more."""
+    squares, V = np.linalg.eigh(scipy.sparse.csgraph.laplacian(neighbour_graph(X, neighbours)).toarray())
+    return (np.sqrt(squares.clip(min=0))[:, None] * V.T) @ Evaluation(X)
 
 
 def chosen_machine(found: Sequence[Candidate], y: Array, labelled: Array) -> tuple[Array, dict[str, Any]]:

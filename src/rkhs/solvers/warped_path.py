@@ -25,6 +25,7 @@ from rkhs.backend.arrays import like, to_numpy
 from rkhs.finite.represented import Represented
 from rkhs.functionals.base import Functional, stack
 from rkhs.gram import gram
+from rkhs.solvers.dense import fits
 from rkhs.solvers.observed import SEEN
 
 Matrix = np.ndarray[Any, Any]
@@ -58,7 +59,9 @@ def warped_path(
     q = represented.functionals.take(rows)
     own = M.like(q.prototype)
     D = np.sqrt(2 * np.concatenate([to_numpy(t.weight) for t in system.terms if t.loss.quadratic]))
-    both = gram(kernel, stack([own, q]), q)
+    both: Any = gram(kernel, stack([own, q]), q)
+    if q.size <= M.size and fits(system, M.size + q.size):
+        both = both.dense()
     B = D * to_numpy(gram(kernel, q, own.take(columns)).dense())
 
     def product(V: Matrix) -> Matrix:
