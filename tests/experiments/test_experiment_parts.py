@@ -39,6 +39,7 @@ def test_a_functional_a_point_says_what_all_edges_say(moons):
 @pytest.mark.parametrize("machine", ["LapSVM", "InvSVM", "local average"])
 def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
     monkeypatch.setattr(warped, "points_of", lambda *_: moons)
+    monkeypatch.setattr(warped, "FLAT_NUS", (0.1, 1.0))
     warped.candidates.cache_clear()
     labelled, C = np.arange(0, 60, 4), 10.0
     plain, *found = warped.candidates(machine, "moons", "columns")
@@ -108,8 +109,8 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
 def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch):
     """Beside machines of their own for each fold, without its images and their copies."""
     rng = np.random.default_rng(0)
-    y = np.where(np.arange(30) < 20, 1, -1)
-    X = np.clip(rng.random((30, 784)) + 0.15 * (y == 1)[:, None], 0, 1)
+    y = np.where(np.arange(15) < 10, 1, -1)
+    X = np.clip(rng.random((15, 784)) + 0.15 * (y == 1)[:, None], 0, 1)
     monkeypatch.setattr(digits, "CS", (1.0, 1e4))
     monkeypatch.setattr(digits, "NUS", (1.0,))
     monkeypatch.setattr(digits, "SCALES", (1.0,))
@@ -120,10 +121,10 @@ def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch)
         own = []
         for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
             labels, *others = machine.terms
-            kept = np.tile(np.isin(np.arange(30), a), machine.copies)
+            kept = np.tile(np.isin(np.arange(15), a), machine.copies)
             labels = rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)
             kernel = rkhs.Gaussian(rkhs.median_scale(X))
-            f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-6).function
+            f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-4).function
             loss = np.log1p(np.exp(-y[b] * f(X[b])))
             own.append((loss[y[b] > 0].mean() + loss[y[b] < 0].mean()) / 2)
         losses[C] = np.mean(own)

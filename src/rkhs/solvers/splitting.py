@@ -8,7 +8,7 @@ Rd, one step is
 where the first line is a = P(z - d), u = z - d - a / R, and P is the inverse of G + 1 / R on {Q'a = 0}: one matrix for
 all outputs, whatever their weights and targets, and one product with it for all of them.  Kinks and large weights cost
 nothing beyond their prox.  alpha = -Rd is a point of the dual but for Q'alpha = 0.  R follows the residuals: what is
-left of u = z and what z still moves are to be of one size; each time it changes costs an inverse.
+left of u = z, beside z, and what z still moves, beside d, are to be of one size; each change of R costs an inverse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rkhs.solvers.dense import Matrix, from_memory, in_memory, to_memory
 STIFFNESS = {True: 3.0, False: 60.0}  # all losses smooth? -> the first R times the mean square of representers' norms
 RELAXED = 1.6  # u is taken so much further from the last z
 CHECKED = 10  # steps between certificates
-UNEVEN = 5.0  # ratio of the residuals from which on R is changed
+UNEVEN, MOST = 2.0, 100.0  # factors from which on, and up to which, R is changed
 TINY = 1e-12  # step in place of zero, for rows that are left out
 INVERSE = 2  # times the third power of the size, in flops
 
@@ -126,8 +126,10 @@ class _Together:
         self.uneven = False
         if self.steps >= self.look:  # ever less often
             self.look *= 2
-            apart, moving = (np.linalg.norm(np.sqrt(R) * v, axis=0) + TINY for v in (u - z, z - before))
-            self.factor = float(np.exp(np.mean(np.log(apart / moving))))
+            sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + TINY for v in (u - z, z - before, z, d))
+            apart, moving, image, multiplier = sizes
+            balance = (apart / image) / (moving / multiplier)
+            self.factor = float(np.clip(np.exp(np.mean(np.log(balance)) / 2), 1 / MOST, MOST))
             self.uneven = not 1 / UNEVEN < self.factor < UNEVEN
 
     def _inverse(self) -> tuple[Matrix, Matrix]:

@@ -16,6 +16,7 @@ space, so that three blocks or four are enough where a column alone takes dozens
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,14 @@ def warped_path(
     space = Krylov(product, B)
     while True:
         space.grow()
-        solutions = [space.solution(factor) for factor in factors]
-        wrong = max((f / largest) ** 0.5 * space.residual(y) for f, y in zip(factors, solutions, strict=True))
+        try:
+            solutions = [space.solution(factor) for factor in factors]
+            wrong = max((f / largest) ** 0.5 * space.residual(y) for f, y in zip(factors, solutions, strict=True))
+        except np.linalg.LinAlgError:  # T is not even positive definite
+            wrong = inf
         if wrong <= tol:
             return [plain - space.values @ y for y in solutions]
-        if len(space.T) >= len(B):
+        if len(space.T) >= len(B) or wrong == inf:
             raise RuntimeError(
                 f"Rounding leaves an error of up to {wrong:.1g} in the kernel, asked for {tol:g}: give float64 points, "
                 "a larger tol or smaller weights."
