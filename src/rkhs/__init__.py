@@ -65,6 +65,7 @@ from rkhs.losses import (
 from rkhs.problem import Problem
 from rkhs.solvers.base import NotApplicableError
 from rkhs.solvers.warped import WarpedGram
+from rkhs.solvers.warped_path import warped_path
 from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ __all__ = [
     "save",
     "solvers",
     "stack",
+    "warped_path",
 ]
 
 _WHEN_ASKED = {

@@ -1,24 +1,18 @@
 """The fast ways of the experiments beside the estimators and problems that they stand for."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-import scipy.sparse.csgraph
 from sklearn.datasets import make_moons
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.experiments import digits, flat, protocol, thin_plate, usps, warped
+from rkhs.experiments import digits, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
-from rkhs.experiments.labelled_search import Setting, search
 from rkhs.experiments.pairs import verdict
-from rkhs.experiments.splitting import Splitting
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
-from rkhs.invariances.named import neighbour_graph
-from rkhs.solvers.dense import in_memory
+from rkhs.invariances.named import laplacian
 
 
 @pytest.fixture
@@ -35,61 +29,31 @@ def decided(K, y, labelled, C):
     return SVC(C=C, kernel="precomputed", tol=1e-8).fit(K[np.ix_(labelled, labelled)], y[labelled]), K[:, labelled]
 
 
-def test_the_kernel_warped_by_a_graph_is_that_of_laplacian_svc(moons):
-    labelled, C, nu = np.arange(0, 60, 4), 10.0, 0.3
-    L = scipy.sparse.csgraph.laplacian(neighbour_graph(moons.X, 5)).toarray()
-    machine, across = decided(warped.graph_warped(kernel_of(moons), L, nu, np.arange(60)), moons.y, labelled, C)
-    known = np.zeros(60, dtype=int)
-    known[labelled] = moons.y[labelled]
-    ours = rkhs.LaplacianSVC(5, C=C, nu=nu, scale=moons.scale, unlabeled=0, tol=1e-10).fit(moons.X, known)
-    assert np.allclose(machine.decision_function(across), ours.decision_function(moons.X), atol=1e-4)
+def test_a_functional_a_point_says_what_all_edges_say(moons):
+    f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(moons.X[:5]), [1.0, -2.0, 3.0, 0.5, -1.0])
+    edges, points = laplacian(moons.X, 5)(f), warped.along_edges(moons.X, 5)(f)
+    assert len(points) == 60 < len(edges)
+    assert np.isclose(np.sum(points**2), np.sum(edges**2))
 
 
-def test_the_kernel_warped_by_averages_is_the_covariance_given_them(moons):
-    functionals, nu = rkhs.LocalDeviation(moons.X, width=0.2), 0.7
-    norm = float(rkhs.gram(rkhs.Gaussian(moons.scale), functionals).diagonal()[0])
-    weight = nu * 2 / (moons.scale**2 * norm)  # two slopes of squared norm 1 / scale^2 at each point of the plane
-    problem = rkhs.Problem(rkhs.Gaussian(moons.scale), [rkhs.Term(functionals, rkhs.Squared(), weight=weight)])
-    expected = rkhs.WarpedGram.of(problem.represented).covariance(rkhs.Evaluation(moons.X))
-    at = np.arange(0, 60, 7)
-    (found,) = warped.average_warped(moons, functionals, kernel_of(moons), [nu], at)
-    assert np.allclose(found, expected[:, at], atol=1e-9)
-
-
-@pytest.mark.parametrize("few", [3, 20])
-def test_the_flat_kernel_is_the_covariance_given_all_slopes(moons, few):
-    """As long as the bound says; few columns need more blocks."""
-    nus, at = [0.01, 3.0], np.arange(0, 60, 60 // few)
-    for nu, found in zip(nus, flat.flat_kernels(moons.X, at, moons.scale, nus), strict=True):
-        terms = [rkhs.Term(rkhs.Gradient(moons.X), rkhs.Squared(), weight=nu)]
-        problem = rkhs.Problem(rkhs.Gaussian(moons.scale), terms)
-        expected = rkhs.WarpedGram.of(problem.represented).covariance(rkhs.Evaluation(moons.X))
-        assert np.allclose(found, expected[:, at], atol=flat.TOL)
-        assert not np.allclose(found, kernel_of(moons)[:, at], atol=flat.TOL)
-
-
-def test_the_bound_of_the_krylov_space_is_never_below_the_error(moons):
-    G = rkhs.gram(rkhs.Gaussian(moons.scale), rkhs.Gradient(moons.X)).dense()
-    B = rkhs.gram(rkhs.Gaussian(moons.scale), rkhs.Gradient(moons.X), rkhs.Evaluation(moons.X)).dense()
-    space, nu = flat.Krylov(lambda V: np.concatenate([B.T @ V, G @ V]), B[:, :4]), 3.0
-    exact = B.T @ np.linalg.solve(G + np.eye(len(G)) / (2 * nu), B[:, :4])
-    errors = []
-    for _ in range(8):
-        space.grow()
-        y = space.solution(nu)
-        errors.append(np.abs(space.values @ y - exact).max())
-        assert errors[-1] <= np.sqrt(2 * nu) * space.residual(y)
-    assert errors[-1] < errors[0] / 100
-
-
-def test_a_machine_with_the_flat_kernel_is_an_invariant_classifier(moons):
-    labelled, C, nu = np.arange(0, 60, 4), 10.0, 0.3
-    (K,) = flat.flat_kernels(moons.X, np.arange(60), moons.scale, [nu])
-    machine, across = decided(K, moons.y, labelled, C)
-    known = np.zeros(60, dtype=int)
-    known[labelled] = moons.y[labelled]
-    ours = rkhs.InvariantClassifier(C=C, nu=nu, scale=moons.scale, unlabeled=0, tol=1e-8).fit(moons.X, known)
-    assert np.allclose(machine.decision_function(across), ours.decision_function(moons.X), atol=0.05)
+@pytest.mark.parametrize("machine", ["LapSVM", "InvSVM", "local average"])
+def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
+    monkeypatch.setattr(warped, "points_of", lambda *_: moons)
+    monkeypatch.setattr(warped, "FLAT_NUS", (0.1, 1.0))
+    warped.candidates.cache_clear()
+    labelled, C = np.arange(0, 60, 4), 10.0
+    plain, *found = warped.candidates(machine, "moons", "columns")
+    warped.candidates.cache_clear()
+    assert np.array_equal(plain.matrix, kernel_of(moons)) and plain.nu == 0
+    terms = list(warped.knowledge(machine, moons))
+    assert len(found) == len(terms) * len({one.nu for one in found})
+    term, options = terms[0]
+    own = next(one for one in found if one.options == options and one.nu == 0.1)
+    machine, across = decided(own.matrix, moons.y, labelled, C)
+    labels = rkhs.Term(rkhs.Evaluation(moons.X[labelled]), rkhs.Hinge(), target=moons.y[labelled], weight=C)
+    known = rkhs.Term(term.functional.like(moons.X), rkhs.Squared(), weight=0.1 * term.weight)
+    f = rkhs.Problem(rkhs.Gaussian(moons.scale), [labels, known], rkhs.Constant()).solve(tol=1e-8).function
+    assert np.allclose(machine.decision_function(across), f(moons.X), atol=0.02)
 
 
 def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):
@@ -141,54 +105,32 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
 
-def test_the_search_with_labels_chooses_by_the_held_out_loss_and_solves_what_it_chose(moons):
-    X, y = moons.X[:40], moons.y[:40].astype(float)
-
-    def problem(scale, labels, slopes):
-        terms = [
-            rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y, weight=labels),
-            rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.1), weight=slopes),
-        ]
-        return rkhs.Problem(rkhs.Gaussian(scale), terms, rkhs.Constant())
-
-    def held_out_loss(scale, C, nu):
-        losses = []
-        for train, test in folds:
-            f = problem(scale, C * np.isin(np.arange(40), train), nu).solve(tol=1e-8).function
-            loss = np.log1p(np.exp(-y[test] * f(X[test])))
-            losses.append((loss[y[test] > 0].mean() + loss[y[test] < 0].mean()) / 2)
-        return np.mean(losses)
-
-    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
-    best = search([Setting(problem(s, 1.0, 1.0), s) for s in (0.3, 1.0)], (0.1, 10.0), (0.01, 1.0), y, folds)
-    by_hand = {key: held_out_loss(*key) for key in product((0.3, 1.0), (0.1, 10.0), (0.01, 1.0))}
-    assert (best.setting.scale, best.C, best.nu) == min(by_hand, key=by_hand.get)
-    assert np.isclose(best.loss, min(by_hand.values()), atol=0.01)
-    assert 0.5 < best.score <= 1
-    exact = problem(best.setting.scale, best.C, best.nu).solve(tol=1e-8).function
-    assert np.allclose(best.solve(1e-6)(X), exact(X), atol=0.01)
-
-
-def test_problems_split_together_are_each_solved(moons):
-    """Kinks with large weights, beside labels some of which are left out."""
-    left_out = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
-    weights = {"labels": [np.ones(60), 100 * left_out], "slopes": [1.0, 50.0]}
-    families = {"labels": rkhs.Evaluation(moons.X), "slopes": rkhs.Gradient(moons.X)}
-
-    def problem(labels, slopes):
-        terms = [
-            rkhs.Term(families["labels"], rkhs.Logistic(), target=moons.y, weight=labels),
-            rkhs.Term(families["slopes"], rkhs.EpsilonInsensitive(0.1), weight=slopes),
-        ]
-        return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant())
-
-    columns = [np.r_[labels, np.full(120, slopes)] for labels, slopes in zip(*weights.values(), strict=True)]
-    together = Splitting(in_memory(problem(1.0, 1.0).system), np.stack(columns, axis=1))
-    together.run(1e-4)
-    for k, (labels, slopes) in enumerate(zip(*weights.values(), strict=True)):
-        f = problem(labels, slopes).solve(tol=1e-9).function
-        assert np.allclose(together.images[:60, k], f(moons.X), atol=1e-3)
-        assert np.allclose(together.images[60:, k], families["slopes"](f).ravel(), atol=5e-3)
+@pytest.mark.parametrize("name", digits.MACHINES)
+def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch):
+    """Beside machines of their own for each fold, without its images and their copies."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(15) < 10, 1, -1)
+    X = np.clip(rng.random((15, 784)) + 0.15 * (y == 1)[:, None], 0, 1)
+    monkeypatch.setattr(digits, "CS", (1.0, 1e4))
+    monkeypatch.setattr(digits, "NUS", (1.0,))
+    monkeypatch.setattr(digits, "SCALES", (1.0,))
+    machine = digits.Machine(name, X, y)
+    options, accuracy = machine.chosen()
+    losses = {}
+    for C in digits.CS:
+        own = []
+        for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+            labels, *others = machine.terms
+            kept = np.tile(np.isin(np.arange(15), a), machine.copies)
+            labels = rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)
+            kernel = rkhs.Gaussian(rkhs.median_scale(X))
+            f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-4).function
+            loss = np.log1p(np.exp(-y[b] * f(X[b])))
+            own.append((loss[y[b] > 0].mean() + loss[y[b] < 0].mean()) / 2)
+        losses[C] = np.mean(own)
+    assert options["C"] == min(losses, key=losses.get)
+    assert 0.5 <= accuracy <= 1
+    assert np.mean(np.sign(machine.function(**options)(X)) == y) > 0.9
 
 
 def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():

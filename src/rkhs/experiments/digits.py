@@ -24,10 +24,14 @@ from sklearn.model_selection import StratifiedKFold
 
 from rkhs.calculus.polynomials import Constant
 from rkhs.datasets import load
+from rkhs.estimators.folds import Folds
+from rkhs.estimators.invariant_classifier_cv import accuracy
+from rkhs.estimators.sample import Sample
+from rkhs.estimators.search import search
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
-from rkhs.experiments.labelled_search import Choice, Setting, search
 from rkhs.experiments.markdown import spread, table
 from rkhs.experiments.pairs import p_value
+from rkhs.finite.function import Function
 from rkhs.finite.term import Term
 from rkhs.functionals import Difference, Evaluation
 from rkhs.invariances import ImageTangents, copies
@@ -109,15 +113,15 @@ def compute(cell: Cell) -> Result:
     """The test error in percent and what was chosen."""
     X, y = images_of(cell["pair"])
     train = labelled(y, cell["repeat"])
-    best = chosen_machine(cell["machine"], X[train].astype(np.float64), y[train])
-    f = best.solve(TOL)
+    machine = Machine(cell["machine"], X[train].astype(np.float64), y[train])
+    options, validation = machine.chosen()
+    f = machine.function(**options)
     rest = np.setdiff1d(np.arange(len(y)), train)
     wrong = sum(
         int(np.sum(np.sign(f(X[rows].astype(np.float64))) != y[rows]))
         for rows in np.array_split(rest, -(-len(rest) // TEST_AT_ONCE))
     )
-    options = {"C": best.C, "nu": best.nu, "scale": best.setting.scale}
-    return {"error": 100 * wrong / len(rest), "chosen": options, "validation": 100 * (1 - best.score)}
+    return {"error": 100 * wrong / len(rest), "chosen": options, "validation": 100 * (1 - validation)}
 
 
 def labelled(y: Array, repeat: int) -> Array:
@@ -127,23 +131,45 @@ def labelled(y: Array, repeat: int) -> Array:
     return np.concatenate(own)
 
 
-def chosen_machine(machine: str, X: Array, y: Array) -> Choice:
-    """The machine with the best parameters on five folds of the images, with their copies."""
-    images = np.concatenate([X, *moved(X)]) if machine == "VirSVM" else X
-    times = len(images) // len(X)
-    labels = np.tile(y, times)
-    weight = 1 / (times * np.where(labels == 1, np.sum(y == 1), np.sum(y == -1)))
-    terms = [Term(Evaluation(images), Logistic(), target=labels.astype(np.float64), weight=weight)]
-    if machine == "InvSVM":
-        terms.append(Term(unchanged(X), EpsilonInsensitive(EPSILON)))
-    median = median_scale(X)
-    settings = [Setting(Problem(Gaussian(s * median), terms, Constant()), s) for s in SCALES]
-    starts = len(X) * np.arange(times)
-    folds = [
-        ((starts[:, None] + a).ravel(), b)  # an image is tested without its copies, and held out with them
-        for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
-    ]
-    return search(settings, CS, NUS if machine == "InvSVM" else (0.0,), labels, folds)
+class Machine:
+    """A machine for images X (t, n) of classes y, -1 or +1: its problems, and its choice among them."""
+
+    def __init__(self, name: str, X: Array, y: Array) -> None:
+        images = np.concatenate([X, *moved(X)]) if name == "VirSVM" else X
+        self.X, self.y, self.copies = X, y, len(images) // len(X)
+        labels = np.tile(y, self.copies)
+        weight = 1 / (self.copies * np.where(labels == 1, np.sum(y == 1), np.sum(y == -1)))
+        everywhere = np.ones(len(labels), dtype=bool)
+        self.sample = Sample(images, weight, np.where(labels == 1, 1, 0), everywhere, np.zeros((len(labels), 0)))
+        self.terms = [Term(Evaluation(images), Logistic(), target=labels.astype(np.float64), weight=weight)]
+        if name == "InvSVM":
+            self.terms.append(Term(unchanged(X), EpsilonInsensitive(EPSILON)))
+
+    def problem(self, scale: float, _: float = EPSILON) -> Problem:
+        """The problem with C = nu = 1."""
+        return Problem(Gaussian(scale * median_scale(self.X)), self.terms, Constant())
+
+    def function(self, C: float, nu: float, scale: float) -> Function:
+        """f learnt from all labels."""
+        weights = dict(enumerate([[C], [nu]][: len(self.terms)]))
+        return self.problem(scale).grid(weights, tol=TOL, verbose=False).item().function
+
+    def chosen(self) -> tuple[dict[str, float], float]:
+        """The parameters of the least loss on five folds of the images, and their accuracy, normalised alike."""
+        nus = NUS if len(self.terms) > 1 else (0.0,)
+        grids = {"scale": SCALES, "epsilon": (EPSILON,), "C": CS, "nu": nus}
+        found = search(self.problem, grids, self.sample, self._folds(), accuracy, TOL, verbose=False)
+        best = int(np.argmin(found.losses.mean(axis=1)))
+        options = {name: found.candidates[best][name] for name in ("C", "nu", "scale")}
+        return options, float(found.scores[best].mean())
+
+    def _folds(self) -> Folds:
+        """An image is tested without its copies, and held out with them."""
+        scored = np.zeros((len(self.y), 5), dtype=bool)
+        for k, (_, rows) in enumerate(StratifiedKFold(5, shuffle=True, random_state=0).split(self.X, self.y)):
+            scored[rows, k] = True
+        copies = np.zeros((len(self.y) * (self.copies - 1), 5), dtype=bool)
+        return Folds(1.0 - np.tile(scored, (self.copies, 1)), np.concatenate([scored, copies]))
 
 
 def page(records: list[Record], _: Path) -> str:

@@ -17,7 +17,7 @@ J and its lower bound together, by `shift`, to the first order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -33,6 +33,7 @@ UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
+PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding counts as zero
 
 
@@ -57,8 +58,7 @@ class Certificate:
         def all_of(name: str) -> Vector:
             return np.concatenate([getattr(one, name) for one in outputs])
 
-        names = ("primal", "gaps", "rounding", "shift", "nothing")
-        return cls(**{name: all_of(name) for name in names}, eps=outputs[0].eps)
+        return cls(**{name: all_of(name) for name in PARTS}, eps=outputs[0].eps)
 
     @property
     def dual(self) -> Vector:
@@ -82,7 +82,18 @@ class Certificate:
 
     def within(self, tol: float) -> bool:
         """Whether the relative gap is at most tol, whatever rounding has done."""
-        return bool(np.all(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps))
+        return bool(np.all(self.done(tol)))
+
+    def done(self, tol: float) -> Vector:
+        """The same for each output (c,)."""
+        return np.asarray(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps)
+
+    def updated(self, outputs: Vector, other: Certificate) -> Certificate:
+        """With those of some outputs from another certificate."""
+        changed = {name: getattr(self, name).copy() for name in PARTS}
+        for name, values in changed.items():
+            values[outputs] = getattr(other, name)
+        return replace(self, **changed)
 
     def _share(self, part: Vector) -> Vector:
         """A part of each value; 0 where the value is lost in rounding."""

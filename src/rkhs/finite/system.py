@@ -32,7 +32,7 @@ LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of one term: its loss, targets (n, c) and weights (n, 1)."""
+    """The rows of one term: its loss, targets (n, c) and weights (n, 1), or (n, c) where outputs differ in them."""
 
     rows: slice
     loss: Loss
@@ -182,7 +182,16 @@ class System:
 
     def output(self, which: int) -> System:
         """The system of one output."""
-        return self.with_rows(tuple(replace(t, target=t.target[:, which : which + 1]) for t in self.terms))
+        return replace(self.some(slice(which, which + 1)), outputs=None)
+
+    def some(self, which: Any) -> System:
+        """The system of some outputs."""
+
+        def of(columns: Array) -> Array:
+            return columns if columns.shape[1] == 1 < self.columns else columns[:, which]
+
+        terms = tuple(replace(t, target=t.target[:, which], weight=of(t.weight)) for t in self.terms)
+        return self.with_rows(terms, int(terms[0].target.shape[1]))
 
     def zeros(self, columns: int | None = None) -> Array:
         return zeros((self.size, self.columns if columns is None else columns), self.Q)

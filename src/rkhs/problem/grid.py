@@ -23,6 +23,7 @@ from rkhs.solvers.dense import double, fits, from_memory, in_memory, to_memory
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
 from rkhs.solvers.sharing.recycling import solve_together
+from rkhs.solvers.sharing.split import split_together, worth_splitting
 from rkhs.solvers.sharing.task import Task
 
 Vector = np.ndarray[Any, Any]
@@ -129,7 +130,8 @@ class GridTasks:
     """The tasks of all cells and outputs of a grid, whose last axis are so many folds.
 
     Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; the others share directions, and what these cannot reach is solved alone.
+    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions.
+    What these ways cannot reach is solved alone.
     """
 
     def __init__(self, system: System, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
@@ -140,7 +142,13 @@ class GridTasks:
     def solve(self, monitor: Monitor) -> None:
         """Solve all cells, the easiest first."""
         order = sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0]))
-        if self._apart(monitor.tol, order):
+        split = worth_splitting(self.system)
+        if split:
+            split_together([task for own in self.tasks for task in own], self.system, monitor)
+            order = [k for k in order if any(task.gap > monitor.tol for task in self.tasks[k])]
+            if not order:
+                return
+        if split or self._apart(monitor.tol, order):
             monitor.check(Estimate(self.system, monitor.tol).matrix)
             inside = in_memory(self.system)
             before: dict[int, Iterate] = {}

@@ -12,6 +12,7 @@ from rkhs.solvers.lbfgs import LBFGS
 from rkhs.solvers.libsvm import LibSVM
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.proximal_newton import ProximalNewton
+from rkhs.solvers.splitting import Splitting
 
 __all__ = [
     "LBFGS",
@@ -27,4 +28,5 @@ __all__ = [
     "NotApplicableError",
     "ProximalNewton",
     "Solver",
+    "Splitting",
 ]

@@ -28,7 +28,7 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     """The solver for a system; with a time limit one that is expected to keep it, if there is one."""
     estimate = Estimate(system, tol)
     prices = {solver: solver.cost(estimate) for solver in (*DENSE, Absorption()) if applies(solver, system)}
-    dense = min(prices, key=prices.__getitem__, default=None)
+    dense = min((solver for solver in prices if prices[solver] < inf), key=prices.__getitem__, default=None)
     others = [solver for solver in ITERATIVE if applies(solver, system)]
     if dense is None or (time_limit is not None and prices[dense] > time_limit):
         return others[0]

@@ -1,0 +1,143 @@
+"""Alternating directions (ADMM): any losses with a prox, and many problems with one Gram matrix at once.
+
+With a second copy z of the image u = Ga + Qc, which is asked to be equal to it at the price R per row, and multipliers
+Rd, one step is
+
+    a = argmin of 1/2 a'Ga + 1/2 |u - z + d|_R^2,    z = prox of the losses, with steps w / R, at u + d,    d += u - z
+
+where the first line is a = P(z - d), u = z - d - a / R, and P is the inverse of G + 1 / R on {Q'a = 0}: one matrix for
+all outputs, whatever their weights and targets, and one product with it for all of them.  Kinks and large weights cost
+nothing beyond their prox.  alpha = -Rd is a point of the dual but for Q'alpha = 0.  R follows the residuals: what is
+left of u = z, beside z, and what z still moves, beside d, are to be of one size; each change of R costs an inverse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from rkhs.finite.certificate import Certificate, certificate_of
+from rkhs.finite.monitor import Monitor, OutOfIterations
+from rkhs.finite.system import Iterate, System
+from rkhs.solvers.base import DenseSolver
+from rkhs.solvers.costs import FLOP, Estimate
+from rkhs.solvers.dense import Matrix, from_memory, in_memory, to_memory
+
+STIFFNESS = {True: 3.0, False: 60.0}  # all losses smooth? -> the first R times the mean square of representers' norms
+RELAXED = 1.6  # u is taken so much further from the last z
+CHECKED = 10  # steps between certificates
+UNEVEN, MOST = 2.0, 100.0  # factors from which on, and up to which, R is changed
+TINY = 1e-12  # step in place of zero, for rows that are left out
+INVERSE = 2  # times the third power of the size, in flops
+
+
+@dataclass(frozen=True)
+class Splitting(DenseSolver):
+    """Alternating directions, for any losses; all outputs share one inverse.
+
+    The Gram matrix has to fit in memory.  It is meant for a few digits where functionals with kinks are nearly
+    constraints, and for grids of such problems: `Problem.grid` takes it there.
+
+    Parameters
+    ----------
+    max_iterations : after which it gives up
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> labels = rkhs.Term(rkhs.Evaluation(X[::4]), rkhs.Logistic(), target=np.sign(X[::4, 0] + 0.1), weight=10.0)
+    >>> flat = rkhs.Term(rkhs.Gradient(X[10:30]), rkhs.EpsilonInsensitive(0.1), weight=1000.0)
+    >>> problem = rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, flat], rkhs.Constant())
+    >>> problem.solve(rkhs.solvers.Splitting(), tol=1e-3).status
+    'converged'
+    """
+
+    max_iterations: int = 20_000
+
+    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        monitor.check(Estimate(system, monitor.tol).matrix)
+        inside = in_memory(system)
+        together = _Together(inside, to_memory(inside, system, start))
+        for _ in range(0, self.max_iterations, CHECKED):
+            certificate = together.certificate(monitor.tol)
+            found = from_memory(inside, system, together.iterate)
+            monitor.report(found, float(np.sum(certificate.primal)), certificate.relative)
+            if not len(together.still):
+                return found
+            monitor.check(INVERSE * FLOP * system.size**3 if together.uneven else 0.0)
+            together.go_on()
+        raise OutOfIterations
+
+    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        return self.run(system, start, monitor)
+
+
+class _Together:
+    """All outputs of a system in memory, those that are `still` open, and where they are."""
+
+    def __init__(self, system: System, start: Iterate) -> None:
+        self.system, self.G = system, system.gram.dense()
+        norms = [np.full((t.rows.stop - t.rows.start, 1), np.mean(np.diag(self.G)[t.rows])) for t in system.terms]
+        norm = np.concatenate(norms)
+        self.R = STIFFNESS[system.smooth] / np.where(norm > 0, norm, 1.0)
+        self.a, self.basis = start.a.copy(), start.basis.copy()
+        self.u = self.G @ self.a + system.Q @ self.basis
+        self.z, self.d = self.u.copy(), -self.a / self.R
+        self.still, self.found = np.arange(system.columns), None
+        self.uneven, self.factor, self.steps, self.look = True, 1.0, 0, CHECKED
+
+    @property
+    def iterate(self) -> Iterate:
+        return Iterate(self.a, self.basis, -self.R * self.d)
+
+    def certificate(self, tol: float) -> Certificate:
+        """Of all outputs; those that it closes are left alone from now on."""
+        which, whole = self.still, self.iterate
+        open_ones = Iterate(whole.a[:, which], whole.basis[:, which], whole.alpha[:, which])
+        image = self.u[:, which] - self.system.Q @ open_ones.basis
+        fresh = certificate_of(self.system.some(which), open_ones, image, tol)
+        self.found = fresh if self.found is None else self.found.updated(which, fresh)
+        self.still = which[~fresh.done(tol)]
+        return self.found
+
+    def go_on(self) -> None:
+        """Some steps of the open outputs, with an R that suits them."""
+        if self.uneven:
+            self.R, self.d = self.R * self.factor, self.d / self.factor
+            self.P, self.C = self._inverse()
+        which, R = self.still, self.R
+        terms = self.system.some(which).terms
+        steps = [np.maximum(t.weight / R[t.rows], TINY) for t in terms]
+        z, d = self.z[:, which], self.d[:, which]
+        for _ in range(CHECKED):
+            before, goal = z, z - d
+            a = self.P @ goal
+            u = goal - a / R
+            ahead = RELAXED * u + (1 - RELAXED) * z + d
+            parts = zip(terms, steps, strict=True)
+            z = np.concatenate([t.loss.prox(ahead[t.rows], t.target, step) for t, step in parts])
+            d = ahead - z
+        self.a[:, which], self.basis[:, which] = self.system.inside(a), self.C @ goal
+        self.u[:, which], self.z[:, which], self.d[:, which] = u, z, d
+        self.steps += CHECKED
+        self.uneven = False
+        if self.steps >= self.look:  # ever less often
+            self.look *= 2
+            sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + TINY for v in (u - z, z - before, z, d))
+            apart, moving, image, multiplier = sizes
+            balance = (apart / image) / (moving / multiplier)
+            self.factor = float(np.clip(np.exp(np.mean(np.log(balance)) / 2), 1 / MOST, MOST))
+            self.uneven = not 1 / UNEVEN < self.factor < UNEVEN
+
+    def _inverse(self) -> tuple[Matrix, Matrix]:
+        """P (N, N), and C (r, N) with c = C(z - d); QQ' is added to G, which P does not see, for kernels that need it."""
+        Q = self.system.Q
+        K = self.G + np.max(np.abs(self.G), initial=0.0) * len(self.G) * (Q @ Q.T)
+        K[np.diag_indices_from(K)] += 1 / self.R[:, 0]
+        inverse = scipy.linalg.inv(K, overwrite_a=True, check_finite=False)
+        onto = inverse @ Q
+        C = np.linalg.solve(Q.T @ onto, onto.T)
+        return inverse - onto @ C, C
