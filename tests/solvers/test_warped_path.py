@@ -39,10 +39,14 @@ def test_the_covariance_given_each_weight(name, columns):
 def test_a_basis_that_is_not_seen_changes_nothing():
     with_constant = problem(FAMILIES["gradients"], basis=rkhs.Constant()).represented
     found, plain = (
-        warped_path(own, [1.0], rkhs.Evaluation(Z))[0] for own in (with_constant, problem(FAMILIES["gradients"]).represented)
+        warped_path(own, [1.0], rkhs.Evaluation(Z))[0]
+        for own in (with_constant, problem(FAMILIES["gradients"]).represented)
     )
     np.testing.assert_array_equal(found, plain)
-    for seen in (problem(rkhs.Evaluation(X), basis=rkhs.Constant()), problem(rkhs.Gradient(X), basis=rkhs.Polynomials(1))):
+    for seen in (
+        problem(rkhs.Evaluation(X), basis=rkhs.Constant()),
+        problem(rkhs.Gradient(X), basis=rkhs.Polynomials(1)),
+    ):
         with pytest.raises(ValueError, match="WarpedGram"):
             warped_path(seen.represented, [1.0], rkhs.Evaluation(Z))
 
