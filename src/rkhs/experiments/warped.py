@@ -29,8 +29,8 @@ from rkhs.losses import Hinge, Squared
 from rkhs.problem import Problem
 from rkhs.solvers.warped_path import warped_path
 
-NUS = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, beside 0
-FLAT_NUS = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
+NUS: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, beside 0
+FLAT_NUS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
 NEIGHBOURS = (5, 10, 20)
 WIDTHS = (0.25, 0.5, 1.0)  # of local averages, in units of the kernel's scale divided by the root of the dimension
 TOL = 1e-4  # bound on errors of kernels
