@@ -44,7 +44,8 @@ def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, mach
     labelled, C = np.arange(0, 60, 4), 10.0
     plain, *found = warped.candidates(machine, "moons", "columns")
     warped.candidates.cache_clear()
-    assert np.array_equal(plain.matrix, kernel_of(moons)) and plain.nu == 0
+    assert np.array_equal(plain.matrix, kernel_of(moons))
+    assert plain.nu == 0
     terms = list(warped.knowledge(machine, moons))
     assert len(found) == len(terms) * len({one.nu for one in found})
     term, options = terms[0]

@@ -29,8 +29,8 @@ from rkhs.losses import Hinge, Squared
 from rkhs.problem import Problem
 from rkhs.solvers.warped_path import warped_path
 
-NUS = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, beside 0
-FLAT_NUS = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
+NUS: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, beside 0
+FLAT_NUS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
 NEIGHBOURS = (5, 10, 20)
 WIDTHS = (0.25, 0.5, 1.0)  # of local averages, in units of the kernel's scale divided by the root of the dimension
 TOL = 1e-4  # bound on errors of kernels
@@ -54,7 +54,7 @@ def candidates(machine: str, name: str, normalised: str) -> tuple[Candidate, ...
     found = [Candidate(np.asarray(gram(kernel, values, values.take(at)).dense()), 0.0, {})]
     nus, tol = (FLAT_NUS, FLAT_TOL) if machine == "InvSVM" else (NUS, TOL)
     if machine == "InvSVM":  # where points are nearer, slopes are steeper
-        nus = [nu * (points.scale / points_of(name, "columns").scale) ** 2 for nu in nus]
+        nus = tuple(nu * (points.scale / points_of(name, "columns").scale) ** 2 for nu in nus)
     for term, options in knowledge(machine, points):
         matrices = warped_path(Problem(kernel, [term]).represented, nus, values, at, tol)
         found += [Candidate(matrix, nu, options) for matrix, nu in zip(matrices, nus, strict=True)]
@@ -88,7 +88,7 @@ def chosen_machine(found: Sequence[Candidate], y: Array, labelled: Array) -> tup
     Of several that of the least loss of held-out labels, as `InvariantClassifierCV` takes it.
     """
     known, folds, columns = y[labelled], folds_of(y[labelled]), np.searchsorted(ever_labelled(y), labelled)
-    tried = [{"kernel": k, "C": C} for C in CS for k in range(len(found))]
+    tried: list[dict[str, Any]] = [{"kernel": k, "C": C} for C in CS for k in range(len(found))]
     scores, losses = np.empty((2, len(tried), len(folds)))
     for i, one in enumerate(tried):
         own = found[one["kernel"]].matrix[np.ix_(labelled, columns)]

@@ -86,7 +86,8 @@ class _Together:
         self.a, self.basis = start.a.copy(), start.basis.copy()
         self.u = self.G @ self.a + system.Q @ self.basis
         self.z, self.d = self.u.copy(), -self.a / self.R
-        self.still, self.found = np.arange(system.columns), None
+        self.still = np.arange(system.columns)
+        self.found: Certificate | None = None
         self.uneven, self.factor, self.steps, self.look = True, 1.0, 0, CHECKED
 
     @property
@@ -95,8 +96,8 @@ class _Together:
 
     def certificate(self, tol: float) -> Certificate:
         """Of all outputs; those that it closes are left alone from now on."""
-        which, whole = self.still, self.iterate
-        open_ones = Iterate(whole.a[:, which], whole.basis[:, which], whole.alpha[:, which])
+        which, whole = self.still, self
+        open_ones = Iterate(whole.a[:, which], whole.basis[:, which], -self.R * self.d[:, which])
         image = self.u[:, which] - self.system.Q @ open_ones.basis
         fresh = certificate_of(self.system.some(which), open_ones, image, tol)
         self.found = fresh if self.found is None else self.found.updated(which, fresh)
@@ -133,7 +134,7 @@ class _Together:
             self.uneven = not 1 / UNEVEN < self.factor < UNEVEN
 
     def _inverse(self) -> tuple[Matrix, Matrix]:
-        """P (N, N), and C (r, N) with c = C(z - d); QQ' is added to G, which P does not see, for kernels that need it."""
+        """P (N, N), and C (r, N) with c = C(z - d); QQ' is added to G, which P does not see, where kernels need it."""
         Q = self.system.Q
         K = self.G + np.max(np.abs(self.G), initial=0.0) * len(self.G) * (Q @ Q.T)
         K[np.diag_indices_from(K)] += 1 / self.R[:, 0]

@@ -1,4 +1,4 @@
-"""Problems with kinks beside curves, which no solver ends exactly, as the outputs of one: `Splitting`, on one inverse."""
+"""Problems with kinks beside curves, which no solver ends exactly, as the outputs of one: `Splitting`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def split_together(tasks: list[Task], shared: System, monitor: Monitor) -> None:
     rows = []
     for k, t in enumerate(inside.terms):
         own = [task.system.terms[k] for task in tasks]
-        columns = (np.concatenate([double(getattr(r, name)) for r in own], axis=1) for name in ("target", "weight"))
-        rows.append(replace(t, **dict(zip(("target", "weight"), columns, strict=True))))
+        target, weight = (
+            np.concatenate([double(getattr(r, name)) for r in own], axis=1) for name in ("target", "weight")
+        )
+        rows.append(replace(t, target=target, weight=weight))
     joint = inside.with_rows(tuple(rows), len(tasks))
     monitor.best = joint.start()
     try:
