@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rkhs.solvers.spans.rotated import Rotated
 
 import rkhs
 from benchmarks.timing import markdown, show, write
 from rkhs.finite.summary import Summary
 from rkhs.problem.choice import choose
 from rkhs.solvers.spans import whitening
-from rkhs.solvers.spans.rotated import Rotated
 
 FEATURES = 10
 RATIO = float(np.finfo(np.float32).eps / np.finfo(np.float64).eps)

@@ -51,7 +51,8 @@ class Verdict:
     about: str
 
     def __str__(self):
-        return f"{self.seed:5d} {self.solver:24s} {','.join(self.broken) + '!' * self.severe:17s} {self.claim} | {self.truth} | {self.about}"
+        broken = ",".join(self.broken) + "!" * self.severe
+        return f"{self.seed:5d} {self.solver:24s} {broken:17s} {self.claim} | {self.truth} | {self.about}"
 
 
 def draw(seed, largest=400):

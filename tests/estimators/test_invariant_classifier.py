@@ -245,7 +245,9 @@ def test_not_converged_is_a_warning():
     from sklearn.exceptions import ConvergenceWarning
 
     X, y = make_moons(60, noise=0.2, random_state=0)
-    machine = rkhs.InvariantClassifier(loss="logistic", C=1000.0, solver=rkhs.solvers.Descent(max_iterations=1), tol=1e-10)
+    machine = rkhs.InvariantClassifier(
+        loss="logistic", C=1000.0, solver=rkhs.solvers.Descent(max_iterations=1), tol=1e-10
+    )
     with pytest.warns(ConvergenceWarning, match="larger tol"):
         machine.fit(X, y)
 

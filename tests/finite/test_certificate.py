@@ -194,7 +194,9 @@ def test_relative_gaps():
 def test_several_outputs_are_several_problems():
     rng = np.random.default_rng(8)
     X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
-    many = Represented.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()).system
+    many = Represented.of(
+        rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()
+    ).system
     iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
     certificate = certify(many, iterate)
     for c in range(3):

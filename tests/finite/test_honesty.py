@@ -95,7 +95,9 @@ def test_a_wrong_alpha_does_no_harm(loss, kernel, basis):
         assert far.gap >= (far.primal[0] - minimum) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("loss", [*problems.LOSSES, rkhs.Hinge().smoothed(0.1), rkhs.Logistic().smoothed(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [*problems.LOSSES, rkhs.Hinge().smoothed(0.1), rkhs.Logistic().smoothed(0.1)], ids=repr
+)
 def test_excesses_are_never_negative_and_none_at_the_slope(loss):
     u = np.linspace(-3, 3, 61)[:, None]
     b = np.array([-1.0, 1.0]) if loss.classification else np.array([-0.7, 0.0, 1.3])

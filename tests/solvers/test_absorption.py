@@ -127,7 +127,9 @@ def test_outputs():
             f = whole.solve(rkhs.solvers.Absorption(), tol=1e-8).function
             for k in range(3):
                 one = rkhs.Problem(space[0], [labels(loss, target=targets[:, k]), slopes(), *more], space[1])
-                np.testing.assert_allclose(f(Z)[:, k], one.solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z), atol=1e-6)
+                np.testing.assert_allclose(
+                    f(Z)[:, k], one.solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z), atol=1e-6
+                )
 
 
 def test_the_objective_is_reported_with_what_was_absorbed():
@@ -181,7 +183,9 @@ def test_without_the_null_space():
 
 def test_float32_and_torch():
     terms = [labels(), slopes(), values()]
-    exact = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z)
+    exact = (
+        rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z)
+    )
     for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
         terms = [
             rkhs.Term(rkhs.Evaluation(convert(X[:15])), rkhs.Hinge(), convert(LABELS), 3.0),

@@ -167,7 +167,9 @@ def test_outputs_are_separate_problems(solver):
     together = two_terms(rkhs.Hinge(), target=target, basis=rkhs.Constant()).solve(solver, tol=1e-5)
     assert together.status == "converged"
     for k in range(3):
-        alone = two_terms(rkhs.Hinge(), target=target[:, k], basis=rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-9)
+        alone = two_terms(rkhs.Hinge(), target=target[:, k], basis=rkhs.Constant()).solve(
+            rkhs.solvers.BoxDual(), tol=1e-9
+        )
         assert together.certificate.primal[k] == pytest.approx(alone.primal, rel=1e-5)
 
 

@@ -46,7 +46,9 @@ def test_the_gap_is_the_certificate_and_bounds_the_minimum(landmarks):
         def stop(record, count=count):
             return record.iteration == count
 
-        solution = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(landmarks), tol=1e-9, callback=stop)
+        solution = problem(basis=rkhs.Constant()).solve(
+            rkhs.solvers.ConjugateGradients(landmarks), tol=1e-9, callback=stop
+        )
         last = solution.history[-1]
         assert solution.primal == pytest.approx(last.primal, rel=1e-10)
         assert solution.dual <= best * (1 + 1e-12) <= solution.primal * (1 + 2e-12)
@@ -116,7 +118,9 @@ def test_landmarks_of_uneven_strength_pay():
 def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
     targets = np.stack([np.zeros(60), Y, 1e3 * Y + np.cos(9 * X[:, 1])], axis=1)
     whole = problem(lam=100.0, target=targets)
-    alone = [problem(lam=100.0, target=targets[:, k]).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-14) for k in range(3)]
+    alone = [
+        problem(lam=100.0, target=targets[:, k]).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-14) for k in range(3)
+    ]
     solution = whole.solve(rkhs.solvers.ConjugateGradients(0), tol=1e-14)
     assert solution.status == "converged"
     assert abs(solution.products - max(one.products for one in alone)) <= 2  # rounding differs in wide products
@@ -156,7 +160,9 @@ def test_rounding_has_the_last_word():
     """Weights that float64 cannot resolve: it ends, says so, and gives the true gap."""
     grid = np.linspace(-1, 1, 60)[:, None]
     term = rkhs.Term(rkhs.Evaluation(grid), rkhs.Squared(), np.sign(grid[:, 0]), 1e12)
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.ConjugateGradients(max_iterations=3000), tol=1e-9)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(
+        rkhs.solvers.ConjugateGradients(max_iterations=3000), tol=1e-9
+    )
     assert solution.status in ("no further progress", "iteration limit")
     assert solution.relative_gap > 1e-9
     assert np.all(np.isfinite(solution.function(grid)))

@@ -51,7 +51,9 @@ def test_products_are_counted(monkeypatch):
 
 def test_needs_many_times_the_products_of_descent():
     one = problem(rkhs.SquaredHinge())
-    assert one.solve(rkhs.solvers.LBFGS(), tol=1e-4).products > 10 * one.solve(rkhs.solvers.Descent(), tol=1e-4).products
+    assert (
+        one.solve(rkhs.solvers.LBFGS(), tol=1e-4).products > 10 * one.solve(rkhs.solvers.Descent(), tol=1e-4).products
+    )
 
 
 def test_the_limit_is_said():

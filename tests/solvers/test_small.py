@@ -1,4 +1,4 @@
-"""Small problems, whatever their losses, against cvxpy; and problems on spans, whose certificates do not take any theta."""
+"""Small problems, whatever their losses, against cvxpy; and spans, whose certificates do not take any theta."""
 
 import warnings
 

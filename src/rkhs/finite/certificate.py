@@ -3,15 +3,15 @@
 Any alpha with Q'alpha = 0 inside the losses' box bounds the minimum from below, any iterate from above.  Their distance
 is a sum of terms that are never negative (Fenchel and Young), so that nothing cancels in it:
 
-    gap = 1/2 |sum_i (a_i - alpha_i) z_i|^2 + sum_i w_i excess_i,     excess = loss(u) + loss*(s) - s u,   s = -alpha / w
+    gap = 1/2 |sum_i (a_i - alpha_i) z_i|^2 + sum_i w_i excess_i,    excess = loss(u) + loss*(s) - s u,  s = -alpha / w
 
 Two alphas come for nothing with an iterate: minus the slopes of the losses at its image, which leaves the first part
 alone for smooth losses, and its own coefficients a, which leave the second.  A solver that knows a better one leaves it
 in the iterate.
 
-Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors of
-different entries being independent, and the gap at the worst u within that is larger by `rounding`.  An error of G moves
-J and its lower bound together, by `shift`, to the first order.
+Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors
+of different entries being independent, and the gap at the worst u within that is larger by `rounding`.  An error of G
+moves J and its lower bound together, by `shift`, to the first order.
 """
 
 from __future__ import annotations

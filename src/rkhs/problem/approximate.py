@@ -69,8 +69,8 @@ class SpanProblem:
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
         """The solutions of all cells in one span, from one pass over the rows, or two where that loses digits.
 
-        Each starts from the one before it in its fold, from small weights to large ones.  Where it is stopped, the cells
-        that are left have f = 0.
+        Each starts from the one before it in its fold, from small weights to large ones.  Where it is stopped, the
+        cells that are left have f = 0.
         """
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
@@ -118,7 +118,7 @@ class SpanProblem:
 def solve_summed(
     summed_on: Callable[[Span], Summed], span: Span, rows: int, tol: float, again: bool = True
 ) -> tuple[Summed, Found]:
-    """The solution from sums on a span, made again from so many rows that were turned before, where digits were lost."""
+    """The solution from sums on a span; where digits were lost, from sums of rows that were turned before."""
     summed = summed_on(span)
     found = summed.solve(tol)
     turned = summed.turned(rows) if again and not found.certificate.within(tol) else None

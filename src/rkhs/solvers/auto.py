@@ -1,4 +1,4 @@
-"""Which solver for a whole problem: the cheapest that applies; where a guess can be wrong by much, a second one behind it."""
+"""Which solver for a problem: the cheapest that applies, and a second one behind it where guesses may be wrong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What solvers are estimated to cost, in seconds of one core; only ratios matter.
 
-The constants are those of `python -m benchmarks.regret` (float64, NumPy, one core).  An estimate is within a factor of two
-or so for dense solvers.  The number of iterations of the others can be wrong by much, so whoever starts one with a dense
-solver at hand switches to that when it has cost as much (`auto`).
+The constants are those of `python -m benchmarks.regret` (float64, NumPy, one core).  An estimate is within a factor
+of two or so for dense solvers.  The number of iterations of the others can be wrong by much, so whoever starts one
+with a dense solver at hand switches to that when it has cost as much (`auto`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Estimate:
 
     @cached_property
     def iterations(self) -> float:
-        """Of conjugate gradients, or what is like them: eigenvalues fall fast, so it is not the root of conditioning."""
+        """Of conjugate gradients and the like; eigenvalues fall fast, so it is not the root of the conditioning."""
         return (8 + 3.5 * conditioning(self.system) ** 0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
 
 

@@ -1,7 +1,7 @@
-"""Coordinate-wise growth ([Z] section 6.1): a few representers, chosen one after the other, and all corrected each time.
+"""Coordinate-wise growth ([Z] section 6.1): a few representers, chosen one by one, and all corrected each time.
 
-On the span of the chosen representers J is a small problem, solved exactly (`small`).  The gradient g = a + w loss'(u) is
-then orthogonal to the span, so the slope of J along what z_i would add to it, at unit length, is
+On the span of the chosen representers J is a small problem, solved exactly (`small`).  The gradient g = a + w
+loss'(u) is then orthogonal to the span, so the slope of J along what z_i would add to it, at unit length, is
 
     (Gg)_i / sqrt(d_i),        d_i the squared distance of z_i from the span
 

@@ -5,9 +5,10 @@ At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0,
     a = -s outside S,     (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,     Q'a = 0
 
 so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
-the target.  The step is taken whole where J falls there: on losses that are quadratic in pieces the model's minimum has
-nearly the right active set, and a point short of it has not.  Else J is minimised exactly along it and over the basis
-(`small.problem`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg is the gap.
+the target.  The step is taken whole where J falls there: on losses that are quadratic in pieces the model's minimum
+has nearly the right active set, and a point short of it has not.  Else J is minimised exactly along it and over the
+basis (`small.problem`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg
+is the gap.
 """
 
 from __future__ import annotations

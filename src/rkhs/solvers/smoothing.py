@@ -1,8 +1,8 @@
-"""Losses without a gradient, replaced by their Moreau envelopes with a width that shrinks (Nesterov's smoothing, in steps).
+"""Losses without a gradient, replaced by Moreau envelopes with a width that shrinks (Nesterov's smoothing, in steps).
 
-Any alpha of a smoothed problem is feasible for the dual of the true one (the envelope's conjugate has the same domain),
-so the gap that a smoothed problem leaves is known for the true one at any width.  The width shrinks whenever the smoothed
-problem is solved better than it approximates the true one.
+Any alpha of a smoothed problem is feasible for the dual of the true one (the envelope's conjugate has the same
+domain), so the gap that a smoothed problem leaves is known for the true one at any width.  The width shrinks whenever
+the smoothed problem is solved better than it approximates the true one.
 """
 
 from __future__ import annotations

@@ -37,11 +37,6 @@ class Directions:
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
         self._add_moments(slice(0, r), system.Q.T)
 
-    @property
-    def whole(self) -> bool:
-        """Whether the representers of all rows whose losses are not quadratic are there."""
-        return self.first == len(self.rows) > 0
-
     def images(self, rows: slice) -> Array:
         """E = [Q, U'] on some rows: the change of u for each of the small problem's variables."""
         if not (self.filled or rows.start in self.rows):

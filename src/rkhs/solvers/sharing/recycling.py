@@ -13,6 +13,9 @@ or more, and costs as much as one.
 
 Beside all representers a sample of the rows of the first gradients leads as far as these do (`sampling`), and the norms
 of the next ones, which are cheaper than their images, may show that all is done.
+
+Where all representers are there, the best dual point in the span is known as well (`span_dual`): a problem whose gap it
+closes needs no product, and of the gradients of the others so many combinations are multiplied as their gaps ask for.
 """
 
 from __future__ import annotations
@@ -28,14 +31,17 @@ from rkhs.finite.ledger import Candidate, Ledger
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.sharing.capacity import leading_representers
+from rkhs.solvers.sharing.combining import combinations
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.sampling import sample
+from rkhs.solvers.sharing.span_dual import SpanDual
 from rkhs.solvers.sharing.task import Task, small_problem
 from rkhs.solvers.small.solution import solve
 
 BATCH = 16  # problems that share a product
 GAIN = 0.9  # of a gap, at most, is a smaller one
 ROUNDED = 1e-12  # share of alpha by which rounding moves it: its image is still the same
+DEAR = 0.02  # seconds of a product, from which a second small problem is the cheaper way to a bound
 SMALLER = 0.2  # share of the tolerance that is left to small problems
 NEXT = 0.15  # of what a gradient lowers J by, that is left as a gap after it
 FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close their gaps
@@ -89,6 +95,7 @@ class _Together:
         leading = leading_representers(shared, len(others), len(tasks), capacity)
         if leading:
             self.directions.add_representers(others, leading)
+        self.span = SpanDual(self.directions)
         self.led = False  # whether there are whole gradients among the directions
         self.samples, self.few_left = 0, False  # of rows, and whether the last one did for nearly all tasks
 
@@ -98,24 +105,44 @@ class _Together:
         while open_ones:
             batch = open_ones[:BATCH]
             self._solve_small(batch)
-            if not (self._sample(batch) or self._judge(batch) or self._multiply(batch, progress)):
-                return
+            unsolved = [task for task in batch if task.gap > self.monitor.tol]
+            if unsolved:
+                if not (self._sample(unsolved) or self._judge(unsolved) or self._multiply(unsolved, progress)):
+                    return
+            else:
+                self._report(batch)
             open_ones = [task for task in open_ones if task.gap > self.monitor.tol]
 
     def _solve_small(self, batch: list[Task]) -> None:
-        """Solve on the span."""
-        directions = self.directions
+        """Solve on the span; tasks whose gap closes there are solved."""
+        shared, tol, directions = self.shared, self.monitor.tol, self.directions
         E = {
             k: directions.images(t.rows)
-            for k, t in enumerate(self.shared.terms)
+            for k, t in enumerate(shared.terms)
             if k not in directions.moments or _split(self.tasks, k)
         }
+        self.span.update()
+        bounding = not shared.inexact and shared.gram.seconds > DEAR
         for task in batch:
             small = small_problem(task, directions, E)
-            found = solve(small, SMALLER * self.monitor.tol, task.theta, seconds=self.monitor.left)
-            task.theta, task.others, task.gap = found.theta, found.alpha, inf
+            found = solve(small, SMALLER * tol, task.theta, seconds=self.monitor.left)
+            task.theta, task.others = found.theta, found.alpha
+            task.gap, task.gamma = float("inf"), None
             before, task.primal = task.primal, small.value(task.theta)
             task.fall = before - task.primal
+            if bounding and self.span.serves(task):
+                dual, task.gamma = self.span.bound(task, small, SMALLER * tol, self.monitor.left)
+                task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
+                bounding = self.led or task.gap <= tol  # without gradients one that is far off stands for all
+        closed = [task for task in batch if task.gap <= tol]
+        if not closed:
+            return
+        points = self._at(closed)
+        alpha, image = directions.at(like(np.stack([np.asarray(task.gamma) for task in closed], axis=1), shared.Q))
+        for k, task in enumerate(closed):
+            task.alpha, task.alpha_image = alpha[:, k : k + 1], image[:, k : k + 1]
+        for task, done in zip(closed, self._enter(closed, points), strict=True):
+            task.gap = task.gap if done else float("inf")
 
     def _enter(self, tasks: list[Task], points: _Points) -> list[bool]:
         """Enter tasks that have an alpha as solved, if their gaps are small with the images at hand."""
@@ -135,7 +162,7 @@ class _Together:
         return [task.entry is not None for task in tasks]
 
     def give_up(self) -> None:
-        """Enter tasks where they are, with the dual point 0, which costs no product; a few get a certificate of theirs."""
+        """Enter many tasks where they are, with the dual point 0, which costs no product."""
         left = [task for task in self.tasks if task.entry is None and len(task.theta)]
         if len(left) <= BATCH or self.shared.inexact:
             return
@@ -172,7 +199,7 @@ class _Together:
     def _sample(self, tasks: list[Task]) -> bool:
         """Gradients as far as a sample of the rows shows them, for all tasks first, and once more for a few."""
         directions, before = self.directions, self.directions.count
-        wanted = directions.whole and (before == directions.first or self.few_left)
+        wanted = self.span.whole and (before == directions.first or self.few_left)
         rows = sample(self.shared, self.samples) if wanted else None
         if rows is None:
             return False
@@ -204,23 +231,31 @@ class _Together:
         return left == 0 or self.few_left
 
     def _multiply(self, tasks: list[Task], progress: _Progress) -> bool:
-        """One product, with the gradients of the tasks; whether it leads on."""
+        """One product, with the gradients of the tasks or combinations of them; whether it leads on."""
         tol, directions = self.monitor.tol, self.directions
         tasks = [task for task in tasks if task.gap > tol]
         points = self._at(tasks)
         G = self._gradients(tasks, points)
-        product = self.shared.gram @ G
-        self._certify(tasks, points, G, product)
+        some = combinations(G, np.array([task.gap for task in tasks]), tol)
+        V = G if some is None else some
+        product = self.shared.gram @ V
+        for k, task in enumerate(tasks):
+            task.iterate = points.iterate(k, task.alpha)
+        if some is None:
+            self._certify(tasks, points, G, product)
         self._report(tasks)
         unsolved = [k for k, task in enumerate(tasks) if task.gap > tol]
         if not unsolved:
             return True
+        if some is None:
+            V, product = V[:, unsolved], product[:, unsolved]
         if progress.ended([tasks[k].gap for k in unsolved]):
             return False
-        if directions.count + len(unsolved) > directions.capacity:
+        if directions.count + int(V.shape[1]) > directions.capacity:
             _make_room(directions, [tasks[k] for k in unsolved])
+            self.span = SpanDual(directions)
         before, self.led = directions.count, True
-        directions.add(G[:, unsolved], product[:, unsolved])
+        directions.add(V, product)
         return directions.count > before
 
     def _certify(self, tasks: list[Task], points: _Points, G: Array, product: Array) -> None:

@@ -26,6 +26,7 @@ class Task:
     multiples: tuple[Any, ...]
     theta: Matrix = field(default_factory=lambda: np.zeros(0))  # of the solution on the directions so far
     others: Matrix = field(default_factory=lambda: np.zeros(0))  # its alpha on rows of losses that are not quadratic
+    gamma: Matrix | None = None  # of the best dual point in the span
     iterate: Iterate | None = None
     alpha: Array | None = None  # of the best dual value so far
     alpha_image: Array | None = None

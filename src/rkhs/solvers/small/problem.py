@@ -2,10 +2,10 @@
 
     min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-It is what a problem becomes on the span of a few functions (`SmallProblem.around` a point: those of some directions whose
-images are known; elsewhere: landmarks, features, all directions so far), tau their coefficients and c those of the basis.
-Quadratic losses are in S, linear and constant by their moments; the others keep their rows.  Where all of these are
-smooth, Newton's method with a line search finds the minimum to rounding.
+It is what a problem becomes on the span of a few functions (`SmallProblem.around` a point: those of some directions
+whose images are known; elsewhere: landmarks, features, all directions so far), tau their coefficients and c those of
+the basis.  Quadratic losses are in S, linear and constant by their moments; the others keep their rows.  Where all of
+these are smooth, Newton's method with a line search finds the minimum to rounding.
 """
 
 from __future__ import annotations

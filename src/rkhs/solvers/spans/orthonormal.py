@@ -1,8 +1,8 @@
 """Orthonormal functions in a span, as far as rounding tells them apart.
 
-With D K D = V diag(values) V', D the inverse norms of the psi, the functions psi D V / sqrt(values) are orthonormal in H.
-Values below the rounding of the left-hand side belong to combinations that floating-point numbers cannot tell from zero:
-the span is that of the others, and says so.
+With D K D = V diag(values) V', D the inverse norms of the psi, the functions psi D V / sqrt(values) are orthonormal
+in H.  Values below the rounding of the left-hand side belong to combinations that floating-point numbers cannot tell
+from zero: the span is that of the others, and says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNITS = 8.0  # of rounding
 
 @dataclass(frozen=True, eq=False)
 class Orthonormal:
-    """psi D V / sqrt(values), orthonormal in H: V (p, m) with orthonormal columns, D the inverse norms of the psi (p,)."""
+    """psi D V / sqrt(values), orthonormal in H; V (p, m) has orthonormal columns, D (p,) are inverse norms."""
 
     D: Matrix
     V: Matrix

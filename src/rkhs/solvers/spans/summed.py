@@ -7,8 +7,8 @@ In orthonormal functions of the span the problem is, for each output,
 with S = 2M from the moments of all quadratic terms.  They are turned into these functions once; each cell of a grid of
 weights and folds is then a combination of p x p matrices, some of its rows and columns, and a Cholesky factorisation.
 
-The gap is that of alpha on the kept rows and, on the quadratic ones, alpha_i = -2 w_i (u_i - b_i) at theta but for its c,
-which is moved until alpha vanishes on the basis: with h = tau + (S theta + linear - E'alpha)_tau after that,
+The gap is that of alpha on the kept rows and, on the quadratic ones, alpha_i = -2 w_i (u_i - b_i) at theta but for
+its c, which is moved until alpha vanishes on the basis: with h = tau + (S theta + linear - E'alpha)_tau after that,
 
     gap = 1/2 |h|^2 + 1/2 dc'S dc + sum_i w_i excess_i
 
@@ -91,7 +91,7 @@ class Summed:
         return all(loss.quadratic for loss in self.losses)
 
     def turned(self, rows: int) -> OrthonormalSpan | None:
-        """The span whose sums keep the digits that these have lost; None if so many rows take too long, or it is one."""
+        """The span whose sums keep the digits that these lost; None if so many rows take too long, or it is one."""
         span = self.summary.span
         dear = rows * span.size**2 > DEAR or isinstance(span, OrthonormalSpan)
         if dear or not any(loss.quadratic for loss in self.losses):
