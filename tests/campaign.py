@@ -196,7 +196,7 @@ def verdict(seed, who, solution, judged, line):
     with np.errstate(all="ignore"):
         true = judged.value(solution.function)
         lower, upper = judged.bounds
-        upper = min(upper, true) if judged.span is None else upper
+        upper = max(min(upper, true) if judged.span is None else upper, 0.0)  # J >= 0, and the judge rounds as well
         primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
         nothing = 1e-25 * float(judged.risk(np.zeros(judged.family.size, judge.Real)))  # the judge rounds as well

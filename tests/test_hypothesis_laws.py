@@ -15,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 
 import rkhs
 from rkhs.functionals.base import Combination
+from rkhs.gram.magnitude import magnitudes
 from rkhs.testing.laws import demand, demand_equal, largest, restricted, rounding
 
 settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)
@@ -313,7 +314,8 @@ def test_functions_form_an_inner_product_space(space, a):
     cross, size = dense(kernel, L, M), largest(dense(kernel, N, L)) * L.size + a * largest(dense(kernel, N, M)) * M.size
     demand_equal(kernel, "N(f - a g) = N(f) - a N(g)", N(f - a * g), N(f) - a * N(g), size)
     demand_equal(kernel, "N(f) = <z_N, f>", N(f).ravel(), dense(kernel, N, L) @ f.coefficients, size)
-    scale = largest(cross) * L.size * M.size
+    sizes = (float(np.max(magnitudes(kernel, family), initial=0.0)) for family in (L, M))
+    scale = max(largest(cross), np.prod(list(sizes))) * L.size * M.size  # entries may be differences that are zero
     inner = f.inner(g)
     demand_equal(kernel, "<f, g> = a'Gb", np.array(inner), f.coefficients @ cross @ g.coefficients, scale)
     demand_equal(kernel, "<f, g> = <g, f>", np.array(inner), np.array(g.inner(f)), scale)

@@ -56,7 +56,7 @@ SOLVERS = {
 
 def test_every_solver_is_on_trial():
     classes = {n for n in rkhs.solvers.__all__ if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver)}
-    assert classes - {"Solver"} <= set(SOLVERS)
+    assert classes - {"Solver", "Splitting"} <= set(SOLVERS)  # which has its trials in solvers/test_splitting.py
 
 
 @pytest.mark.parametrize("name", SOLVERS)

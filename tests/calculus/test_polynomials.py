@@ -92,8 +92,10 @@ def test_magnitudes_of_ones_own_functions():
     assert np.all(plane.magnitude(blurred) > 0.5)
     slope = Atoms(np.zeros((1, 2)), np.array([[[1.0, -1.0]]]))
     np.testing.assert_array_equal(plane.magnitude(slope), [[1.0, 1.0]])
-    both = rkhs.Problem(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(np.eye(2)), rkhs.Squared())], plane).system
-    assert both.space.magnitude(blurred).shape == (1, 5)
+    both = rkhs.Problem(
+        rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(np.eye(2)), rkhs.Squared())], plane
+    ).represented
+    assert both.basis.space.magnitude(blurred).shape == (1, 5)
 
 
 def test_what_stays_as_it_is():

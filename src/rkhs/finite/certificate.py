@@ -34,6 +34,7 @@ FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
 OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
+ALL = 8  # times its stated rounding, up to which a J may be nothing else
 NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding counts as zero
 
 
@@ -172,7 +173,9 @@ class _Bounds:
     @property
     def certificate(self) -> Certificate:
         nothing = NOTHING * self.eps * self.system.at_zero
-        return Certificate(self.primal, self.gaps, self.rounding, self.shift, nothing, self.eps)
+        lost = (self.primal <= ALL * self.rounding) & (self.primal <= nothing)  # then all of it is called rounding
+        rounding = np.where(lost, np.maximum(self.rounding, self.primal), self.rounding)
+        return Certificate(self.primal, self.gaps, rounding, self.shift, nothing, self.eps)
 
     def try_alpha(self, alpha: Array, energy: Array | None) -> None:
         """The gap between the iterate and alpha, from |a - alpha|^2 where that is known."""

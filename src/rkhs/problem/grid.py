@@ -15,7 +15,7 @@ from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, Rows, System
 from rkhs.finite.term import Term
-from rkhs.solvers.auto import auto
+from rkhs.solvers.auto import EXACT, auto
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.costs import Estimate
@@ -156,7 +156,7 @@ class GridTasks:
                 fold, (cell, start) = k % self.folds, self.cell(k)
                 own = inside.with_rows(_in_double(cell.terms), cell.outputs)
                 first = before.get(fold) or to_memory(inside, self.system, start)
-                found = before[fold] = _as_far_as(cheapest(own, monitor.tol), own, first, monitor)
+                found = before[fold] = _as_far_as(cheapest(own, monitor.tol, EXACT), own, first, monitor)
                 self._keep(k, from_memory(inside, self.system, found))
             return
         flat = [task for k in order for task in self.tasks[k]]
@@ -186,7 +186,7 @@ class GridTasks:
         if not few_others(self.system):
             return True
         estimate = Estimate(hardest, tol)
-        alone = estimate.matrix + len(order) * (cheapest(hardest, tol).cost(estimate) - estimate.matrix)
+        alone = estimate.matrix + len(order) * (cheapest(hardest, tol, EXACT).cost(estimate) - estimate.matrix)
         return alone <= Galerkin().cost(estimate) * (1 + SHARED * len(order))
 
 

@@ -18,6 +18,7 @@ from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
 from rkhs.solvers.newton import STEPS, Newton
 
+EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 SHORT = 0.02  # seconds, too few to look for anything better
@@ -27,7 +28,7 @@ MANY = 40  # times the steps that Newton's method takes as a rule, after which i
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     """The solver for a system; with a time limit one that is expected to keep it, if there is one."""
     estimate = Estimate(system, tol)
-    prices = {solver: solver.cost(estimate) for solver in (*DENSE, Absorption()) if applies(solver, system)}
+    prices = {solver: solver.cost(estimate) for solver in EXACT if applies(solver, system)}
     dense = min((solver for solver in prices if prices[solver] < inf), key=prices.__getitem__, default=None)
     others = [solver for solver in ITERATIVE if applies(solver, system)]
     if dense is None or (time_limit is not None and prices[dense] > time_limit):

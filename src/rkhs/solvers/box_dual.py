@@ -61,7 +61,7 @@ class BoxDual(DenseSolver):
         output = _Output(system)
         for iteration in range(self.max_iterations):
             iterate = output.iterate()
-            certificate = certify(system, iterate)
+            certificate = certify(system, iterate, quick=True)
             monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
             if iteration >= FEWEST and output.done(certificate, monitor.tol):
                 break
@@ -93,13 +93,15 @@ class _Output:
     def iterate(self) -> Iterate:
         """f of the last point, which need not satisfy Q'alpha = 0 yet."""
         alpha = self._whole(self.interior.alpha)
-        return Iterate(alpha - self.system.Q @ (self.system.Q.T @ alpha), self.interior.c[:, None])
+        a = alpha - self.system.Q @ (self.system.Q.T @ alpha)
+        return Iterate(a, self.interior.c[:, None], a)
 
     def settled(self) -> Iterate:
         """The solution, every coefficient in its place."""
 
         def certified(alpha: Matrix, c: Matrix) -> Certificate:
-            return certify(self.system, Iterate(self._whole(alpha), c[:, None]))
+            whole = self._whole(alpha)
+            return certify(self.system, Iterate(whole, c[:, None], whole), quick=True)
 
         alpha, c = settle(self.best, certified)
         return Iterate(self._whole(alpha), c[:, None])
