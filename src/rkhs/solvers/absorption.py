@@ -70,6 +70,11 @@ class Absorption(Solver):
                 "Absorption leaves nothing of a problem in which all losses are Squared: use rkhs.solvers.Direct(), or "
                 "rkhs.solvers.ConjugateGradients() when it is large."
             )
+        if not all(bool(namespace(t.weight).all(t.weight > 0)) for t in system.terms if t.loss.quadratic):
+            raise NotApplicableError(
+                "Absorption needs positive weights on squared losses, and some are zero, as in a fold of a grid: leave "
+                "these functionals out, or use rkhs.solvers.Galerkin()."
+            )
         needed = COPIES * 8 * absorbed * left
         if left > REST or needed > budget_bytes(None, system.Q):
             raise NotApplicableError(
