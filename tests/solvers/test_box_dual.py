@@ -201,6 +201,6 @@ def test_losses_with_another_conjugate_are_refused(solver):
 
 
 def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("rkhs.solvers.base.fits", lambda system, rows: False)
+    monkeypatch.setattr("rkhs.solvers.base.fits", lambda rows: False)
     with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*Descent"):
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.BoxDual())

@@ -29,6 +29,7 @@ from rkhs.linalg.projection import project
 from rkhs.losses.base import between
 
 Vector = np.ndarray[Any, Any]
+CONVERGED = "converged"
 UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
 RESOLVED = 8  # units of rounding, of the sum of a solution's value
@@ -88,6 +89,14 @@ class Certificate:
     def done(self, tol: float) -> Vector:
         """The same for each output (c,)."""
         return np.asarray(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps)
+
+    def status(self, tol: float, stopped: str) -> str:
+        """What may be said of a solution: that it converged, what stopped the solver, or what rounding leaves."""
+        if self.within(tol):
+            return CONVERGED
+        if stopped != CONVERGED:
+            return stopped
+        return f"rounding leaves {self.uncertain:.0e}" if self.relative <= tol else "no further progress"
 
     def updated(self, outputs: Vector, other: Certificate) -> Certificate:
         """With those of some outputs from another certificate."""
@@ -189,7 +198,7 @@ class _Bounds:
         rounding += _double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
         gaps = np.clip(_double(energy), 0.0, None) / 2
         for t in system.terms:
-            own, more = _excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
+            own, more = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
             gaps += own
             rounding += more
         gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system, alpha)).astype(bool), gaps, inf)
@@ -197,15 +206,14 @@ class _Bounds:
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
 
-def _excess(t: Rows, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
+def excess(t: Rows, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
     """sum_i w_i excess_i (c,), and by how much it grows where each u_i is the worst within its error."""
     xp = namespace(u)
     s = t.dual_slope(alpha)
     here = t.loss.excess(u, t.target, s)
     worst = xp.maximum(t.loss.excess(u + error, t.target, s), t.loss.excess(u - error, t.target, s))
-    return _double(xp.sum(t.weight * here, axis=0)), _double(
-        xp.sum(t.weight * xp.maximum(worst - here, 0 * here), axis=0)
-    )
+    more = xp.clip(worst - here, 0, None)
+    return _double(xp.sum(t.weight * here, axis=0)), _double(xp.sum(t.weight * more, axis=0))
 
 
 def _double(values: Array) -> Vector:

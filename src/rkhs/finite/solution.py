@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rkhs.finite.certificate import Certificate
+from rkhs.finite.certificate import CONVERGED, Certificate
 
-CONVERGED = "converged"
+__all__ = ["CONVERGED", "Record", "Solution"]
 
 
 @dataclass(frozen=True)

@@ -162,11 +162,6 @@ def solution_of(
 ) -> Solution:
     """The function that was found, with its certificate in the span."""
     summary, certificate = summed.summary, found.certificate
-    if certificate.within(monitor.tol):
-        status = CONVERGED
-    elif status == CONVERGED:
-        lost = certificate.relative <= monitor.tol
-        status = f"rounding leaves {certificate.uncertain:.0e}" if lost else "no further progress"
 
     def flat(columns: Any) -> Any:
         return columns if summary.outputs is not None else columns[:, 0]
@@ -179,4 +174,5 @@ def solution_of(
     function = function_of(span, flat(tau), summary.space, basis)
     name = type(approximation).__name__
     told = f"{size} functions" if count == size else f"{size} functions, {count} of which rounding tells apart"
-    return Solution(function, certificate, status, name, 1, 0, monitor.seconds, (), span=f"{name}: {told}")
+    said = certificate.status(monitor.tol, status)
+    return Solution(function, certificate, said, name, 1, 0, monitor.seconds, (), span=f"{name}: {told}")

@@ -13,13 +13,13 @@ import numpy as np
 from rkhs.backend.arrays import like, namespace, to_numpy
 from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, Rows, System
+from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.solvers.auto import EXACT, auto
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.costs import Estimate
-from rkhs.solvers.dense import double, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.dense import fits, from_memory, in_memory, rows_in_double, to_memory
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
 from rkhs.solvers.sharing.recycling import solve_together
@@ -154,7 +154,7 @@ class GridTasks:
             before: dict[int, Iterate] = {}
             for k in order:
                 fold, (cell, start) = k % self.folds, self.cell(k)
-                own = inside.with_rows(_in_double(cell.terms), cell.outputs)
+                own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
                 first = before.get(fold) or to_memory(inside, self.system, start)
                 found = before[fold] = _as_far_as(cheapest(own, monitor.tol, EXACT), own, first, monitor)
                 self._keep(k, from_memory(inside, self.system, found))
@@ -181,17 +181,13 @@ class GridTasks:
     def _apart(self, tol: float, order: list[int]) -> bool:
         """Whether all cells one after the other, on a Gram matrix in memory, cost less than together."""
         hardest = self.cell(order[-1])[0]
-        if not (self.system.gram.stored or fits(self.system, self.system.size)):
+        if not (self.system.gram.stored or fits(self.system.size)):
             return False
         if not few_others(self.system):
             return True
         estimate = Estimate(hardest, tol)
         alone = estimate.matrix + len(order) * (cheapest(hardest, tol, EXACT).cost(estimate) - estimate.matrix)
         return alone <= Galerkin().cost(estimate) * (1 + SHARED * len(order))
-
-
-def _in_double(terms: tuple[Rows, ...]) -> tuple[Rows, ...]:
-    return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in terms)
 
 
 def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:

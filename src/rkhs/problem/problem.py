@@ -218,7 +218,12 @@ class Problem:
         cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
             self._in_one_go(callback)
-            return self._on_span(self.approximation).grid(cells, Monitor(tol, time_limit, verbose=verbose))
+            span = self._on_span(self.approximation)
+            if span.whole:
+                options: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "verbose": verbose}
+                found = replace(self, approximation=None).grid(weights, held_out, **options)
+                return np.vectorize(self._unapproximated, otypes=[object])(found)
+            return span.grid(cells, Monitor(tol, time_limit, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
@@ -244,7 +249,7 @@ class Problem:
     def _unapproximated(self, solution: Solution) -> Solution:
         """The solution of the whole problem, whose functionals are the landmarks."""
         name = type(self.approximation).__name__
-        return replace(solution, solver=name, span=f"{name}: all {self.system.size} functionals")
+        return replace(solution, solver=name, span=f"{name}: all {solution.function.functionals.size} functionals")
 
     def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
         """The solution of an iterate, with its certificate: from images that were checked, or from scratch."""
@@ -257,16 +262,11 @@ class Problem:
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
-        if certificate.within(monitor.tol):
-            status = CONVERGED
-        elif status == CONVERGED:
-            lost = certificate.relative <= monitor.tol
-            status = f"rounding leaves {certificate.uncertain:.0e}" if lost else "no further progress"
         basis = self.represented.basis
         return Solution(
             self.represented.function(iterate),
             certificate,
-            status,
+            certificate.status(monitor.tol, status),
             solver,
             len(monitor.history),
             monitor.products,

@@ -36,7 +36,7 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     if prices[dense] > max(LEAST * estimate.product, SHORT):
         other = min(others, key=lambda solver: solver.cost(estimate))
         if other.cost(estimate) < prices[dense]:
-            storing = estimate.storing and fits(system, system.size)
+            storing = estimate.storing and fits(system.size)
             each = STORED * system.size**2 if storing else estimate.product
             return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
     return Switching(dense, others[0], MANY * STEPS, True) if isinstance(dense, Newton) else dense
@@ -60,6 +60,8 @@ class Switching(Solver):
         self.then.check(system)
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        if self.storing:
+            monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system) if self.storing else system
 
         def whole(iterate: Iterate) -> Iterate:

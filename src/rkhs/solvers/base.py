@@ -48,7 +48,7 @@ class DenseSolver(Solver):
 
     def check(self, system: System) -> None:
         """Refuse what does not fit in memory."""
-        if not (system.gram.stored or fits(system, system.size)):
+        if not (system.gram.stored or fits(system.size)):
             others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "Descent")
             raise NotApplicableError(
                 f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.backend.memory import budget_bytes
-from rkhs.finite.system import Geometry, Iterate, System
+from rkhs.finite.system import Geometry, Iterate, Rows, System
 from rkhs.gram.matrix import GramMatrix
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
@@ -18,14 +19,19 @@ COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system 
 Matrix = np.ndarray[Any, Any]
 
 
-def fits(system: System, rows: int) -> bool:
-    """Whether the Gram matrix of so many of the system's rows fits the memory budget."""
+def fits(rows: int) -> bool:
+    """Whether a Gram matrix of so many rows, in NumPy, fits the memory budget."""
     return COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
 
 
 def double(array: Array) -> Matrix:
     """In NumPy and float64."""
     return to_numpy(array).astype(np.float64)
+
+
+def rows_in_double(terms: Sequence[Rows]) -> tuple[Rows, ...]:
+    """Rows of losses with targets and weights in NumPy and float64."""
+    return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in terms)
 
 
 def in_memory(system: System) -> System:
@@ -37,7 +43,7 @@ def in_memory(system: System) -> System:
     here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
     if here and system.exact.stored:
         return system
-    rows = tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in system.terms)
+    rows = rows_in_double(system.terms)
     matrix = GramMatrix(system.exact.in_double())
     Q = system.Q if here else _orthonormal(double(system.Q))
     geometry = Geometry(matrix, matrix, Q, system.definite, lambda: double(system.geometry.sizes))

@@ -85,4 +85,4 @@ class Observed:
 
 def factorable(system: System) -> bool:
     """Whether the Gram matrix of a system is to be stored and factorised, for many right-hand sides."""
-    return system.gram.stored or fits(system, system.size)
+    return system.gram.stored or fits(system.size)

@@ -61,7 +61,7 @@ def warped_path(
     own = M.like(q.prototype)
     D = np.sqrt(2 * np.concatenate([to_numpy(t.weight) for t in system.terms if t.loss.quadratic]))
     both: Any = gram(kernel, stack([own, q]), q)
-    if q.size <= M.size and fits(system, M.size + q.size):
+    if q.size <= M.size and fits(M.size + q.size):
         both = both.dense()
     B = D * to_numpy(gram(kernel, q, own.take(columns)).dense())
 

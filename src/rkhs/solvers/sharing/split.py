@@ -23,7 +23,7 @@ STEPS = 2000  # after which what is not solved is left to others
 def worth_splitting(system: System) -> bool:
     """Whether losses are mixed, most rows are not quadratic, and the Gram matrix fits in memory."""
     mixed = not system.smooth and not applies(BoxDual(), system)
-    return mixed and 2 * len(system.other_rows) > system.size and (system.gram.stored or fits(system, system.size))
+    return mixed and 2 * len(system.other_rows) > system.size and (system.gram.stored or fits(system.size))
 
 
 def split_together(tasks: list[Task], shared: System, monitor: Monitor) -> None:

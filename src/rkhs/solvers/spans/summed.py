@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.finite.certificate import FEASIBLE, NOTHING, Certificate
+from rkhs.finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
 from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.summary import Summary
 from rkhs.finite.system import Rows
@@ -204,7 +204,7 @@ class _Output:
             return theta, self.certificate(theta, [])
         square = self.cell.S[:told, :told].copy()
         square[self.cell.rank :, self.cell.rank :] += np.eye(told - self.cell.rank)
-        parts = [replace(part, E=_columns(part.E, told)) for part in self.parts]
+        parts = [replace(part, E=part.E[:, :told]) for part in self.parts]
         small = SmallProblem(upright(square, square), self.linear[:told], self.constant, parts, self.cell.rank)
         start = None if near is None else near[:told]
         for enough in (tol / 100, 0.0) if small.smooth else (0.0,):
@@ -227,9 +227,8 @@ class _Output:
         h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
         gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
         primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
-        scale = np.linalg.norm(forces[:r]) + sum(
-            float(np.abs(alpha).sum()) for alpha in alphas
-        )  # of basis functions of size 1
+        pulls = sum(float(np.abs(alpha).sum()) for alpha in alphas)  # of basis functions of size 1
+        scale = float(np.linalg.norm(forces[:r])) + pulls
         missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale
         long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
         summed = float(np.linalg.norm(cell.summed * theta[r:]))
@@ -241,15 +240,15 @@ class _Output:
         rounding = lost * (float(np.linalg.norm(h)) + lost / 2) + error * summed
         rounding += UNITS * EPS * (self.constant + cell.largest * summed**2)
         for part, alpha, size in zip(self.parts, alphas, self.sizes, strict=True):
-            own, more = _excess(part, theta, alpha, size * long)
-            t = part.rows
-            primal += float(np.sum(t.weight[:, 0] * t.loss.value(part.at(theta), t.target[:, 0])))
-            gap, rounding = gap + own, rounding + more
+            t, u = part.rows, part.at(theta)[:, None]
+            own, more = excess(t, u, alpha[:, None], UNITS * EPS * (np.abs(u[:, 0]) + size * long)[:, None])
+            primal += float(np.sum(t.weight * t.loss.value(u, t.target)))
+            gap, rounding = gap + float(own[0]), rounding + float(more[0])
         gap = inf if np.any(missed) else gap
         shift = error * summed + UNITS * EPS * (felt * long + primal)
         nothing = NOTHING * EPS * self.at_zero
-        values = [np.array([value]) for value in (primal, gap, rounding, shift, nothing)]
-        return Certificate(values[0], values[1], values[2], values[3], values[4], EPS)
+        parts = zip(PARTS, (primal, gap, rounding, shift, nothing), strict=True)
+        return Certificate(**{name: np.array([value]) for name, value in parts}, eps=EPS)
 
     @property
     def at_zero(self) -> float:
@@ -269,22 +268,6 @@ class _Output:
         lows, highs = zip(*(part.rows.box for part in self.parts), strict=True)
         whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
         return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))
-
-
-def _columns(E: Any, count: int) -> Any:
-    """The first columns of kept rows, or of those that are read again."""
-    return E[:, :count]
-
-
-def _excess(part: Part, theta: Matrix, alpha: Matrix, sizes: Any) -> tuple[float, float]:
-    """sum_i w_i excess_i, and how much larger it is at the worst u within its rounding."""
-    t, u = part.rows, part.at(theta)
-    w, b = t.weight[:, 0], t.target[:, 0]
-    s = t.dual_slope(alpha[:, None])[:, 0]
-    error = UNITS * EPS * (np.abs(u) + sizes)
-    here = t.loss.excess(u, b, s)
-    worst = np.maximum(t.loss.excess(u + error, b, s), t.loss.excess(u - error, b, s))
-    return float(w @ here), float(w @ np.maximum(worst - here, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
