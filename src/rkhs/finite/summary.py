@@ -154,7 +154,7 @@ class _Work:
         if not (flat or values):
             return
         atoms = _pointwise(self.terms[members[0]].functional)
-        sums = {k: self.span.sums() for k in flat}
+        sums = {k: found for k in flat if (found := self.span.sums()) is not None}
         for rows, tile in self.span.tiles(atoms.points, self.tall):
             unit = None  # the moments of the values, of weight one
             for k in values:
@@ -248,7 +248,7 @@ class _Work:
         constant = self.space is None or (isinstance(self.space, Polynomials) and self.space.degree <= 0)
         if atoms is None or atoms.order == 0 or not term.loss.quadratic or not constant:
             return None
-        if np.any(to_numpy(term.target)) or self.span.tile(atoms.points[:0]) is None:
+        if np.any(to_numpy(term.target)) or self.span.sums() is None:
             return None
         count = int(atoms.points.shape[0])
         if isinstance(term.weight, float):

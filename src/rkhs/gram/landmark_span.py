@@ -86,9 +86,8 @@ class LandmarkSpan(Span):
     def tile(self, points: Array) -> LandmarkTile | None:
         return None if self._anchors is None else LandmarkTile(self._anchors, points)
 
-    def sums(self) -> Sums:
-        assert self._anchors is not None, "there is no closed form for these landmarks"
-        return LandmarkSums(self._anchors)
+    def sums(self) -> Sums | None:
+        return None if self._anchors is None else LandmarkSums(self._anchors)
 
     @cached_property
     def _anchors(self) -> Anchors | None:

@@ -100,13 +100,13 @@ class Span(ABC):
     def rows(self, functional: Functional) -> Array:
         """L_i(psi_a), (size, p), at home."""
 
-    @abstractmethod
     def tile(self, points: Array) -> Tile | None:
         """What the functions do at the points; None where there is no closed form for it."""
+        return None
 
-    @abstractmethod
-    def sums(self) -> Sums:
-        """No points yet; for spans whose `tile` is not None."""
+    def sums(self) -> Sums | None:
+        """No points yet; None where `tile` is."""
+        return None
 
     def brought(self, functional: Functional) -> Functional:
         """The functionals where the span is."""

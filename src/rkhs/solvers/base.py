@@ -44,7 +44,7 @@ class Solver(ABC):
 
 @dataclass(frozen=True)
 class DenseSolver(Solver):
-    """A solver with the Gram matrix in memory, for one output after the other."""
+    """A solver with the Gram matrix in memory."""
 
     def check(self, system: System) -> None:
         """Refuse what does not fit in memory."""
@@ -54,6 +54,11 @@ class DenseSolver(Solver):
                 f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
                 f"use {' or '.join(f'rkhs.solvers.{name}()' for name in others)}, which do not store it."
             )
+
+
+@dataclass(frozen=True)
+class OutputSolver(DenseSolver):
+    """A solver with the Gram matrix in memory, for one output after the other."""
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.check(Estimate(system, monitor.tol).matrix)

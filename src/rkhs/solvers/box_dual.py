@@ -15,7 +15,7 @@ from rkhs.finite.certificate import UNITS, Certificate, certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Matrix
-from rkhs.solvers.base import DenseSolver
+from rkhs.solvers.base import OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dual import Dual, check_dual
 from rkhs.solvers.interior import Interior, Programme
@@ -28,7 +28,7 @@ PATIENCE = 50  # iterations without a smaller gap; a Gram matrix with many equal
 
 
 @dataclass(frozen=True)
-class BoxDual(DenseSolver):
+class BoxDual(OutputSolver):
     """The exact solution of the dual, with coefficients that are exactly zero, or exactly at a bound, where they are.
 
     The Gram matrix has to fit in memory; an iteration costs one Cholesky factorisation, and there are 10 to 30.

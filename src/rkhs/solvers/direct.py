@@ -57,9 +57,6 @@ class Direct(DenseSolver):
         monitor.report(last, float(certificate.primal.sum()), certificate.relative)
         return last
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        return self.run(system, start, monitor)
-
 
 def check_quadratic(solver: Solver, system: System) -> None:
     """Refuse a problem with a loss that is not quadratic."""

@@ -21,7 +21,7 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Matrix, Saddle
 from rkhs.losses import Hinge
-from rkhs.solvers.base import DenseSolver, NotApplicableError
+from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate
 
@@ -32,7 +32,7 @@ ITERATIONS = 50_000  # of LIBSVM, each a pair of examples
 
 
 @dataclass(frozen=True)
-class LibSVM(DenseSolver):
+class LibSVM(OutputSolver):
     """LIBSVM's sequential minimal optimisation, for the hinge loss with a constant basis or none.
 
     The Gram matrix has to fit in memory.

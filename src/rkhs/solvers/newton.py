@@ -22,7 +22,7 @@ from rkhs.finite.certificate import FEASIBLE, certificate_of
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Saddle
-from rkhs.solvers.base import DenseSolver, NotApplicableError
+from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dense import Matrix
 from rkhs.solvers.small.problem import SmallProblem
@@ -34,7 +34,7 @@ WHOLE = 1e-7  # difference in length under which a step of Newton's counts as on
 
 
 @dataclass(frozen=True)
-class Newton(DenseSolver):
+class Newton(OutputSolver):
     """Newton's method on the rows where the losses are curved, for smooth losses.
 
     The Gram matrix has to fit in memory.

@@ -16,7 +16,7 @@ from rkhs.finite.system import Iterate, Rows, System
 from rkhs.linalg.saddle import Matrix
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
-from rkhs.solvers.base import DenseSolver, NotApplicableError
+from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate
 
@@ -28,7 +28,7 @@ DECREASE = 1e-4  # share of what a step promises that it must keep
 
 
 @dataclass(frozen=True)
-class ProximalNewton(DenseSolver):
+class ProximalNewton(OutputSolver):
     """Newton's method on the smooth losses, the box-constrained dual for the others: any mix, exactly.
 
     The Gram matrix has to fit in memory.

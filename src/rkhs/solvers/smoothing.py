@@ -32,7 +32,7 @@ class Smoothing:
         risk = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
         return cls((2 * risk / weight or 1.0) if weight > 0 else 0.0)
 
-    def terms(self, terms: tuple[Rows, ...]) -> tuple[Rows, ...]:
+    def terms(self, terms: Sequence[Rows]) -> tuple[Rows, ...]:
         """The rows with envelopes in place of losses that have no gradient."""
         return tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in terms)
 
@@ -40,5 +40,9 @@ class Smoothing:
         """Shrink the width if `own`, the gap of the smoothed problem, is small beside that of the true one."""
         if not self.width or own > SOLVED * gap:
             return False
-        self.width *= SHRINK
+        self.shrink()
         return True
+
+    def shrink(self) -> None:
+        """To the next width."""
+        self.width *= SHRINK

@@ -71,9 +71,6 @@ class Splitting(DenseSolver):
             together.go_on()
         raise OutOfIterations
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        return self.run(system, start, monitor)
-
 
 class _Together:
     """All outputs of a system in memory, those that are `still` open, and where they are."""

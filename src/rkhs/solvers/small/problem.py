@@ -19,6 +19,7 @@ import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.system import Rows, System
+from rkhs.solvers.smoothing import Smoothing
 
 Matrix = np.ndarray[Any, Any]
 STEPS = 100
@@ -81,15 +82,10 @@ class SmallProblem:
     def smooth(self) -> bool:
         return all(part.rows.loss.smooth for part in self.parts)
 
-    def smoothed(self, width: float) -> SmallProblem:
-        """The problem with envelopes of this width in place of losses that have no gradient."""
-        soft = [
-            part
-            if part.rows.loss.smooth
-            else replace(part, rows=replace(part.rows, loss=part.rows.loss.smoothed(width)))
-            for part in self.parts
-        ]
-        return replace(self, parts=soft)
+    def smoothed(self, smoothing: Smoothing) -> SmallProblem:
+        """The problem with envelopes in place of losses that have no gradient."""
+        soft = smoothing.terms([part.rows for part in self.parts])
+        return replace(self, parts=[replace(part, rows=t) for part, t in zip(self.parts, soft, strict=True)])
 
     def slopes(self, theta: Matrix) -> list[Matrix]:
         """w loss'(u) on the rows of each part."""

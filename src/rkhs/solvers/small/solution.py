@@ -7,12 +7,14 @@ from math import inf
 
 import numpy as np
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.finite.certificate import relative_gap
 from rkhs.finite.monitor import quiet
+from rkhs.finite.system import consecutive
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.small.elimination import Elimination
 from rkhs.solvers.small.problem import Matrix, SmallProblem
-from rkhs.solvers.smoothing import SHRINK
+from rkhs.solvers.smoothing import Smoothing
 
 FEW = 3000  # rows up to which losses without a gradient are eliminated: their Gram matrix is dense
 NARROWEST = 1e-9  # width of the envelopes beyond, beside the first one
@@ -58,13 +60,12 @@ def _smooth(problem: SmallProblem, theta: Matrix) -> SmallSolution:
 def _smoothed(problem: SmallProblem, tol: float, start: Matrix | None) -> SmallSolution:
     """The last of a series of smoothed problems: J of the true one is at most the envelopes' excess above."""
     theta = np.zeros(len(problem.linear)) if start is None else start
-    rough = [part for part in problem.parts if not part.rows.loss.smooth]
-    weight = sum(float(np.sum(part.rows.weight)) for part in rough)
-    first = width = 2 * abs(problem.value(theta)) / max(weight, 1e-300) or 1.0
+    u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
+    smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
+    narrowest = NARROWEST * smoothing.width
     while True:
-        soft = problem.smoothed(width)
+        soft = problem.smoothed(smoothing)
         theta = soft.minimise(theta)
-        value = problem.value(theta)
-        if relative_gap(value, soft.value(theta)) <= tol or width <= NARROWEST * first:
-            return SmallSolution(theta, _smooth(soft, theta).alphas)
-        width *= SHRINK
+        if relative_gap(problem.value(theta), soft.value(theta)) <= tol or smoothing.width <= narrowest:
+            return _smooth(soft, theta)
+        smoothing.shrink()

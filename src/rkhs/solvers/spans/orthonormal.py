@@ -7,7 +7,7 @@ from zero: the span is that of the others, and says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,8 @@ import scipy.linalg
 
 from rkhs.backend.arrays import Array, like
 from rkhs.functionals.base import Functional
-from rkhs.gram.span import Span, Sums, Tile
+from rkhs.gram.span import Span
+from rkhs.kernels.base import Kernel
 
 Matrix = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float64).eps)
@@ -65,13 +66,15 @@ class OrthonormalSpan(Span):
     It costs three times as much as sums of rows as they are, and knows no closed forms.
     """
 
+    kernel: Kernel
     span: Span
     turn: Matrix  # (p, m)
     spread: Matrix  # (m,), the lengths of the coefficients of psi D
 
-    @property
-    def kernel(self) -> Any:  # type: ignore[override]
-        return self.span.kernel
+    @classmethod
+    def of(cls, span: Span, functions: Orthonormal) -> OrthonormalSpan:
+        """The span of these functions of another one."""
+        return cls(span.kernel, span, functions.map, 1 / np.sqrt(functions.values))
 
     @property
     def size(self) -> int:
@@ -86,7 +89,7 @@ class OrthonormalSpan(Span):
         return self.span.home
 
     def moved(self, home: Array) -> OrthonormalSpan:
-        return OrthonormalSpan(self.span.moved(home), self.turn, self.spread)
+        return replace(self, span=self.span.moved(home))
 
     @property
     def norm(self) -> Matrix:
@@ -102,9 +105,3 @@ class OrthonormalSpan(Span):
 
     def rows(self, functional: Functional) -> Array:
         return self.span.rows(functional) @ self._turn
-
-    def tile(self, points: Array) -> Tile | None:
-        return None
-
-    def sums(self) -> Sums:
-        raise NotImplementedError("An orthonormal span has no closed forms.")

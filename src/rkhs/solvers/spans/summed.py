@@ -96,7 +96,7 @@ class Summed:
         dear = rows * span.size**2 > DEAR or isinstance(span, OrthonormalSpan)
         if dear or not any(loss.quadratic for loss in self.losses):
             return None
-        return OrthonormalSpan(span, self.functions.map, 1 / np.sqrt(self.functions.values))
+        return OrthonormalSpan.of(span, self.functions)
 
     @property
     def independent(self) -> tuple[int, int]:
