@@ -21,7 +21,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.race import FOLDS, LAMBDAS, NUS, TOL, Setting
-from benchmarks.timing import markdown, show, write
+from benchmarks.timing import markdown, seconds, show, write
 from rkhs.datasets import load
 from rkhs.solvers.sharing import directions, recycling, span_dual
 
@@ -82,12 +82,6 @@ def _ten_classes() -> Any:
     return rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(rkhs.solvers.Galerkin(), tol=1e-3)
 
 
-def _seconds(call: Callable[[], Any]) -> float:
-    start = process_time()
-    call()
-    return process_time() - start
-
-
 def main() -> None:
     """Run everything with all tricks and without each, print the ratios and write them as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -96,18 +90,18 @@ def main() -> None:
     console, rows = Console(width=170), []
     for name, call in problems().items():
         call()
-        whole = _seconds(call)
+        whole = seconds(call, process_time)
         row = [name, f"{whole:.2f}"]
         for trick in WITHOUT:
             with without(trick):
-                row.append(f"{_seconds(call) / whole:.2f}")
+                row.append(f"{seconds(call, process_time) / whole:.2f}")
         rows.append(row)
         console.print("  ".join(row))
     usps = Setting.of("usps_ssl")
     times = []
     for off in (None, "dual point in the span"):
         with without(off):
-            times.append(_seconds(lambda: _grid(usps, rkhs.SquaredHinge())))
+            times.append(seconds(lambda: _grid(usps, rkhs.SquaredHinge()), process_time))
     rows.append(
         ["grid on usps_ssl, SquaredHinge()", f"{times[0]:.2f}", "", "", "", "", f"{times[1] / times[0]:.2f}", ""]
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +21,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.data import load
-from benchmarks.timing import markdown, show, write
+from benchmarks.timing import markdown, seconds, show, write
 
 TOL = 1e-4
 LABELS = 90
@@ -56,7 +55,7 @@ class Setting:
     def bare_seconds(self) -> float:
         """The four t x t x n matrix products inside one Gram product."""
         X, P = self.X, np.ones((len(self.X), len(self.X)))
-        return min(_seconds(lambda: (X @ X.T, X @ X.T, P @ X, P @ X)) for _ in range(5))
+        return min(seconds(lambda: (X @ X.T, X @ X.T, P @ X, P @ X)) for _ in range(5))
 
 
 def races(sets: list[Setting], console: Console) -> list[list[str]]:
@@ -69,7 +68,7 @@ def races(sets: list[Setting], console: Console) -> list[list[str]]:
                 problem = setting.problem(loss, lam, nu)
                 G = problem.system.gram
                 v = np.ones(G.shape[1])
-                product = min(_seconds(lambda G=G, v=v: G @ v) for _ in range(5))
+                product = min(seconds(lambda G=G, v=v: G @ v) for _ in range(5))
                 ours = problem.solve(tol=TOL)
                 row = [setting.name, f"{problem.system.size:,}", repr(loss), f"({lam:g}, {nu:g})"]
                 row += [f"{ours.products}", f"{ours.seconds:.2f}", f"{ours.relative_gap:.0e}", f"{product / bare:.2f}"]
@@ -116,12 +115,6 @@ def grids(sets: list[Setting], console: Console) -> list[list[str]]:
         rows.append(row)
         console.print("  ".join(row))
     return rows
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = perf_counter()
-    call()
-    return perf_counter() - start
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from rich.console import Console
 from sklearn.svm import SVC
 
 import rkhs
-from benchmarks.timing import markdown, show, write
+from benchmarks.timing import markdown, seconds, show, write
 
 AT_FIRST = 15.0  # seconds for a solver as long as none has converged
 AT_LEAST = 1.0  # seconds for every solver
@@ -194,10 +194,10 @@ def features(case: Case) -> dict[str, Any]:
     found |= {"others": len(system.other_rows), "smooth": system.smooth, "all quadratic": system.quadratic}
     found |= {"basis": int(system.Q.shape[1]), "dimension": case.dimension, "points": len(case.points)}
     found |= {"family": case.family, "kernel": case.kernel, "weights": weights, "tol": case.tol}
-    found["product"] = min(_seconds(lambda: G @ v) for _ in range(3))
+    found["product"] = min(seconds(lambda: G @ v, process_time) for _ in range(3))
     found["trace/N"] = float(G.diagonal().mean())
     if system.size <= MEASURED:
-        found["dense"] = _seconds(lambda: system.exact.dense())
+        found["dense"] = seconds(lambda: system.exact.dense(), process_time)
     return found
 
 
@@ -288,12 +288,6 @@ def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
     title += f"; {len(ratios) - len(solved_ones)} of {len(ratios)} problems no solver solved in time"
     beside = ["problem", "auto, s", "SVC, s", "auto / SVC", "best / SVC"]
     return [(title, headings, rows), ("Support vector machines beside SVC", beside, machines)]
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = process_time()
-    call()
-    return process_time() - start
 
 
 def main() -> None:

@@ -27,6 +27,13 @@ def interleaved(
     return best
 
 
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = perf_counter) -> float:
+    """Of one call."""
+    start = clock()
+    call()
+    return clock() - start
+
+
 def show(console: Console, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table."""
     table = Table(title=title)

@@ -190,7 +190,8 @@ def __getattr__(name: str) -> Any:
     if name in ("datasets", "estimators", "invariances", "plotting", "saving", "testing"):
         return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
-        raise AttributeError(f"module 'rkhs' has no attribute {name!r}")
+        moved = f": use rkhs.solvers.{name}" if name in solvers.__all__ else ""
+        raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
     found = globals()[name] = getattr(import_module(f"rkhs.{_WHEN_ASKED[name]}"), name)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -116,3 +117,16 @@ def outputs_of(terms: Sequence[Term]) -> int | None:
     if len(counts) > 1:
         raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
     return counts.pop() if counts else None
+
+
+def represented_by(given: Any, who: str) -> Represented:
+    """The finite problem of a `Problem`, or what is one already, for those who need all of the space."""
+    if getattr(given, "approximation", None) is not None:
+        raise ValueError(
+            f"{who} is about the whole space, and the problem has approximation={given.approximation!r}: leave that "
+            "out, or ask rkhs.InvariantRegressor(approximation=..).predict(X, return_std=True)."
+        )
+    found = getattr(given, "represented", given)
+    if not isinstance(found, Represented):
+        raise TypeError(f"{who} needs an rkhs.Problem, got {given!r}.")
+    return found

@@ -57,6 +57,11 @@ class Cells:
                 raise ValueError(f"{term!r} is not a term of this problem, which has {len(terms)} terms.")
             return found[0]
 
+        for name, given in (("weights", weights), ("held_out", held_out)):
+            if not isinstance(given, Mapping):
+                raise TypeError(
+                    f"{name} must map terms, or their numbers, to lists, as in {{0: [1, 10]}}, got {given!r}."
+                )
         axes = {
             tuple(map(index, key if isinstance(key, tuple) else (key,))): [_factor(w) for w in values]
             for key, values in weights.items()

@@ -21,7 +21,7 @@ import numpy as np
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.basis import on_basis
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.represented import Represented
+from rkhs.finite.represented import Represented, represented_by
 from rkhs.functionals.base import Functional
 from rkhs.gram import gram
 from rkhs.solvers.observed import SEEN, Observed
@@ -32,14 +32,14 @@ ROUNDED = 64  # units of rounding of the points, by which a basis function that 
 
 @dataclass(frozen=True, eq=False)
 class WarpedGram:
-    """The covariance of any functionals given the quadratic terms of a problem, `problem.represented`.
+    """The covariance of any functionals given the quadratic terms of a problem.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
-    >>> warped = WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).represented)
+    >>> warped = WarpedGram.of(rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]))
     >>> warped.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
     array([0.  , 0.03, 1.  ])
     """
@@ -48,11 +48,14 @@ class WarpedGram:
     observed: Observed
 
     @classmethod
-    def of(cls, represented: Represented, tol: float = 1e-8, time_limit: float | None = None) -> WarpedGram:
-        """Given the quadratic terms; `tol` is the relative accuracy where there are too many to be exact.
+    def of(cls, problem: Any, tol: float = 1e-8, time_limit: float | None = None) -> WarpedGram:
+        """Given the quadratic terms of a `Problem`, or of its `represented`.
+
+        `tol` is the relative accuracy where there are too many to be exact.
 
         A time limit, in seconds for all that is asked for, ends in a TimeoutError: half a variance is none.
         """
+        represented = represented_by(problem, "WarpedGram")
         if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss: there is nothing that could determine a variance.")
         if represented.dropped:

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.backend.arrays import like, to_numpy
-from rkhs.finite.represented import Represented
+from rkhs.finite.represented import represented_by
 from rkhs.functionals.base import Functional, stack
 from rkhs.gram import gram
 from rkhs.solvers.dense import fits
@@ -36,7 +36,7 @@ LOST = 1e-10  # of the largest squared length, below which a direction is roundi
 
 
 def warped_path(
-    represented: Represented, factors: Sequence[float], M: Functional, columns: Any = slice(None), tol: float = 1e-3
+    problem: Any, factors: Sequence[float], M: Functional, columns: Any = slice(None), tol: float = 1e-3
 ) -> list[Matrix]:
     """For each factor on the weights of its quadratic terms, the covariance (m, k) of M and M.take(columns) given them.
 
@@ -49,11 +49,12 @@ def warped_path(
     >>> X = np.array([[0.0], [1.0]])
     >>> slopes = rkhs.Term(rkhs.Gradient(X), rkhs.Squared())
     >>> problem = rkhs.Problem(rkhs.Gaussian(scale=1.0), [slopes])
-    >>> (flat,) = rkhs.warped_path(problem.represented, [1e4], rkhs.Evaluation(X))
+    >>> (flat,) = rkhs.warped_path(problem, [1e4], rkhs.Evaluation(X))
     >>> flat.round(2)  # f is nearly the same at both points, since the way between them is flat at both ends
     array([[0.63, 0.61],
            [0.61, 0.63]])
     """
+    represented = represented_by(problem, "warped_path")
     system, kernel, rows = represented.system, represented.kernel, represented.system.quadratic_rows
     if represented.dropped or not system.definite or np.any(np.abs(to_numpy(system.Q)[rows]) > SEEN):
         raise ValueError("warped_path is for Squared terms that see no basis function: use rkhs.WarpedGram.")

@@ -1,0 +1,141 @@
+"""The choice of a solver: the cheapest that applies, and a hand-over where the first one does not get there."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs.finite.monitor import Monitor
+from rkhs.solvers.auto import Switching, auto
+from rkhs.solvers.base import Solver
+from rkhs.solvers.costs import Estimate, conditioning
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((60, 2))
+Y = np.sin(2 * X[:, 0])
+
+
+def problem(loss=None, weight=10.0):
+    loss = loss or rkhs.Squared()
+    target = np.sign(Y) if loss.classification else Y
+    return rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), loss, target, weight)], rkhs.Constant())
+
+
+@dataclass(frozen=True)
+class Idle(Solver):
+    """Reports f = 0 for ever, or gives it back at once."""
+
+    ends: bool
+
+    def check(self, system):
+        """Every problem will do."""
+
+    def run(self, system, start, monitor):
+        while True:
+            monitor.report(start, 1.0, 1.0)
+            if self.ends:
+                return start
+
+
+@pytest.mark.parametrize("storing", [True, False])
+@pytest.mark.parametrize("ends", [True, False], ids=["stuck", "slow"])
+def test_a_solver_that_does_not_get_there_hands_over(ends, storing):
+    whole = problem()
+    solution = whole.solve(Switching(Idle(ends), rkhs.solvers.Direct(), 5, storing), tol=1e-8)
+    assert solution.status == "converged"
+    assert len(solution.history) == (1 if ends else 6) + 1
+    assert solution.primal == pytest.approx(whole.solve(rkhs.solvers.Direct(), tol=1e-8).primal, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (rkhs.Squared(), "Direct"),
+        (rkhs.Hinge(), "LibSVM"),
+        (rkhs.SquaredHinge(), "Newton"),
+        (rkhs.Absolute(), "BoxDual"),
+    ],
+    ids=repr,
+)
+def test_small_problems_go_to_dense_solvers(loss, expected):
+    assert auto(problem(loss).system, 1e-6).name == expected
+
+
+def test_what_does_not_fit_in_memory_does_not_go_to_dense_solvers(monkeypatch):
+    for place in ("base", "auto", "observed"):
+        monkeypatch.setattr(f"rkhs.solvers.{place}.fits", lambda rows: False)
+    assert auto(problem().system, 1e-6).name == "ConjugateGradients"
+    assert auto(problem(rkhs.Logistic()).system, 1e-6).name == "Galerkin"
+
+
+def test_a_time_limit_rules_out_what_takes_longer():
+    system = problem().system
+    assert auto(system, 1e-6, time_limit=1e-9).name == "ConjugateGradients"
+
+
+def test_conditioning_is_about_the_largest_eigenvalue():
+    system = replace(problem(), basis=None).system
+    G = np.asarray(system.gram.dense())
+    exact = 1 + 2 * 10.0 * np.linalg.eigvalsh(G)[-1]  # a squared loss has the curvature 2
+    assert 0.5 * exact <= conditioning(system) <= 1.0001 * exact
+
+
+@pytest.mark.parametrize(
+    "solver", [rkhs.solvers.Direct(), rkhs.solvers.Newton(), rkhs.solvers.ConjugateGradients()], ids=repr
+)
+def test_costs_grow_with_size_without_leaps(solver):
+    """Around every size a point more costs little more."""
+
+    def cost(n):
+        points = np.linspace(0, 1, n)[:, None]
+        term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(points[:, 0]))
+        return solver.cost(Estimate(rkhs.Problem(rkhs.Gaussian(0.3), [term]).system, 1e-6))
+
+    for n in (100, 1000, 1500):
+        assert cost(n) <= cost(n + 1) * 1.01 <= cost(n) * 1.05
+
+
+def test_a_matrix_in_memory_is_not_begun_after_the_limit():
+    whole = problem(rkhs.SquaredHinge())
+    chosen = Switching(rkhs.solvers.Newton(), rkhs.solvers.Descent(), 10, storing=True)
+    solution = whole.solve(chosen, time_limit=0.0)
+    assert solution.status == "time limit"
+    assert not solution.history
+
+
+def test_monitors_refuse_bad_limits():
+    with pytest.raises(ValueError, match="time_limit must be finite and not negative, got -1"):
+        Monitor(1e-6, time_limit=-1)
+
+
+# Kind words.
+
+
+def test_solvers_that_moved_are_found():
+    with pytest.raises(AttributeError, match=r"use rkhs\.solvers\.LBFGS"):
+        rkhs.LBFGS  # noqa: B018
+
+
+def test_a_grid_needs_mappings():
+    with pytest.raises(TypeError, match=r"weights must map terms.*\[1, 2\]"):
+        problem().grid([1, 2])
+
+
+def test_variances_are_of_problems_without_an_approximation():
+    near = rkhs.WarpedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
+    np.testing.assert_allclose(near, rkhs.WarpedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3])))
+    with pytest.raises(ValueError, match=r"WarpedGram.*whole space.*Landmarks"):
+        rkhs.WarpedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
+    with pytest.raises(TypeError, match=r"WarpedGram needs an rkhs\.Problem, got 3"):
+        rkhs.WarpedGram.of(3)
+
+
+def test_a_grid_on_all_functionals_is_exact():
+    L = rkhs.Evaluation(X)
+    terms = [rkhs.Term(L, rkhs.Squared(), Y, 1e6)]
+    whole = rkhs.Problem(rkhs.Gaussian(1.0), terms)
+    near = replace(whole, approximation=rkhs.Landmarks(L))
+    for exact, other in zip(whole.path(0, [1, 100]), near.path(0, [1, 100]), strict=True):
+        assert other.primal == pytest.approx(exact.primal, rel=1e-9)
+        assert "all 60 functionals" in other.span
