@@ -15,7 +15,7 @@ from rkhs.backend.precision import check_precision
 from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
-from rkhs.finite.certificate import certify
+from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.ledger import Checked
 from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.represented import Represented
@@ -29,7 +29,7 @@ from rkhs.problem.grid import Cells, GridTasks
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
-NEAR = 4  # times the tolerance, by which rounding may have made a solver miss it, so that it is asked again
+NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding is asked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,19 +159,17 @@ class Problem:
         chosen.check(system)
         first = system.start() if start is None else self.represented.iterate(start.function)
         if not np.any(system.at_zero):  # f = 0 costs nothing
-            return self._solution(system, chosen.name, monitor, system.start(), CONVERGED)
-        monitor.best = first
+            certificate = certify(system, system.start(), tol)
+            return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
         watched = monitor.watching(system)
-        last, status = _watched(monitor, lambda: _corrected(chosen, watched, first, monitor))
-        solution = self._solution(system, chosen.name, monitor, last or first, status)
-        missed = solution.certificate.relative - tol
-        left = tol - solution.certificate.uncertain
-        if status == CONVERGED != solution.status and missed <= NEAR * tol and left > 0:
-            sharper = InnerMonitor(left / 2, outer=monitor)
-            again, status = _watched(monitor, lambda: chosen.run(watched, last, sharper))
-            second = self._solution(system, chosen.name, monitor, again or last, status)
-            solution = second if second.status == CONVERGED else replace(solution, history=second.history)
-        return solution
+        last, asked, before = first, monitor, inf
+        while True:
+            last, status = _watched(chosen, watched, last, asked, monitor)
+            certificate = _certificate(system, last, tol, status)
+            again = _again(certificate, system, asked, before, monitor)
+            if status != CONVERGED or again is None:
+                return self._solution(system, chosen.name, monitor, last, status, certificate)
+            asked, before = again, certificate.relative
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
         """The solutions for several weights of one term; `grid` with one axis."""
@@ -228,11 +226,12 @@ class Problem:
         monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
         tasks = GridTasks(system, multiples, cells.count or 1)
-        _, status = _watched(monitor, lambda: tasks.solve(monitor))
+        status = _stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
             cell, iterate = tasks.cell(k)
-            solutions[k] = self._solution(cell, "grid", monitor, iterate, status)
+            certificate = _certificate(cell, iterate, tol, status)
+            solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
@@ -251,14 +250,12 @@ class Problem:
         name = type(self.approximation).__name__
         return replace(solution, solver=name, span=f"{name}: all {solution.function.functionals.size} functionals")
 
-    def _solution(self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str) -> Solution:
-        """The solution of an iterate, with its certificate: from images that were checked, or from scratch."""
-        if isinstance(iterate, Checked):
-            certificate = iterate.certificate
-        else:
-            certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
+    def _solution(
+        self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str, certificate: Certificate
+    ) -> Solution:
+        """The solution of an iterate with its certificate, or f = 0 in the place of anything worse."""
         worse = np.flatnonzero(~(certificate.primal <= system.at_zero))
-        if len(worse):  # than f = 0, which is always there
+        if len(worse):
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
@@ -276,24 +273,49 @@ class Problem:
         )
 
 
-def _corrected(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-    """Solve; where products are inexact solve again, from the true image, as long as that halves the true gap."""
-    found, gap = solver.run(system, start, monitor), inf
-    while system.inexact:
-        before, gap = gap, certify(system, found, monitor.tol).relative
-        if gap <= monitor.tol or gap > before / 2:
-            break
-        found = solver.run(system, found, monitor)
-    return found
+def _certificate(system: System, iterate: Iterate, tol: float, status: str) -> Certificate:
+    """From images that were checked, or from scratch; in haste where a solver was stopped."""
+    if isinstance(iterate, Checked):
+        return iterate.certificate
+    return certify(system, iterate, tol, quick=status != CONVERGED)
 
 
-def _watched(monitor: Monitor, work: Callable[[], Any]) -> tuple[Any, str]:
-    """The result of the work and its status; the best iterate so far if it was stopped."""
+def _again(certificate: Certificate, system: System, asked: Monitor, before: float, monitor: Monitor) -> Monitor | None:
+    """What to ask a solver for that believes to be done, and is not; None where there is nothing to gain.
+
+    The same, from the true image, where products are inexact and that halves the true gap; and less, once, where
+    rounding leaves it just short of the tolerance.
+    """
+    gap, tol, left = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+    if certificate.within(tol):
+        return None
+    if system.inexact and tol < gap <= before / 2:
+        return monitor
+    if asked is monitor and left > 0 and gap <= NEAR * tol:
+        return InnerMonitor(left / 2, outer=monitor)
+    return None
+
+
+def _watched(solver: Solver, system: System, start: Iterate, asked: Monitor, monitor: Monitor) -> tuple[Iterate, str]:
+    """What a solver finds and its status; the best iterate so far if it was stopped."""
+    found = monitor.best = start
+
+    def work() -> None:
+        nonlocal found
+        found = solver.run(system, start, asked)
+
+    status = _stopped(monitor, work)
+    return (found if status == CONVERGED else monitor.best or start), status
+
+
+def _stopped(monitor: Monitor, work: Callable[[], None]) -> str:
+    """What stopped the work; that it "converged" if nothing did."""
     try:
-        return work(), CONVERGED
+        work()
     except Stopped as stop:
-        return monitor.best, str(stop)
+        return str(stop)
     except KeyboardInterrupt:
-        return monitor.best, "interrupted"
+        return "interrupted"
     finally:
         monitor.close()
+    return CONVERGED
