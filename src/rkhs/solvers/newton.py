@@ -14,7 +14,7 @@ is the gap.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, log10
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from rkhs.solvers.dense import Matrix
 from rkhs.solvers.small.problem import SmallProblem
 
 CURVED = 1e-200  # under which a second derivative counts as zero
-STEPS = 5  # that it takes, as a rule; fewer where few rows are curved
+STEPS, HARDER = 4, 2.5  # that it takes, as a rule, and more for each power of ten of the conditioning
+STEP, CURVED_SHARE = 3e-3, 0.5  # seconds of a step beside its factorisation, and the share of that for curved rows
 FALL, PATIENCE = 1e-10, 8  # share of J that is a fall, and steps without one
 WHOLE = 1e-7  # difference in length under which a step of Newton's counts as one to the minimum of the model
 
@@ -65,8 +66,12 @@ class Newton(OutputSolver):
         super().check(system)
 
     def cost(self, estimate: Estimate) -> float:
-        system = estimate.system
-        return estimate.matrix + STEPS * system.columns * factorisation(system.size)
+        each = STEP + CURVED_SHARE * factorisation(estimate.system.size)
+        return estimate.matrix + estimate.system.columns * self.steps(estimate) * each
+
+    def steps(self, estimate: Estimate) -> float:
+        """That it is expected to take for an output."""
+        return STEPS + HARDER * log10(estimate.conditioning)
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start)
