@@ -45,6 +45,7 @@ from rkhs.kernels import (
     RationalQuadratic,
     Sum,
     ThinPlate,
+    learn,
     median_scale,
 )
 from rkhs.losses import (
@@ -160,6 +161,7 @@ __all__ = [
     "gram",
     "inner",
     "invariances",
+    "learn",
     "load",
     "median_scale",
     "parquet",

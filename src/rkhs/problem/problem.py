@@ -23,7 +23,7 @@ from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
-from rkhs.kernels.base import Kernel
+from rkhs.kernels.base import Kernel, check_known
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.solvers.auto import auto
@@ -104,6 +104,7 @@ class Problem:
     @cached_property
     def represented(self) -> Represented:
         """The representers and basis functions that f is made of, and the way back from coefficients to functions."""
+        check_known(self.kernel)
         place = placed(self.terms[0].functional.prototype, self.device, self.precision)
         found = Represented.of(
             self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
@@ -235,6 +236,9 @@ class Problem:
         return solutions.reshape(cells.shape)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
+        check_known(self.kernel)
+        for term in self.terms:
+            term.weights()
         return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _in_one_go(self, *options: Any) -> None:
