@@ -1,0 +1,96 @@
+"""Functionals that were observed with Gaussian noise: all of a problem that does not change with its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs.finite.basis import Basis
+from rkhs.finite.represented import Represented
+from rkhs.functionals.base import Functional
+from rkhs.functionals.places import places
+from rkhs.gram.operator import gram
+from rkhs.kernels.base import Kernel
+from rkhs.linalg.saddle import Saddle
+from rkhs.solvers.dense import double
+
+Matrix = np.ndarray[Any, Any]
+EXPLAINED = 256 * float(np.finfo(np.float64).eps)  # of targets, below which what a basis leaves of them is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Functionals with the values (N, r) of the basis, targets b (N, c) and weights (N,), in NumPy and float64."""
+
+    functionals: Functional
+    basis: Basis
+    target: Matrix
+    weight: Matrix
+    term: Matrix  # (N,), the number of each functional's term
+
+    @classmethod
+    def of(cls, represented: Represented) -> Observations:
+        """From the finite problem, without functionals of weight zero."""
+        functionals = represented.functionals.like(np.zeros(0))
+        basis = represented.basis
+        if functionals is not represented.functionals:
+            basis = Basis.of(functionals, basis.space)
+        rows = represented.rows
+        term = np.concatenate([np.full(t.rows.stop - t.rows.start, k) for k, t in enumerate(rows)])
+        target = np.concatenate([double(t.target) for t in rows])
+        weight = np.concatenate([double(t.weight)[:, 0] for t in rows])
+        return cls(functionals, basis, target, weight, term)
+
+    @property
+    def Q(self) -> Matrix:
+        return np.asarray(self.basis.Q)
+
+    @property
+    def size(self) -> int:
+        return len(self.target)
+
+    @cached_property
+    def places(self) -> Matrix:
+        """(N,): the same number for all functionals of a point."""
+        return places(self.functionals)
+
+    @cached_property
+    def informative(self) -> Matrix:
+        """The outputs (c,) of which the basis leaves more than rounding: only these say anything about settings."""
+        left = self.target - self.Q @ (self.Q.T @ self.target)
+        return np.flatnonzero(np.abs(left).max(axis=0) > EXPLAINED * np.abs(self.target).max(axis=0))
+
+    def take(self, rows: Matrix) -> Observations:
+        """Some of them."""
+        functionals = self.functionals.take(rows)
+        basis = Basis.of(functionals, self.basis.space)
+        return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows])
+
+    def equations(self, kernel: Kernel, weight: Matrix) -> Equations:
+        """What a kernel and weights make of them."""
+        return Equations(gram(kernel, self.functionals).in_double(), 1 / (2 * weight), self.Q, self.target)
+
+
+class Equations:
+    """S = G + diag(1/(2w)), factorised on the complement of the basis: a = P b, P = Z(Z'SZ)^-1 Z'."""
+
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix) -> None:
+        self.d, self.b = d, b
+        self.saddle = Saddle(G, d, Q)
+
+    @property
+    def free(self) -> int:
+        """N - r, the number of targets that the basis does not explain by itself."""
+        return len(self.d) - self.saddle.rank
+
+    @cached_property
+    def a(self) -> Matrix:
+        """(N, c)."""
+        return self.saddle.solve(self.b)[0]
+
+    def inverse(self) -> Matrix:
+        """P, computed when it is asked for: it takes longer than all the rest."""
+        return self.saddle.inverse()
