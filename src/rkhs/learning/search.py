@@ -14,7 +14,7 @@ from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.solution import CONVERGED, Record
 from rkhs.learning.observations import Matrix
 
-ENOUGH = 1e-3  # by which the criterion has to rise in an iteration
+ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration
 ITERATIONS = 200  # of one start
 FACTORS = (0.5, 1.0, 2.0, 4.0)  # on all scales together, for the first look
 CLEANER = (1.0, 1e-2, 1e-4)  # and on the noise
@@ -86,6 +86,7 @@ class Search:
     """What was found so far."""
 
     criterion: Criterion
+    count: int  # of functionals
     space: Space
     monitor: Monitor
     best: Matrix | None = None
@@ -109,22 +110,31 @@ class Search:
 
     @property
     def found(self) -> Matrix:
-        """The best so far, or the start."""
-        return self.space.start if self.best is None else self.best
+        """The best so far."""
+        assert self.best is not None
+        return self.best
 
     def _looked(self) -> Matrix:
         """The best of the first looks."""
         return min(self.space.looks(), key=lambda theta: self._objective(theta, slope=False)[0])
 
     def _descend(self, theta: Matrix) -> None:
-        size = abs(self._objective(theta, slope=False)[0]) + 1
+        origin: list[
+            float
+        ] = []  # the units of targets add a number to the criterion, which must not decide when to stop
+
+        def objective(theta: Matrix) -> tuple[float, Matrix]:
+            value, gradient = self._objective(theta)
+            origin.append(value)
+            return (value - origin[0]) / self.count, gradient / self.count
+
         scipy.optimize.minimize(
-            self._objective,
+            objective,
             theta,
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(self.space.low, self.space.high, strict=True)),
-            options={"maxiter": ITERATIONS, "ftol": ENOUGH / size, "gtol": 1e-6},
+            options={"maxiter": ITERATIONS, "ftol": ENOUGH, "gtol": ENOUGH},
         )
 
     def _objective(self, theta: Matrix, slope: bool = True) -> Any:

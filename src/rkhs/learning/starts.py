@@ -66,6 +66,11 @@ def started(kernel: Kernel, X: Matrix) -> tuple[Kernel, dict[str, list[Range]]]:
 def _ranges(kernel: Any, name: str, marked: Open, X: Matrix) -> list[Range]:
     if marked.each and name != "scale":
         raise ValueError(f"{kernel!r} has one {name}: leave each=True out, which is for scales.")
+    if name == "scale" and marked.start is None and len(np.unique(X, axis=0)) < 2:
+        raise ValueError(
+            f"{kernel!r} is to find its scale, and all functionals are at one point, which says nothing about it: give "
+            "the scale as a number, or a start, as in rkhs.learn(start=1.0)."
+        )
     if name == "scale" and marked.each:
         spread = np.std(X, axis=0)
         spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)

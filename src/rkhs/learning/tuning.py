@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.starts import Range, points_of, sizes, started, weight_range
 
 CRITERIA = ("evidence", "loo")
+FIRST = 1000  # functionals that are looked at first
 NOTHING = "nothing to learn from: the targets are those of the basis alone"
 
 
@@ -168,33 +170,36 @@ def tuned(
 ) -> tuple[Kernel, tuple[Term, ...], Tuning]:
     """The kernel and the terms with numbers in the place of what is open.
 
-    With `refined`, the criterion of an approximation, what was found on a sample is where that search begins.
+    Looks, and all starts, are at a small sample.  From what is found there the search goes on with `most` functionals,
+    or with the criterion of an approximation, `refined`.
     """
     random = np.random.default_rng(seed)
     every = Observations.of(represented)
     observations = sampled(every, most, random)
     model = Model.of(kernel, terms, observations, seed)
-    search, seen = Search(in_memory(model, observations, criterion), model.space(prior), monitor), observations.size
-    if not (len(observations.informative) and (criterion == "evidence" or asked(observations))):
-        status = NOTHING
-    else:
-        status = search.run(starts, random)
-    if refined is not None and status == CONVERGED:
-        begin = search.found
-        search, seen = Search(refined(model), model.space(prior), monitor), every.size
-        status = search.run(1, random, begin)
-    theta = search.found
-    return (
-        model.kernel_at(theta),
-        model.terms_at(theta),
-        Tuning(
-            criterion,
-            search.value,
-            model.named(theta),
-            tuple(model.settings[i].name for i in search.space.at_bounds(theta)),
-            (seen, every.size),
-            len(monitor.history),
-            monitor.seconds,
-            status,
-        ),
+    space = model.space(prior)
+    few = sampled(observations, FIRST, random)
+    stages = [(few.size, in_memory(model, few, criterion))]
+    if refined is not None:
+        stages.append((every.size, refined(model)))
+    elif few.size < observations.size:
+        stages.append((observations.size, in_memory(model, observations, criterion)))
+    known = len(few.informative) and (criterion == "evidence" or asked(few))
+    theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
+    for stage, (count, own) in enumerate(stages):
+        if status == CONVERGED:
+            search = Search(own, count, space, monitor)
+            status = search.run(starts if stage == 0 else 1, random, None if stage == 0 else theta)
+            if search.best is not None:
+                theta, value, seen = search.best, search.value, count
+    tuning = Tuning(
+        criterion,
+        value,
+        model.named(theta),
+        tuple(model.settings[i].name for i in space.at_bounds(theta)),
+        (seen, every.size),
+        len(monitor.history),
+        monitor.seconds,
+        status,
     )
+    return model.kernel_at(theta), model.terms_at(theta), tuning

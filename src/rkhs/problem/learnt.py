@@ -28,7 +28,6 @@ from rkhs.learning.tuning import CRITERIA, Model, closed, tuned
 from rkhs.problem.approximate import SpanProblem
 from rkhs.solvers.dense import double
 
-FIRST = 1000  # functionals that are looked at, before a search in a span goes on from there
 TIGHT = 1e-9  # the gap of a solution from which a step is taken
 
 
@@ -174,7 +173,6 @@ def tuned_problem(
     if isinstance(problem.approximation, Landmarks) and criterion == "evidence":
         whole = SpanProblem(problem.kernel, terms, problem.basis, problem.approximation).whole
         refined = None if whole else partial(_in_span, problem, represented)
-        functionals = functionals if whole else min(functionals, FIRST)
     kernel, terms, tuning = tuned(
         problem.kernel, problem.terms, represented, criterion, starts, functionals, prior, seed, monitor, refined
     )

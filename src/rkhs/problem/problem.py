@@ -307,8 +307,8 @@ class Problem:
             the best so far
         prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;
             None leaves them free
-        functionals : how many are looked at together.  Of more than that, all that was observed at some points, drawn
-            at random; with landmarks the search goes on from there, with all of them
+        functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
+            points, drawn at random; with landmarks the search ends with all of them, in the span
         time_limit : seconds after which the best so far is taken
         random_state : a seed
         verbose : progress; by default on a terminal, when it takes more than two seconds
