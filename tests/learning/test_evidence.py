@@ -212,6 +212,28 @@ def test_in_a_span(basis):
     check_gradient(ours, 1e-5)
 
 
+@pytest.mark.parametrize("approximation", [None, 12])
+@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
+def test_targets_of_zero_are_knowledge(basis, approximation):
+    """The evidence is that of the targets under the kernel that the knowledge leaves."""
+    landmarks = None if approximation is None else rkhs.Landmarks(rkhs.Evaluation(X[:approximation]))
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 20.0),
+        rkhs.Term(rkhs.Gradient(X[:6]), rkhs.Squared(), 0.0, 0.3),
+    ]
+    ours = rkhs.Problem(rkhs.Gaussian((0.4, 0.7)), terms, basis, approximation=landmarks)
+    check_gradient(ours, 1e-5)
+    if landmarks is None and basis is None:
+        warped = rkhs.WarpedGram.of(rkhs.Problem(ours.kernel, terms[1:]))
+        S = warped.covariance(rkhs.Evaluation(X)) + np.eye(25) / 40
+        square = Y @ np.linalg.solve(S, Y) / 25
+        found = ours.evidence()
+        assert found.amplitude == pytest.approx(square**0.5)
+        assert found.value == pytest.approx(
+            -(25 * (1 + np.log(2 * np.pi * square)) + np.linalg.slogdet(S)[1]) / 2, rel=1e-9
+        )
+
+
 def test_with_features():
     """Waves stand for the kernel: many of them come near to it."""
     exact, waves = (problem(rkhs.Gaussian(0.6), approximation=a) for a in (None, rkhs.FourierFeatures(300)))

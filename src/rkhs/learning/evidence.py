@@ -9,6 +9,10 @@ the restricted likelihood: that of the targets' part which the basis cannot expl
 the number does not depend on how basis functions were scaled; without a basis it is the likelihood itself.  The best
 amplitude is tau^2 = b'Pb / (N - r), which is put in.  Outputs are independent, each with its own amplitude; one that
 the basis explains altogether has none and is left out.
+
+Terms whose targets are all zero are knowledge, not data: what they say holds before anything is observed, and the
+evidence is that of the other terms given them, log p(b) - log p(0 on them).  Else a thousand slopes that are known to
+be small would count as a thousand observations, which any kernel of small amplitude explains.
 """
 
 from __future__ import annotations
@@ -46,7 +50,7 @@ class Likelihood:
 
     @classmethod
     def of(cls, energies: Matrix, free: int, log_det: float, informative: Matrix) -> Likelihood:
-        """From b'Pb of each output, N - r, and log det Z'SZ."""
+        """From b'Pb of each output, N - r, and log det Z'SZ, less what is given."""
         if free < 1:
             raise ValueError(
                 "There are no more functionals than basis functions: add functionals, or take a smaller basis."
@@ -60,7 +64,7 @@ class Likelihood:
 def likelihood(observations: Observations, equations: Equations) -> Likelihood:
     """Of the observations."""
     energies = np.sum(equations.b * equations.a, axis=0)
-    return Likelihood.of(energies, equations.free, equations.saddle.log_det(), observations.informative)
+    return Likelihood.of(energies, equations.free, equations.log_det, observations.informative)
 
 
 def log_evidence(
@@ -75,4 +79,6 @@ def log_evidence(
     B = equations.inverse()
     B *= -len(some) / 2
     B += scaled @ scaled.T / 2
+    if equations.prior is not None:
+        B[np.ix_(equations.given, equations.given)] += equations.prior.inverse() * (len(some) / 2)
     return found, gradient(observations, kernel, weight, B, settings)

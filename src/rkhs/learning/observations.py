@@ -58,6 +58,12 @@ class Observations:
         return places(self.functionals)
 
     @cached_property
+    def given(self) -> Matrix:
+        """The rows of terms whose targets are all zero: knowledge, given before anything is observed."""
+        data = np.unique(self.term[np.any(self.target != 0, axis=1)])
+        return np.flatnonzero(~np.isin(self.term, data))
+
+    @cached_property
     def informative(self) -> Matrix:
         """The outputs (c,) of which the basis leaves more than rounding: only these say anything about settings."""
         left = self.target - self.Q @ (self.Q.T @ self.target)
@@ -71,20 +77,30 @@ class Observations:
 
     def equations(self, kernel: Kernel, weight: Matrix) -> Equations:
         """What a kernel and weights make of them."""
-        return Equations(gram(kernel, self.functionals).in_double(), 1 / (2 * weight), self.Q, self.target)
+        return Equations(gram(kernel, self.functionals).in_double(), 1 / (2 * weight), self.Q, self.target, self.given)
 
 
 class Equations:
-    """S = G + diag(1/(2w)), factorised on the complement of the basis: a = P b, P = Z(Z'SZ)^-1 Z'."""
+    """S = G + diag(1/(2w)), factorised on the complement of the basis: a = P b, P = Z(Z'SZ)^-1 Z'.
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix) -> None:
-        self.d, self.b = d, b
+    `prior` are those of the rows that are given, alone; None where there are none.
+    """
+
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix) -> None:
+        self.b, self.given = b, given
         self.saddle = Saddle(G, d, Q)
+        self.prior = Saddle(G[np.ix_(given, given)], d[given], Q[given]) if len(given) else None
 
     @property
     def free(self) -> int:
-        """N - r, the number of targets that the basis does not explain by itself."""
-        return len(self.d) - self.saddle.rank
+        """The number of targets that neither the basis nor what is given explains by itself."""
+        given = 0 if self.prior is None else len(self.given) - self.prior.rank
+        return len(self.b) - self.saddle.rank - given
+
+    @property
+    def log_det(self) -> float:
+        """Of Z'SZ, less that of what is given."""
+        return self.saddle.log_det() - (0.0 if self.prior is None else self.prior.log_det())
 
     @cached_property
     def a(self) -> Matrix:

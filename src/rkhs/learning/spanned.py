@@ -38,6 +38,9 @@ class Spanned:
 
     def __init__(self, span: Span, space: Space | None, terms: Sequence[Term], observations: Observations) -> None:
         self.span, self.space, self.observations = span, space, observations
+        given = observations.given
+        known = [terms[k] for k in np.unique(observations.term[given])] if len(given) < observations.size else []
+        self.prior = Spanned(span, space, known, observations.take(given)) if known else None
         self.weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms]).astype(np.float64)
         self.weight = self.weight[self.weight > 0]
         summed = Summed(Summary.of(span, space, terms, outputs_of(terms)))
@@ -52,34 +55,55 @@ class Spanned:
 
     @cached_property
     def likelihood(self) -> Likelihood:
-        """Of all that was observed."""
+        """Of all that was observed, less what is given."""
+        energies = 2 * self.cell.constant + np.sum(self.cell.linear[: self.cell.told] * self.theta, axis=0)
+        free, log_det = self.free, self.log_det
+        if self.prior is not None:
+            free, log_det = free - self.prior.free, log_det - self.prior.log_det
+        return Likelihood.of(energies, free, log_det, self.observations.informative)
+
+    @property
+    def free(self) -> int:
+        """N - r."""
+        return len(self.weight) - int(self.curvature.seen.shape[1])
+
+    @cached_property
+    def log_det(self) -> float:
+        """Of Z'SZ."""
         L, seen = self.curvature.L, self.curvature.seen
         log_det = 2 * float(np.sum(np.log(np.diag(L)))) - float(np.sum(np.log(2 * self.weight)))
         if seen.shape[1]:
             sizes = np.linalg.norm(seen, axis=0)  # columns are eigenvectors of P'S^-1 P over the roots of eigenvalues
             plain = np.linalg.svd(self._on_basis(self.observations.functionals) @ (seen / sizes), compute_uv=False)
             log_det -= 2 * float(np.sum(np.log(sizes)) + np.sum(np.log(plain)))
-        energies = 2 * self.cell.constant + np.sum(self.cell.linear[: self.cell.told] * self.theta, axis=0)
-        free = len(self.weight) - seen.shape[1]
-        return Likelihood.of(energies, free, log_det, self.observations.informative)
+        return log_det
 
     def _on_basis(self, L: Functional) -> Matrix:
         return np.zeros((L.size, 0)) if self.space is None else on_basis(L, self.space)
 
     def gradient(self, settings: Sequence[Setting]) -> Matrix:
         """The derivatives of the logarithm of the likelihood in those of settings."""
+        some = self.observations.informative
+        tau = np.sqrt(self.likelihood.squares[some])
+        found = self._slopes(settings, len(some), self.theta[:, some] / tau, self.observations.target[:, some] / tau)
+        return found if self.prior is None else found - self.prior._slopes(settings, len(some))
+
+    def _slopes(
+        self, settings: Sequence[Setting], count: int, theta: Matrix | None = None, b: Matrix | None = None
+    ) -> Matrix:
+        """Those of -count/2 log det, and of 1/2 b'P b at a theta that belongs to b."""
         assert isinstance(self.span, LandmarkSpan), "features have no derivatives in settings"
         r, R, H, marks = self.r, self.R, self.curvature.seen, self.span.functionals
         cross = self.cell.S[r : self.cell.told, :r]  # F'D^-1 P
         down = self.curvature.down(np.concatenate([R.T, cross], axis=1))
         half, lower = down[:, : len(R)], down[:, len(R) :]
         core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P, (p, p) and (p, r)
-        some = self.observations.informative
-        c, tau = self.theta[:r], R @ self.theta[r:]
-        scaled = tau[:, some] / np.sqrt(self.likelihood.squares[some])
+        if theta is None or b is None:
+            theta, b = np.zeros((r + R.shape[1], 0)), np.zeros((len(self.weight), 0))
+        c, tau = theta[:r], R @ theta[r:]
         own = [(str(s.parameter), s.feature) for s in settings if s.parameter is not None]
         inner = R @ R.T - core - (basis @ H) @ (basis @ H).T
-        inner = (scaled @ scaled.T - len(some) * inner) / 2
+        inner = (tau @ tau.T - count * inner) / 2
         found = {key: -value for key, value in sensitivity(self.span.kernel, marks, marks, inner, own).items()}
         noise = np.zeros(len(self.weight))
         for start in range(0, len(self.weight), self.span.tall):
@@ -88,14 +112,13 @@ class Spanned:
             E, P, w = to_numpy(self.span.rows(L)), self._on_basis(L), 2 * self.weight[rows, None]
             through = E @ core
             V = w * (P - E @ basis) @ H  # S^-1 P H
-            a = (w * (self.observations.target[rows] - P @ c - E @ tau))[:, some]
-            a /= np.sqrt(self.likelihood.squares[some])
+            a = w * (b[rows] - P @ c - E @ tau)
             diagonal = w[:, 0] - w[:, 0] ** 2 * np.sum(E * through, axis=1) - np.sum(V * V, axis=1)
-            noise[rows] = (np.sum(a * a, axis=1) - len(some) * diagonal) / 2
+            noise[rows] = (np.sum(a * a, axis=1) - count * diagonal) / 2
             through *= w
             through -= V @ (basis @ H).T
-            through *= -len(some)
-            through += a @ scaled.T  # twice the derivative in S, times E K^-1
+            through *= -count
+            through += a @ tau.T  # twice the derivative in S, times E K^-1
             for key, value in sensitivity(self.span.kernel, L, marks, through, own).items():
                 found[key] += value
         noise *= -1 / (2 * self.weight)
