@@ -48,6 +48,10 @@ from rkhs.kernels import (
     learn,
     median_scale,
 )
+from rkhs.learning.evidence import Evidence
+from rkhs.learning.leave_out import LeftOut
+from rkhs.learning.posterior import Posterior
+from rkhs.learning.tuning import Tuning
 from rkhs.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -102,6 +106,7 @@ __all__ = [
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
+    "Evidence",
     "FourierFeatures",
     "Function",
     "Functional",
@@ -122,6 +127,7 @@ __all__ = [
     "Landmarks",
     "Laplacian",
     "LaplacianSVC",
+    "LeftOut",
     "Linear",
     "LocalAverage",
     "LocalDeviation",
@@ -136,6 +142,7 @@ __all__ = [
     "Polyharmonic",
     "Polynomial",
     "Polynomials",
+    "Posterior",
     "Problem",
     "Product",
     "Pullback",
@@ -153,6 +160,7 @@ __all__ = [
     "ThinPlate",
     "ThinPlateClassifier",
     "ThinPlateRegressor",
+    "Tuning",
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",

@@ -64,7 +64,7 @@ class Likelihood:
 def likelihood(observations: Observations, equations: Equations) -> Likelihood:
     """Of the observations."""
     energies = np.sum(equations.b * equations.a, axis=0)
-    return Likelihood.of(energies, equations.free, equations.log_det, observations.informative)
+    return Likelihood.of(energies, observations.free, equations.log_det, observations.informative)
 
 
 def log_evidence(

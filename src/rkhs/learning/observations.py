@@ -64,6 +64,12 @@ class Observations:
         return np.flatnonzero(~np.isin(self.term, data))
 
     @cached_property
+    def free(self) -> int:
+        """N - r: the number of targets that neither the basis nor what is given explains by itself."""
+        explained = [np.linalg.matrix_rank(Q) if Q.size else 0 for Q in (self.Q, self.Q[self.given])]
+        return self.size - len(self.given) - int(explained[0]) + int(explained[1])
+
+    @cached_property
     def informative(self) -> Matrix:
         """The outputs (c,) of which the basis leaves more than rounding: only these say anything about settings."""
         left = self.target - self.Q @ (self.Q.T @ self.target)
@@ -90,12 +96,6 @@ class Equations:
         self.b, self.given = b, given
         self.saddle = Saddle(G, d, Q)
         self.prior = Saddle(G[np.ix_(given, given)], d[given], Q[given]) if len(given) else None
-
-    @property
-    def free(self) -> int:
-        """The number of targets that neither the basis nor what is given explains by itself."""
-        given = 0 if self.prior is None else len(self.given) - self.prior.rank
-        return len(self.b) - self.saddle.rank - given
 
     @property
     def log_det(self) -> float:

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.optimize
+import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.solution import CONVERGED, Record

@@ -57,15 +57,8 @@ class Spanned:
     def likelihood(self) -> Likelihood:
         """Of all that was observed, less what is given."""
         energies = 2 * self.cell.constant + np.sum(self.cell.linear[: self.cell.told] * self.theta, axis=0)
-        free, log_det = self.free, self.log_det
-        if self.prior is not None:
-            free, log_det = free - self.prior.free, log_det - self.prior.log_det
-        return Likelihood.of(energies, free, log_det, self.observations.informative)
-
-    @property
-    def free(self) -> int:
-        """N - r."""
-        return len(self.weight) - int(self.curvature.seen.shape[1])
+        log_det = self.log_det - (0.0 if self.prior is None else self.prior.log_det)
+        return Likelihood.of(energies, self.observations.free, log_det, self.observations.informative)
 
     @cached_property
     def log_det(self) -> float:

@@ -26,6 +26,7 @@ from rkhs.gram.approximation import Approximation, check_approximation, check_su
 from rkhs.kernels.base import Kernel, check_known
 from rkhs.learning.evidence import Evidence
 from rkhs.learning.leave_out import LeftOut
+from rkhs.learning.posterior import OfProblem
 from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
@@ -246,7 +247,8 @@ class Problem:
         The logarithm of the marginal likelihood of a Gaussian process with covariance tau^2 k whose functionals were
         observed with noise of variance tau^2 / (2 weight), for the best amplitude tau.  With a basis it is the
         restricted likelihood, of all that the basis cannot explain; it does not depend on how basis functions are
-        scaled.  Outputs add up, each with its own tau.  With an approximation the process is that of its span.
+        scaled.  Terms whose targets are all zero are knowledge: it is the likelihood of the others given them.  Outputs
+        add up, each with its own tau.  With an approximation the process is that of its span.
 
         Parameters
         ----------
@@ -365,6 +367,7 @@ class Problem:
             monitor.seconds,
             tuple(monitor.history),
             basis_rank=None if basis.space is None else (basis.rank, basis.size),
+            source=OfProblem.of(self.represented, system.terms),
         )
 
 
