@@ -3,9 +3,9 @@
     python -m benchmarks.surrogates [--names otl borehole] [--repeats 5] [--out DIR]
 
 Each function is learnt from a Latin hypercube of values and gradients, with one scale for each input and a weight for
-values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points, over
-the standard deviation of the function there; medians over hypercubes.  Peers, where SMT is installed: its KRG (values
-only) and GEKPLS (5 components, one extra point for each input).
+values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points,
+over the standard deviation of the function there; medians over hypercubes.  Peers, where SMT is installed: its KRG
+(values only) and GEKPLS (5 components, one extra point for each input).
 """
 
 from __future__ import annotations
