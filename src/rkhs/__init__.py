@@ -45,8 +45,13 @@ from rkhs.kernels import (
     RationalQuadratic,
     Sum,
     ThinPlate,
+    learn,
     median_scale,
 )
+from rkhs.learning.evidence import Evidence
+from rkhs.learning.leave_out import LeftOut
+from rkhs.learning.posterior import Posterior
+from rkhs.learning.tuning import Tuning
 from rkhs.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -101,6 +106,7 @@ __all__ = [
     "DirectionalDerivative",
     "EpsilonInsensitive",
     "Evaluation",
+    "Evidence",
     "FourierFeatures",
     "Function",
     "Functional",
@@ -121,6 +127,7 @@ __all__ = [
     "Landmarks",
     "Laplacian",
     "LaplacianSVC",
+    "LeftOut",
     "Linear",
     "LocalAverage",
     "LocalDeviation",
@@ -135,6 +142,7 @@ __all__ = [
     "Polyharmonic",
     "Polynomial",
     "Polynomials",
+    "Posterior",
     "Problem",
     "Product",
     "Pullback",
@@ -152,6 +160,7 @@ __all__ = [
     "ThinPlate",
     "ThinPlateClassifier",
     "ThinPlateRegressor",
+    "Tuning",
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",
@@ -160,6 +169,7 @@ __all__ = [
     "gram",
     "inner",
     "invariances",
+    "learn",
     "load",
     "median_scale",
     "parquet",

@@ -35,6 +35,7 @@ OURS = (
     "rkhs.gram",
     "rkhs.invariances",
     "rkhs.kernels",
+    "rkhs.learning",
     "rkhs.linalg",
     "rkhs.losses",
     "rkhs.problem",

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.svm import SVR
 
 import rkhs
@@ -22,19 +22,33 @@ def test_it_is_a_gaussian_process_when_all_is_squared(sine):
     X, y = sine
     Z = np.linspace(-1, 8, 20)[:, None]
     ours = rkhs.InvariantRegressor(C=5.0, scale=1.0, nu=0.0, fit_intercept=False).fit(X, y)
-    theirs = GaussianProcessRegressor(RBF(1.0, "fixed"), alpha=1 / (2 * 5.0)).fit(X, y)
+    square = ours.solution_.posterior.amplitude**2
+    assert square == pytest.approx(2 * ours.solution_.primal / 40)
+    kernel = ConstantKernel(square) * RBF(1.0) + WhiteKernel(square / (2 * 5.0))
+    theirs = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, y)
     mean, spread = ours.predict(Z, return_std=True)
     expected, deviation = theirs.predict(Z, return_std=True)
     np.testing.assert_allclose(mean, expected, atol=1e-6)
-    np.testing.assert_allclose(spread, deviation, atol=1e-6)
+    np.testing.assert_allclose(spread, deviation, rtol=1e-5)
+    np.testing.assert_allclose(ours.predict(Z, return_cov=True)[1], theirs.predict(Z, return_cov=True)[1], atol=1e-6)
+    with pytest.raises(ValueError, match="ask for one of them"):
+        ours.predict(Z, return_std=True, return_cov=True)
+
+
+def test_error_bars_have_the_units_of_the_targets(sine):
+    X, y = sine
+    one, other = (rkhs.InvariantRegressor(C=5.0).fit(X, factor * y) for factor in (1.0, 1000.0))
+    spread = one.predict(X, return_std=True)[1]
+    np.testing.assert_allclose(other.predict(X, return_std=True)[1], 1000 * spread, rtol=1e-5)
 
 
 def test_knowledge_narrows_the_spread(sine):
+    """In units of its amplitude; that is larger where the knowledge is wrong."""
     X, y = sine
-    Z = np.linspace(0, 6, 20)[:, None]
-    free = rkhs.InvariantRegressor(scale=1.0, nu=0.0).fit(X, y).predict(Z, return_std=True)[1]
-    told = rkhs.InvariantRegressor(scale=1.0, nu=10.0).fit(X, y).predict(Z, return_std=True)[1]
-    assert np.all(told < free)
+    L = rkhs.Evaluation(np.linspace(0, 6, 20)[:, None])
+    free, told = (rkhs.InvariantRegressor(scale=1.0, nu=nu).fit(X, y).solution_.posterior for nu in (0.0, 10.0))
+    assert np.all(told.std(L) / told.amplitude < free.std(L) / free.amplitude)
+    assert told.amplitude > free.amplitude
 
 
 def test_spread_needs_squared_losses(sine):

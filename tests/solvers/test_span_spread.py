@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs.finite.basis import joined
@@ -131,7 +131,9 @@ def test_machines(device, tmp_path):
 def test_it_is_a_gaussian_process_of_scikit_learn():
     own = rkhs.Landmarks(rkhs.Evaluation(X))
     ours = rkhs.InvariantRegressor(C=5.0, scale=1.2, nu=0.0, fit_intercept=False, approximation=own).fit(X, Y)
-    theirs = GaussianProcessRegressor(RBF(1.2, "fixed"), alpha=1 / (2 * 5.0)).fit(X, Y)
+    square = ours.solution_.posterior.amplitude**2
+    kernel = ConstantKernel(square) * RBF(1.2) + WhiteKernel(square / (2 * 5.0))
+    theirs = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, Y)
     np.testing.assert_allclose(ours.predict(Z, return_std=True)[1], theirs.predict(Z, return_std=True)[1], atol=1e-6)
 
 

@@ -65,7 +65,7 @@ class InvariantRegressor(Regressor):
 
     >>> machine = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
     >>> machine.predict([[3.0], [8.0]], return_std=True)[1].round(1)
-    array([0.1, 1.1])
+    array([0.1, 0.3])
     """
 
     def __init__(

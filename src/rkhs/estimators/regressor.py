@@ -14,7 +14,6 @@ from rkhs.estimators.labels import unlabelled
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, as_numpy
-from rkhs.estimators.spread import Spread
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
@@ -59,14 +58,14 @@ class Regressor(RegressorMixin, Machine):
     def _learn(self, problem: Problem) -> None:
         """Solve the problem, whose first term is that of the labels."""
         self._solve(problem)
-        squared = all(term.loss.quadratic for term in problem.terms)
-        self._spread = Spread(self.problem_) if squared else None
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f at the rows of X; with `return_std` also its standard deviation, where all losses are squared.
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """f at the rows of X; with `return_std` also the standard deviation of a new target there, or all covariances.
 
-        It is that of a Gaussian process with the kernel as its covariance, a constant without penalty if there is
-        an intercept, and noise of variance 1 / (2 C) on targets and 1 / (2 nu) on invariances, given all of them.
+        For squared losses only.  f is a Gaussian process with covariance tau^2 times the kernel, a constant without
+        penalty if there is an intercept, and noise of variance tau^2 / (2 C) on targets, a new one included, and
+        tau^2 / (2 nu) on invariances, given all of them.  tau makes the targets most likely, so that it has their
+        units.  Without the noise, and for anything but values: `solution_.posterior`.
 
         With an approximation the process has two parts: one in the span of p functions, which learns from all rows, and
         one outside of it, which `Landmarks` leave as it was before any data and `FourierFeatures` leave out.  It is the
@@ -75,10 +74,19 @@ class Regressor(RegressorMixin, Machine):
         few waves it is too small (once learnt, they are known everywhere).  Take more where that matters.
         """
         values, given = self._values(X, "predict")
-        if not return_std:
+        if not (return_std or return_cov):
             return home(values, given)
-        if self._spread is None:
+        if return_std and return_cov:
+            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
+        if self.solution_.source is None:
             raise ValueError(
                 'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
             )
-        return home(values, given), home(self._spread(self._points(given)), given)
+        posterior, points = self.solution_.posterior, Evaluation(self._points(given))
+        spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
+        return home(values, given), home(spread, given)
+
+    @property
+    def _weight(self) -> float:
+        """Of a target."""
+        return check_number(getattr(self, "best_params_", {}).get("C", getattr(self, "C", None)), "C")

@@ -24,14 +24,12 @@ from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, unlabelled
 from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_weights
-from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
 from rkhs.invariances import Invariance, as_invariances
-from rkhs.problem.approximate import solution_of
-from rkhs.solvers.spans.spread import SpanSpread
+from rkhs.problem.approximate import own_solution
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.plan import Plan
@@ -251,12 +249,10 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
 def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block, learnt: dict[str, Any]) -> None:
     """Leave what `fit` leaves."""
     monitor = Monitor(machine.tol, verbose=machine.verbose)
-    solution = solution_of(summed, found, machine.approximation, monitor)
+    solution = own_solution(summed, found, machine.approximation, monitor)
     vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
         terms: Any = plan.terms
         labels = terms.rows(seen).take(terms.labelled(seen))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
-    else:
-        machine._spread = Spread(SpanSpread.of(summed)) if summed.quadratic else None

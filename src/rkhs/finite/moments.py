@@ -30,6 +30,7 @@ class Moments:
     constant: Matrix  # (g, c)
     cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
     strongest: float = 0.0  # the largest weight of a row times the square of these numbers
+    count: int = 0  # of functionals of positive weight
 
     def __add__(self, other: Moments) -> Moments:
         return replace(
@@ -39,6 +40,7 @@ class Moments:
             constant=self.constant + other.constant,
             cancelled=max(self.cancelled, other.cancelled),
             strongest=max(self.strongest, other.strongest),
+            count=self.count + other.count,
         )
 
     def in_numpy(self) -> Moments:

@@ -115,10 +115,14 @@ class Monitor:
             except ImportError:  # progress is a courtesy of the extra `cli`
                 self.verbose = False
                 return
-            self._display = Console(stderr=True).status("solving")
+            self._display = Console(stderr=True).status(self.line(record))
             self._display.start()
+        self._display.update(self.line(record))
+
+    def line(self, record: Record) -> str:
+        """What is shown."""
         known = "" if self.best is None else "; Ctrl-C returns the best so far"
-        self._display.update(
+        return (
             f"solving: iteration {record.iteration}, {record.seconds:.0f} s, J = {record.primal:.6g}, "
             f"relative gap {record.gap:.1e} (to {self.tol:.0e}){known}"
         )

@@ -124,7 +124,7 @@ def represented_by(given: Any, who: str) -> Represented:
     if getattr(given, "approximation", None) is not None:
         raise ValueError(
             f"{who} is about the whole space, and the problem has approximation={given.approximation!r}: leave that "
-            "out, or ask rkhs.InvariantRegressor(approximation=..).predict(X, return_std=True)."
+            "out, or ask solution.posterior."
         )
     found = getattr(given, "represented", given)
     if not isinstance(found, Represented):

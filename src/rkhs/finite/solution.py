@@ -45,6 +45,21 @@ class Solution:
     history: tuple[Record, ...] = field(repr=False)
     span: str | None = None
     basis_rank: tuple[int, int] | None = None
+    source: Any = field(default=None, repr=False)  # of the posterior
+
+    @property
+    def posterior(self) -> Any:
+        """What is known of f beside this minimiser, where all losses are squared: an `rkhs.Posterior`.
+
+        `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.
+        """
+        if self.source is None:
+            raise ValueError(
+                "A posterior needs all losses to be Squared, and a null space that is kept; in a span, a problem that "
+                "was solved alone, not in a grid. For other losses look at what is left out: problem.leave_out(), or "
+                "problem.grid(.., held_out=..)."
+            )
+        return self.source.posterior(self)
 
     @property
     def primal(self) -> float:

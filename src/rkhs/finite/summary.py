@@ -117,7 +117,8 @@ class _Work:
 
     def _no_moments(self, term: Term, groups: int) -> Moments:
         shapes = (groups, self.size, self.size), (groups, self.size, self.outputs), (groups, self.outputs)
-        return Moments(term.loss, *(zeros(shape, self.span.home) for shape in shapes))
+        count = int(np.count_nonzero(np.broadcast_to(np.asarray(term.weight), (term.size,)) > 0))
+        return replace(Moments(term.loss, *(zeros(shape, self.span.home) for shape in shapes)), count=count)
 
     def _target(self, term: Term) -> Array:
         target = term.target if term.target.ndim == 2 else term.target[:, None]

@@ -9,6 +9,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, as_array, like, namespace
 from rkhs.functionals.base import Functional
+from rkhs.kernels.open import Open
 from rkhs.losses.base import Loss
 
 
@@ -22,7 +23,8 @@ class Term:
     loss : the loss on each L_i(f)
     target : a number, an array of the shape of L, or one with a further axis for several outputs
         (classes, for example, which then share all work)
-    weight : a number, or one for each functional; zero leaves a functional out
+    weight : a number, or one for each functional; zero leaves a functional out; `rkhs.learn()`, or `rkhs.learn() * w`,
+        where `Problem.tune` is to find it
 
     Examples
     --------
@@ -47,7 +49,7 @@ class Term:
         object.__setattr__(self, "weight", self._as_weight())
 
     def __repr__(self) -> str:
-        weight = f"{self.weight}" if isinstance(self.weight, float) else f"{len(self.weight)} weights"
+        weight = f"{self.weight}" if isinstance(self.weight, (float, Open)) else f"{len(self.weight)} weights"
         return f"Term({self.functional!r}, {self.loss!r}, weight={weight})"
 
     @property
@@ -66,6 +68,11 @@ class Term:
 
     def weights(self) -> Array:
         """The weights as a column, (size, 1)."""
+        if isinstance(self.weight, Open):
+            raise ValueError(
+                f"{self!r} is not known yet: its weight is left open. Let problem.tune() find what is open, or give a "
+                "number."
+            )
         whole = np.full((self.size, 1), self.weight) if isinstance(self.weight, float) else self.weight[:, None]
         return like(whole, self.functional.prototype)
 
@@ -90,7 +97,14 @@ class Term:
         return like(target, L.prototype)
 
     def _as_weight(self) -> Any:
-        """A float, or (size,) in NumPy."""
+        """A float, (size,) in NumPy, or open."""
+        if isinstance(self.weight, Open):
+            shares = self.weight.shares
+            if self.weight.each:
+                raise ValueError(f"The weight of a term is one number: leave each=True out of {self.weight!r}.")
+            if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
+                raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
+            return self.weight
         weight = np.asarray(as_array(self.weight, "weight"), dtype=np.float64)
         if weight.shape not in ((), self.functional.shape, (self.size,)):
             raise ValueError(

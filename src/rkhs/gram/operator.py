@@ -18,7 +18,7 @@ from rkhs.gram.energy import energies
 from rkhs.gram.gradient_moments import gradient_moments
 from rkhs.gram.jets import ORDER, JetProduct
 from rkhs.gram.tables import TableProduct
-from rkhs.kernels.base import Kernel
+from rkhs.kernels.base import Kernel, check_known
 
 CALL, ENTRY = 2e-4, 8e-11  # seconds of a product, and for a point and a functional: `python -m benchmarks.regret`
 PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # for a pair of points, with values alone and with derivatives
@@ -65,6 +65,7 @@ def gram(
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be an rkhs kernel such as rkhs.Gaussian(scale=1.0), got {kernel!r}.")
+    check_known(kernel)
     for family in (L,) if M is None else (L, M):
         if not isinstance(family, Functional):
             raise TypeError(

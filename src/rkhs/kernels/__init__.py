@@ -5,6 +5,7 @@ from rkhs.kernels.autodiff import AutodiffKernel
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 from rkhs.kernels.matern import Matern
+from rkhs.kernels.open import learn
 from rkhs.kernels.polyharmonic import Polyharmonic, ThinPlate
 from rkhs.kernels.polynomial import Linear, Polynomial
 from rkhs.kernels.rational_quadratic import RationalQuadratic
@@ -24,5 +25,6 @@ __all__ = [
     "RationalQuadratic",
     "Sum",
     "ThinPlate",
+    "learn",
     "median_scale",
 ]

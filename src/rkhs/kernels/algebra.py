@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rkhs.calculus.pairing import Pairing
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.kernels.base import Kernel
+from rkhs.kernels.open import Open
 
 
 class _Several(Kernel):
@@ -72,6 +73,9 @@ class Sum(_Several):
     def pair(self, pairing: Pairing) -> Array:
         return sum(k.pair(pairing) for k in self.kernels)
 
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        return tangent
+
     def resolved(self, X: Array) -> Kernel:
         return Sum(tuple(k.resolved(X) for k in self.kernels))
 
@@ -114,6 +118,10 @@ class Product(_Several):
                 total = term if total is None else total + term
         return total
 
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        """One factor after the other is replaced by its derivative."""
+        return Product(tuple(tangent if where == place else k for where, k in self.children().items()))
+
     def resolved(self, X: Array) -> Kernel:
         return Product(tuple(k.resolved(X) for k in self.kernels))
 
@@ -122,11 +130,14 @@ class Product(_Several):
 class Multiple(Kernel):
     """k(x, y) = factor * k_1(x, y), with a positive factor."""
 
-    factor: float
+    factor: Any  # a number, or open
     kernel: Kernel
+    positive: ClassVar[tuple[str, ...]] = ("factor",)
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.factor, Real) and 0 < self.factor < inf):
+        if isinstance(self.factor, Open):
+            return
+        if not (isinstance(self.factor, Real) and 0 < float(self.factor) < inf):
             raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")
         object.__setattr__(self, "factor", float(self.factor))
 
@@ -153,6 +164,12 @@ class Multiple(Kernel):
 
     def pair(self, pairing: Pairing) -> Array:
         return self.factor * self.kernel.pair(pairing)
+
+    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+        return self
+
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        return Multiple(self.factor, tangent)
 
     def resolved(self, X: Array) -> Kernel:
         return Multiple(self.factor, self.kernel.resolved(X))
@@ -228,6 +245,9 @@ class Pullback(Kernel):
         if form is not None and form.rho:  # it maps differences, which lose no digits far from the origin
             return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
+
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        return Pullback(tangent, self.linear)
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))

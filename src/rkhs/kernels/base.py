@@ -8,8 +8,10 @@ build sums, products, positive multiples and linear changes of input.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from rkhs.calculus.forms import Form
 from rkhs.calculus.pairing import AllPairs, Pairing
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
+from rkhs.kernels.open import Open
 
 
 class Kernel(ABC):
@@ -29,6 +32,7 @@ class Kernel(ABC):
     """
 
     __array_ufunc__ = None  # so that `array * kernel` is not taken entry by entry
+    positive: ClassVar[tuple[str, ...]] = ()  # the fields that are positive numbers, which may be learnt
 
     @property
     def order(self) -> int:
@@ -73,8 +77,77 @@ class Kernel(ABC):
         """The kernel with every ``scale="median"`` replaced by the median distance of the points."""
         return self
 
+    def children(self) -> dict[str, Kernel]:
+        """The kernels that this one is made of, by the names under which it has them: "kernel", "kernels[0]", .."""
+        found: dict[str, Kernel] = {}
+        names: list[str] = [field.name for field in fields(cast(Any, self))] if is_dataclass(self) else []
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, Kernel):
+                found[name] = value
+            elif isinstance(value, tuple):
+                found |= {f"{name}[{i}]": k for i, k in enumerate(value) if isinstance(k, Kernel)}
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        """All positive numbers of this kernel and of those that it is made of, open ones included.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> (2.0 * rkhs.Gaussian(scale=3.0) + rkhs.Matern(nu=1.5)).parameters()
+        {'kernels[0].factor': 2.0, 'kernels[0].kernel.scale': 3.0, 'kernels[1].scale': 1.0}
+        """
+        found = {name: getattr(self, name) for name in self.positive}
+        for place, child in self.children().items():
+            found |= {f"{place}.{name}": value for name, value in child.parameters().items()}
+        return found
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """The same kernel with other numbers, by the names that `parameters` gives them."""
+        changed: dict[str, Any] = {name: values[name] for name in self.positive if name in values}
+        for place, child in self.children().items():
+            own = {name.removeprefix(place + "."): v for name, v in values.items() if name.startswith(place + ".")}
+            if not own:
+                continue
+            field, bracket, index = place.partition("[")
+            if bracket:
+                siblings = list(changed.get(field, getattr(self, field)))
+                siblings[int(index[:-1])] = child.with_parameters(own)
+                changed[field] = tuple(siblings)
+            else:
+                changed[field] = child.with_parameters(own)
+        return cast(Self, replace(cast(Any, self), **changed)) if changed else self
+
+    def tangent(self, name: str, feature: int | None = None) -> Kernel:
+        """The derivative of k in the logarithm of a parameter; of one feature's, where it has one for each.
+
+        It is symmetric and as smooth as k, but not positive definite: it can be paired with atoms, not solved with.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Gaussian(scale=2.0).tangent("scale")([[0.0]], [[2.0]])  # r^2 / s^2 exp(-r^2 / (2 s^2))
+        array([[0.60653066]])
+        """
+        for place, child in self.children().items():
+            if name.startswith(place + "."):
+                return self.along(place, child.tangent(name.removeprefix(place + "."), feature))
+        if name not in self.positive:
+            raise ValueError(f"{self!r} has no parameter {name!r}: it has {', '.join(self.parameters()) or 'none'}.")
+        return self.own_tangent(name, feature)
+
+    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+        """The same for a parameter of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has a parameter {name!r} and does not say how it follows it.")
+
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        """The derivative of k where that of one of its `children` is given."""
+        raise NotImplementedError(f"{type(self).__name__} has children and does not say how it follows them.")
+
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """The matrix k(x_i, y_j) of values, (t, s)."""
+        check_known(self)
         X = as_points(X)
         Y = X if Y is None else as_points(Y, "Y")
         X, Y = same_kind(X, Y)
@@ -87,14 +160,14 @@ class Kernel(ABC):
 
         return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel | float) -> Kernel:
+    def __mul__(self, other: Kernel | float | Open) -> Kernel:
         from rkhs.kernels.algebra import Multiple, Product
 
         if isinstance(other, Kernel):
             return Product((self, other))
-        return Multiple(float(other), self) if isinstance(other, Real) else NotImplemented
+        return Multiple(other, self) if isinstance(other, (Real, Open)) else NotImplemented
 
-    def __rmul__(self, factor: float) -> Kernel:
+    def __rmul__(self, factor: float | Open) -> Kernel:
         return self * factor
 
     def __matmul__(self, matrix: Any) -> Kernel:
@@ -112,3 +185,13 @@ class FormKernel(Kernel):
 
     def pair(self, pairing: Pairing) -> Array:
         return self.form(pairing.dimension)(pairing)
+
+
+def check_known(kernel: Kernel) -> None:
+    """Refuse a kernel with settings that are left open."""
+    left = [name for name, value in kernel.parameters().items() if isinstance(value, Open)]
+    if left:
+        raise ValueError(
+            f"{kernel!r} is not known yet: {', '.join(left)} {'is' if len(left) == 1 else 'are'} left open. Let "
+            "problem.tune() find what is open, or give numbers."
+        )

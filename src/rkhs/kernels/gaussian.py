@@ -11,9 +11,10 @@ import numpy as np
 from rkhs.backend.arrays import Array, namespace
 from rkhs.calculus.atoms import check_map
 from rkhs.calculus.forms import Form
-from rkhs.kernels.algebra import Multiple, Pullback
+from rkhs.kernels.algebra import Multiple, Product, Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.scale import Scale, ScaledKernel
+from rkhs.kernels.tangents import Weighted, square
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,19 @@ class Gaussian(ScaledKernel):
         ratios[ratios < ratios[-1] * np.finfo(float).eps * len(ratios)] = 0.0  # rounding, where C is singular
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
         return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
+
+    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
+        """The mixture of Gaussians that it is."""
+        return [(1.0, self)]
+
+    def blurred_tangent(self, covariance: np.ndarray[Any, Any], feature: int | None) -> Kernel:
+        """d / dlog s_j of the average:  (1 - s_j^2 (M^-1)_jj + s_j^2 (M^-1 d)_j^2) times it, with M = S + C."""
+        average, factors = self.blurred(covariance), self.linear(len(covariance))
+        scales = 1 / factors
+        inverse = np.linalg.inv(np.diag(scales**2) + (np.diag(covariance) if covariance.ndim == 1 else covariance))
+        rows = slice(None) if feature is None else slice(feature, feature + 1)
+        constant = float(np.sum((1 - scales**2 * np.diag(inverse))[rows]))
+        return Weighted(((constant, average), (1.0, Product((average, square((scales[:, None] * inverse)[rows]))))))
 
 
 def exponential(q: Array, rungs: range) -> dict[int, Array]:

@@ -11,7 +11,8 @@ import numpy as np
 from rkhs.backend.arrays import Array, namespace
 from rkhs.calculus.forms import Form
 from rkhs.kernels.base import Kernel
-from rkhs.kernels.mixture import blurred_mixture
+from rkhs.kernels.gaussian import Gaussian
+from rkhs.kernels.mixture import blurred_mixture, mixture
 from rkhs.kernels.scale import Scale, ScaledKernel
 
 ORDERS = (0.5, 1.5, 2.5, 3.5)
@@ -82,8 +83,12 @@ class Matern(ScaledKernel):
                 phi[k] /= root
         return phi
 
+    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
+        """The mixture of Gaussians that it is, to rounding."""
+        return mixture(self.nu, self.linear(dimension), lambda u: u / self.nu)[0]
+
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
-        return blurred_mixture(self.nu, self.linear(len(covariance)), lambda u: u / self.nu, covariance)
+        return blurred_mixture(self.gaussians(len(covariance)), covariance)
 
 
 def _at_zero(j: int) -> int:

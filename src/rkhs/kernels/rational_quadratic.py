@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, prod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rkhs.backend.arrays import Array, namespace
 from rkhs.calculus.forms import Form
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.mixture import blurred_mixture
+from rkhs.kernels.base import FormKernel, Kernel
+from rkhs.kernels.gaussian import Gaussian
+from rkhs.kernels.mixture import blurred_mixture, mixture
+from rkhs.kernels.open import Open
 from rkhs.kernels.scale import Scale, ScaledKernel
+from rkhs.kernels.tangents import Weighted
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,15 @@ class RationalQuadratic(ScaledKernel):
     np.float64(0.666667)
     """
 
-    alpha: float
+    alpha: Any  # a number, or open
     scale: Scale = 1.0
+    positive: ClassVar[tuple[str, ...]] = ("alpha", "scale")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.alpha, Real) and 0 < self.alpha < inf):
+        if isinstance(self.alpha, Open):
+            return
+        if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < inf):
             raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")
 
     def smoothness(self, dimension: int) -> float:
@@ -58,5 +64,45 @@ class RationalQuadratic(ScaledKernel):
             phi[k] *= (self.alpha + k - 1) / self.alpha
         return phi
 
+    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
+        """The mixture of Gaussians that it is, to rounding."""
+        return self._mixture(dimension)[0]
+
+    def _mixture(self, dimension: int) -> tuple[list[tuple[float, Gaussian]], np.ndarray[Any, Any]]:
+        return mixture(self.alpha, self.linear(dimension), lambda u: self.alpha / u)
+
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
-        return blurred_mixture(self.alpha, self.linear(len(covariance)), lambda u: self.alpha / u, covariance)
+        return blurred_mixture(self.gaussians(len(covariance)), covariance)
+
+    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+        return AlphaTangent(self) if name == "alpha" else super().own_tangent(name, feature)
+
+
+@dataclass(frozen=True)
+class AlphaTangent(FormKernel):
+    """The derivative of a rational quadratic kernel in log alpha."""
+
+    kernel: RationalQuadratic
+
+    def smoothness(self, dimension: int) -> float:
+        return inf
+
+    def form(self, dimension: int) -> Form:
+        return replace(self.kernel.form(dimension), ladder=self.ladder)
+
+    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+        """With x = -q/alpha, rung k times  (alpha + k) x/(1 + x) - alpha log(1 + x) - sum_(j<k) j/(alpha + j)."""
+        xp, alpha = namespace(q), self.kernel.alpha
+        x = q * (-1 / alpha)
+        phi = self.kernel.ladder(q, rungs)
+        log, share = alpha * xp.log1p(x), x / (1 + x)
+        return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in rungs}
+
+    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+        """Weights and scales of the mixture change: v = alpha / u, so that dlog scale = dlog alpha / 2."""
+        nodes, slopes = self.kernel._mixture(len(covariance))
+        parts: list[tuple[float, Kernel]] = []
+        for (weight, gaussian), slope in zip(nodes, slopes, strict=True):
+            parts.append((weight * self.kernel.alpha * float(slope), gaussian.blurred(covariance)))
+            parts.append((weight / 2, gaussian.blurred_tangent(covariance, None)))
+        return Weighted(tuple(parts))

@@ -1,18 +1,20 @@
-"""Length scales: a positive number, one per feature, or "median" until somebody has the data."""
+"""Length scales: a positive number, one per feature, "median" until somebody has the data, or left open."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
-from rkhs.kernels.base import FormKernel, Kernel
+from rkhs.kernels.base import FormKernel, Kernel, check_known
+from rkhs.kernels.open import Open
+from rkhs.kernels.tangents import ScaleTangent
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
-Scale = float | tuple[float, ...] | str
+Scale = float | tuple[float, ...] | str | Open
 
 
 def median_scale(X: Array, random_state: int = 0) -> float:
@@ -39,7 +41,9 @@ def median_scale(X: Array, random_state: int = 0) -> float:
 
 
 def as_scale(scale: Any) -> Scale:
-    """A checked scale: float, tuple of floats, or "median"."""
+    """A checked scale: float, tuple of floats, "median", or open."""
+    if isinstance(scale, Open):
+        return scale
     if isinstance(scale, str):
         if scale != "median":
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
@@ -54,6 +58,7 @@ class ScaledKernel(FormKernel):
     """A radial kernel of x / scale; a subclass has the field `scale`."""
 
     scale: Scale
+    positive: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", as_scale(self.scale))
@@ -65,8 +70,12 @@ class ScaledKernel(FormKernel):
                 f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
                 "or give the scale as a number."
             )
+        check_known(self)
         factors = 1.0 / np.asarray(self.scale, dtype=np.float64)
         return np.full(dimension, factors) if factors.ndim == 0 else factors
 
     def resolved(self, X: Array) -> Kernel:
         return replace(cast(Any, self), scale=median_scale(X)) if self.scale == "median" else self
+
+    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+        return ScaleTangent(self, feature)

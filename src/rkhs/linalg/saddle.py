@@ -62,6 +62,32 @@ class Saddle:
             size = np.where(better, found, 0.0)
         return self.scale[:, None] * a, c
 
+    @property
+    def rank(self) -> int:
+        """Of Q."""
+        return int(self.U.shape[1])
+
+    def log_det(self) -> float:
+        """log det of Z'(G + diag(d))Z, Z an orthonormal basis of {Q'a = 0}.
+
+        Scaling and projection are undone: det [S, Q; Q', 0] is the same number from either side.
+        """
+        scaled = 2 * float(np.sum(np.log(np.diag(self.factor)))) - 2 * float(np.sum(np.log(self.scale)))
+        sizes = np.linalg.svd(self.Q, compute_uv=False)[: self.rank]
+        plain = np.linalg.svd(self.Q / self.scale[:, None], compute_uv=False)[: self.rank]
+        return scaled + 2 * float(np.sum(np.log(sizes)) - np.sum(np.log(plain)))
+
+    def inverse(self) -> Matrix:
+        """Z (Z'(G + diag(d))Z)^-1 Z' (N, N), which takes b to a."""
+        lower, failed = scipy.linalg.lapack.dpotri(self.factor, lower=1)
+        assert failed == 0, "a Cholesky factor has a zero on its diagonal"
+        whole = np.tril(lower)
+        whole += np.tril(lower, -1).T
+        whole -= self.U @ self.U.T
+        whole *= self.scale
+        whole *= self.scale[:, None]
+        return whole
+
     def _solve(self, residual: Matrix) -> tuple[Matrix, Matrix]:
         """a and c of a right-hand side, once."""
         inside = residual - self.U @ (self.U.T @ residual)

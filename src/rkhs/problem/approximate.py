@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,9 +24,11 @@ from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, Landmarks
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
+from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
 from rkhs.solvers.spans.orthonormal import OrthonormalSpan
+from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
 
 
@@ -64,7 +66,7 @@ class SpanProblem:
         """The minimiser."""
         rows = sum(term.size for term in self.terms)
         summed, found = solve_summed(self._summed, self.span, rows, monitor.tol)
-        return solution_of(summed, found, self.approximation, monitor)
+        return own_solution(summed, found, self.approximation, monitor)
 
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
         """The solutions of all cells in one span, from one pass over the rows, or two where that loses digits.
@@ -155,6 +157,14 @@ def on_device(span: Span, device: str | None) -> Span:
     """The span at its new home; where there is no such device it stays, and a warning says so."""
     place = None if device is None else placed(span.home, device, "float64")
     return span if place is None else span.moved(place)
+
+
+def own_solution(summed: Summed, found: Found, approximation: Approximation, monitor: Monitor) -> Solution:
+    """The solution of a problem with its own weights, which knows its posterior where all losses are squared."""
+    solution = solution_of(summed, found, approximation, monitor)
+    if not summed.quadratic:
+        return solution
+    return replace(solution, source=OfSpan(SpanSpread.of(summed), summed.free, summed.summary.outputs))
 
 
 def solution_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -23,9 +23,14 @@ from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
-from rkhs.kernels.base import Kernel
+from rkhs.kernels.base import Kernel, check_known
+from rkhs.learning.evidence import Evidence
+from rkhs.learning.leave_out import LeftOut
+from rkhs.learning.posterior import OfProblem
+from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
+from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -75,6 +80,7 @@ class Problem:
     device: str | None = None
     precision: str | None = None
     approximation: Approximation | None = None
+    tuning: Tuning | None = field(default=None, repr=False)  # how `tune` found its settings
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -104,6 +110,7 @@ class Problem:
     @cached_property
     def represented(self) -> Represented:
         """The representers and basis functions that f is made of, and the way back from coefficients to functions."""
+        check_known(self.kernel)
         place = placed(self.terms[0].functional.prototype, self.device, self.precision)
         found = Represented.of(
             self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
@@ -234,7 +241,97 @@ class Problem:
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape)
 
+    def evidence(self, gradient: bool = False) -> Evidence:
+        """How likely the targets are under the kernel and the weights, where all losses are squared.
+
+        The logarithm of the marginal likelihood of a Gaussian process with covariance tau^2 k whose functionals were
+        observed with noise of variance tau^2 / (2 weight), for the best amplitude tau.  With a basis it is the
+        restricted likelihood, of all that the basis cannot explain; it does not depend on how basis functions are
+        scaled.  Terms whose targets are all zero are knowledge: it is the likelihood of the others given them.  Outputs
+        add up, each with its own tau.  With an approximation the process is that of its span.
+
+        Parameters
+        ----------
+        gradient : whether to compute derivatives in the logarithms of all settings, by names such as "kernel.scale[0]"
+            and "terms[1].weight"
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=50.0)
+        >>> [round(rkhs.Problem(rkhs.Gaussian(s), [term]).evidence().value) for s in (0.03, 0.3, 3.0)]
+        [-18, 17, -18]
+        """
+        return evidence_of(self, gradient)
+
+    def leave_out(self, groups: Any = None) -> LeftOut:
+        """Predictions for each functional by an f that has not seen it, and targets minus these, without solving again.
+
+        Exact for squared losses.  For other smooth losses it is one step of Newton's method from the solution.
+
+        Parameters
+        ----------
+        groups : None to leave out each functional alone; "points" for all that was observed at one point; or labels,
+            equal for functionals that are left out together: an array for each term, of the shape of its functionals
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 1, 20)[:, None]
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=50.0)
+        >>> left = rkhs.Problem(rkhs.Gaussian(0.3), [term]).leave_out()
+        >>> left.exact, bool(np.abs(left.residuals[0]).max() < 0.2)
+        (True, True)
+        """
+        return left_out_of(self, groups)
+
+    def tune(
+        self,
+        criterion: str = "evidence",
+        *,
+        starts: int = 2,
+        prior: float | None = 1.0,
+        functionals: int = 3000,
+        time_limit: float | None = None,
+        random_state: Any = 0,
+        verbose: bool | None = None,
+    ) -> Problem:
+        """The problem with numbers in the place of all that was left open by `rkhs.learn()`.
+
+        What was found, and how, is in `problem.tuning`.  All losses have to be squared.
+
+        Parameters
+        ----------
+        criterion : "evidence", or "loo": the squared residuals of points that are left out with all that was observed
+            there
+        starts : searches (L-BFGS in logarithms), the first from the best of some common scales and noises, others near
+            the best so far
+        prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;
+            None leaves them free
+        functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
+            points, drawn at random; with landmarks the search ends with all of them, in the span
+        time_limit : seconds after which the best so far is taken
+        random_state : a seed
+        verbose : progress; by default on a terminal, when it takes more than two seconds
+
+        Ctrl-C returns the best so far.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.random.default_rng(0).uniform(size=(40, 3))
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 1]), weight=rkhs.learn())
+        >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn(each=True)), [term], basis=rkhs.Constant()).tune()
+        >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
+        ('converged', 1)
+        """
+        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, random_state, verbose)
+
     def _on_span(self, approximation: Approximation) -> SpanProblem:
+        check_known(self.kernel)
+        for term in self.terms:
+            term.weights()
         return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _in_one_go(self, *options: Any) -> None:
@@ -270,6 +367,7 @@ class Problem:
             monitor.seconds,
             tuple(monitor.history),
             basis_rank=None if basis.space is None else (basis.rank, basis.size),
+            source=OfProblem.of(self.represented, system.terms),
         )
 
 

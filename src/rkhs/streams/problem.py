@@ -16,7 +16,7 @@ from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
-from rkhs.problem.approximate import on_device, solution_of, solve_summed
+from rkhs.problem.approximate import on_device, own_solution, solve_summed
 from rkhs.problem.choice import SAMPLE, choose
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Blocks
@@ -66,7 +66,7 @@ class StreamedProblem:
         sampled = list(self.terms(seen.block()))
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
         summed, found = solve_stream(learn, plan, tol)
-        return solution_of(summed, found, self.approximation, monitor)
+        return own_solution(summed, found, self.approximation, monitor)
 
 
 def solve_stream(blocks: Blocks, plan: Plan, tol: float) -> tuple[Summed, Found]:

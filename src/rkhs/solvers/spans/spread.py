@@ -72,25 +72,50 @@ class SpanSpread:
         pieces = [self._variance(M.take(slice(start, start + tall))) for start in range(0, M.size, tall)]
         return like(np.concatenate([np.zeros(0), *pieces]), M.prototype)
 
+    def covariance(self, M: Functional) -> Array:
+        """(m, m)."""
+        rows = self._rows(M)
+        if np.any(rows.lost):
+            raise ValueError(
+                f"{M!r} sees a basis function that no Squared term determines, so its variance is infinite: "
+                "add such a term, or leave the basis out."
+            )
+        found = self.curvature.covariance(rows.E)
+        if isinstance(self.span, LandmarkSpan):
+            found += to_numpy(gram(self.span.kernel, M).dense()) - rows.outside.T @ rows.outside
+            found += rows.moved.T @ rows.image - rows.psi @ rows.moved - (rows.psi @ rows.moved).T
+        return like((found + found.T) / 2, M.prototype)
+
     def _variance(self, M: Functional) -> Matrix:
+        rows = self._rows(M)
+        outside = to_numpy(gram(self.span.kernel, M).diagonal()).astype(np.float64)
+        outside += np.sum((rows.image - 2 * rows.psi.T) * rows.moved, axis=0) - np.sum(rows.outside**2, axis=0)
+        return np.where(rows.lost, inf, np.clip(outside, 0, None) + self.curvature.variance(rows.E))
+
+    def _rows(self, M: Functional) -> _Rows:
+        """What M makes of the functions of the span."""
         r = self.curvature.T.shape[1]
-        psi, R = to_numpy(self.span.rows(M)), self.map[r:, r:]
+        psi, R, C = to_numpy(self.span.rows(M)), self.map[r:, r:], self.span.constraints
         P = np.zeros((M.size, 0)) if self.space is None else on_basis(M, self.space) @ self.map[:r, :r]
-        inside = self.curvature.variance(np.concatenate([P, psi @ R], axis=1))
         unseen = np.max(np.abs(P @ self.curvature.unseen), axis=1, initial=0.0)
         lost = unseen > SEEN * np.max(np.abs(P), axis=1, initial=0.0)
-        return np.where(lost, inf, self._outside(M, psi, R) + inside)
+        moved = np.zeros((psi.shape[1], M.size))
+        if len(C):
+            assert isinstance(self.span, LandmarkSpan), "features know no constraints"
+            wanted = on_basis(M, self.span.null_space).T
+            moved = np.linalg.lstsq(C, wanted, rcond=None)[0]
+            lost |= np.max(np.abs(C @ moved - wanted), axis=0) > SEEN * np.max(np.abs(wanted), axis=0)
+        image = self.span.norm @ moved if len(C) else moved
+        return _Rows(np.concatenate([P, psi @ R], axis=1), psi, moved, image, R.T @ (psi.T - image), lost)
 
-    def _outside(self, M: Functional, psi: Matrix, R: Matrix) -> Matrix:
-        """The variance of what M has outside of the span, no less than zero."""
-        kernel, C = self.span.kernel, self.span.constraints
-        variance = to_numpy(gram(kernel, M).diagonal()).astype(np.float64)
-        if not len(C):
-            return np.clip(variance - np.sum((psi @ R) ** 2, axis=1), 0, None)
-        assert isinstance(self.span, LandmarkSpan), "features know no constraints"
-        wanted = on_basis(M, self.span.null_space).T
-        a = np.linalg.lstsq(C, wanted, rcond=None)[0]  # (p, m)
-        image = self.span.norm @ a
-        variance = variance + np.sum((image - 2 * psi.T) * a, axis=0) - np.sum((R.T @ (psi.T - image)) ** 2, axis=0)
-        missed = np.max(np.abs(C @ a - wanted), axis=0) > SEEN * np.max(np.abs(wanted), axis=0)
-        return np.where(missed, inf, np.clip(variance, 0, None))
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Functionals on the functions of a span."""
+
+    E: Matrix  # (m, r + k): on basis functions and on orthonormal ones
+    psi: Matrix  # (m, p)
+    moved: Matrix  # (p, m), the a of conditionally positive definite kernels, else zero
+    image: Matrix  # (p, m), K a
+    outside: Matrix  # (k, m), the orthonormal functions on M - sum_b a_b L_b
+    lost: Matrix  # (m,), whether a basis function that they see is not determined

@@ -90,6 +90,19 @@ class Summed:
         """Whether all losses are squared."""
         return all(loss.quadratic for loss in self.losses)
 
+    @property
+    def free(self) -> int:
+        """N - r of squared losses: targets that neither the basis nor terms whose targets are all zero explain."""
+        terms = [term for term in self.terms if isinstance(term, Moments)]
+        given = [term for term in terms if not np.any(term.constant > 0)]
+
+        def rank(some: list[Moments]) -> int:
+            total = sum((term.weighted(1.0)[0][: self.rank, : self.rank] for term in some), np.zeros((self.rank,) * 2))
+            return int(np.linalg.matrix_rank(total, hermitian=True)) if self.rank else 0
+
+        data = sum(term.count for term in terms) - sum(term.count for term in given)
+        return data - rank(terms) + rank(given)
+
     def turned(self, rows: int) -> OrthonormalSpan | None:
         """The span whose sums keep the digits that these lost; None if so many rows take too long, or it is one."""
         span = self.summary.span
@@ -302,6 +315,13 @@ class Curvature:
         r = self.T.shape[1]
         known = self.down(E[:, r:].T)
         return np.sum(known**2, axis=0) + np.sum(((E[:, :r] - known.T @ self.T) @ self.seen) ** 2, axis=1)
+
+    def covariance(self, E: Matrix) -> Matrix:
+        """E (S + diag(0, I))^-1 E', in the directions that are seen, (t, t)."""
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        basis = (E[:, :r] - known.T @ self.T) @ self.seen
+        return known.T @ known + basis @ basis.T
 
     def down(self, right: Matrix) -> Matrix:
         """L^-1 right."""

@@ -1,0 +1,163 @@
+"""Surrogates from values and gradients: settings by evidence, beside SMT.
+
+    python -m benchmarks.surrogates [--names otl borehole] [--repeats 5] [--out DIR]
+
+Each function is learnt from a Latin hypercube of values and gradients, with one scale for each input and a weight for
+values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points,
+over the standard deviation of the function there; medians over hypercubes.  Peers, where SMT is installed: its KRG
+(values only) and GEKPLS (5 components, one extra point for each input).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from scipy.stats import qmc
+
+import rkhs
+from benchmarks.timing import markdown, seconds, show, write
+
+Matrix = np.ndarray[Any, Any]
+
+
+def otl(x: Matrix) -> Matrix:
+    """The voltage of a push-pull circuit."""
+    r1, r2, rf, c1, c2, gain = x.T
+    across, driven = 12 * r2 / (r1 + r2), gain * (c2 + 9)
+    total = driven + rf
+    return (across + 0.74) * driven / total + 11.35 * rf / total + 0.74 * rf * driven / (total * c1)
+
+
+def borehole(x: Matrix) -> Matrix:
+    """The flow of water through a borehole."""
+    rw, r, tu, hu, tl, hl, length, kw = x.T
+    log = np.log(r / rw)
+    return 2 * np.pi * tu * (hu - hl) / (log * (1 + 2 * length * tu / (log * rw**2 * kw) + tu / tl))
+
+
+def wing(x: Matrix) -> Matrix:
+    """The weight of the wing of a light aircraft."""
+    area, fuel, aspect, sweep, pressure, taper, thick, load, gross, paint = x.T
+    cos = np.cos(sweep * np.pi / 180)
+    structure = 0.036 * area**0.758 * fuel**0.0035 * (aspect / cos**2) ** 0.6 * pressure**0.006 * taper**0.04
+    return structure * (100 * thick / cos) ** -0.3 * (load * gross) ** 0.49 + area * paint
+
+
+def rosenbrock(x: Matrix) -> Matrix:
+    """A bent valley."""
+    return np.sum(100 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1 - x[:, :-1]) ** 2, axis=1)
+
+
+BOREHOLE = [
+    [0.05, 0.15],
+    [100, 50000],
+    [63070, 115600],
+    [990, 1110],
+    [63.1, 116],
+    [700, 820],
+    [1120, 1680],
+    [9855, 12045],
+]
+WING = [
+    [150, 200],
+    [220, 300],
+    [6, 10],
+    [-10, 10],
+    [16, 45],
+    [0.5, 1],
+    [0.08, 0.18],
+    [2.5, 6],
+    [1700, 2500],
+    [0.025, 0.08],
+]
+# function, box, points
+PROBLEMS: dict[str, tuple[Callable[[Matrix], Matrix], Matrix, int]] = {
+    "otl": (otl, np.array([[50, 150], [25, 70], [0.5, 3], [1.2, 2.5], [0.25, 1.2], [50, 300]]), 40),
+    "borehole": (borehole, np.array(BOREHOLE), 60),
+    "wing": (wing, np.array(WING), 60),
+    "rosenbrock": (rosenbrock, np.array([[-2.0, 2.0]] * 10), 150),
+}
+
+
+def sample(name: str, seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
+    """Points of the unit cube with values and gradients, and new ones with values."""
+    function, box, count = PROBLEMS[name]
+
+    def on_cube(x: Matrix) -> Matrix:
+        return function(box[:, 0] + x * (box[:, 1] - box[:, 0]))
+
+    X = qmc.LatinHypercube(len(box), seed=seed).random(count)
+    gradient = np.empty(X.shape)
+    for j in range(X.shape[1]):  # a complex step, which has no rounding
+        moved = X.astype(complex)
+        moved[:, j] += 1e-30j
+        gradient[:, j] = on_cube(moved).imag / 1e-30
+    new = np.random.default_rng(10_000 + seed).random((10_000, len(box)))
+    return X, on_cube(X), gradient, new, on_cube(new)
+
+
+def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
+    """Gaussian kernel, all settings by evidence."""
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn()),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), gradient, rkhs.learn()),
+    ]
+    problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn(each=True)), terms, rkhs.Constant())
+    return problem.tune().solve().function
+
+
+def smt(model: str) -> Callable[[Matrix, Matrix, Matrix], Callable[[Matrix], Matrix]]:
+    """A model of SMT with its defaults."""
+
+    def fit(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
+        from smt import surrogate_models
+
+        n = X.shape[1]
+        own = {"n_comp": 5, "extra_points": n, "xlimits": np.array([[0.0, 1.0]] * n), "delta_x": 1e-4}
+        found = getattr(surrogate_models, model)(print_global=False, **(own if model == "GEKPLS" else {}))
+        found.set_training_values(X, y[:, None])
+        for j in range(n if model == "GEKPLS" else 0):
+            found.set_training_derivatives(X, gradient[:, j : j + 1], j)
+        found.train()
+        return lambda Z: found.predict_values(Z)[:, 0]
+
+    return fit
+
+
+def main() -> None:
+    """Print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--names", nargs="+", default=list(PROBLEMS))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    ways = {"rkhs, evidence": ours}
+    if find_spec("smt") is not None:
+        ways |= {model: smt(model) for model in ("KRG", "GEKPLS")}
+    rows = []
+    for name in options.names:
+        samples = [sample(name, seed) for seed in range(options.repeats)]
+        for way, fit in ways.items():
+            errors, times = [], []
+            for X, y, gradient, new, truth in samples:
+                fitted: list[Callable[[Matrix], Matrix]] = []
+                times.append(seconds(lambda: fitted.append(fit(X, y, gradient))))  # noqa: B023
+                errors.append(float(np.sqrt(np.mean((fitted[0](new) - truth) ** 2)) / truth.std()))
+            points, inputs = samples[0][0].shape
+            numbers = [f"{np.median(errors):.5f}", f"{max(errors):.5f}", f"{np.median(times):.1f}"]
+            rows.append([name, f"{inputs}", f"{points}", way, *numbers])
+            print(*rows[-1], flush=True)
+    title = "Error at new points / standard deviation, from values and gradients"
+    headings = ["function", "inputs", "points", "model", "median", "largest", "seconds"]
+    show(Console(), title, headings, rows)
+    write(options.out, "surrogates.md", markdown(title, headings, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Where functionals are: which of them look at the same points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rkhs.backend.arrays import to_numpy
+from rkhs.functionals.base import Functional
+
+
+def places(family: Functional) -> np.ndarray[Any, Any]:
+    """A number for each functional (N,), the same for those that look at the same point, or at the same set of points.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[0.0], [1.0]])
+    >>> places(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Difference(X[:1], X[1:])]))
+    array([0, 1, 0, 1, 2])
+    """
+    points = [to_numpy(part.atoms.points) for part in family.parts]
+    number = np.unique(np.concatenate(points), axis=0, return_inverse=True)[1].reshape(-1)
+    ends = np.cumsum([len(own) for own in points])
+    seen: list[set[int]] = [set() for _ in range(family.size)]
+    for part, own in zip(family.parts, np.split(number, ends[:-1]), strict=True):
+        of_atom = np.repeat(own, part.atoms.per_point)
+        if part.matrix is None:
+            for row, point in enumerate(of_atom.tolist(), start=part.start):
+                seen[row].add(point)
+            continue
+        matrix = part.matrix if scipy.sparse.issparse(part.matrix) else to_numpy(part.matrix)
+        rows, atoms = matrix.nonzero()
+        for row, point in zip((rows + part.start).tolist(), of_atom[atoms].tolist(), strict=True):
+            seen[row].add(point)
+    known: dict[frozenset[int], int] = {}
+    return np.array([known.setdefault(frozenset(own), len(known)) for own in seen], dtype=int)

@@ -1,0 +1,1 @@
+"""What squared losses say about settings and errors: evidence, leaving out, tuning, the posterior."""

@@ -1,0 +1,178 @@
+"""What is known of f after squared losses: a Gaussian process around the minimiser.
+
+Its covariance is tau^2 times the Gram matrix that the observations leave (`solvers.warped`, `solvers.spans.spread`),
+with the amplitude that makes the targets most likely, tau^2 = 2 J* / (N - r) (`evidence`): so that error bars have the
+units of the targets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.devices import in_one_place
+from rkhs.finite.basis import Basis
+from rkhs.finite.represented import Represented
+from rkhs.finite.solution import Solution
+from rkhs.finite.system import Rows, consecutive
+from rkhs.functionals.base import Functional, stack
+from rkhs.learning.observations import Matrix, Observations
+from rkhs.solvers.spans.spread import SpanSpread
+from rkhs.solvers.warped import WarpedGram
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The Gaussian process that squared losses leave: made by `Solution.posterior`.
+
+    `amplitude` is tau, a number, or one for each output; the covariance of f before the data was tau^2 k.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=1000 * np.sin(6 * X[:, 0]), weight=50.0)
+    >>> posterior = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).solve().posterior
+    >>> posterior.std(rkhs.Evaluation([[0.5], [2.0]])).round()
+    array([ 25., 533.])
+    >>> posterior.sample(rkhs.Gradient([[0.5]]), 100).shape
+    (100, 1, 1)
+    """
+
+    function: Any
+    spread: WarpedGram | SpanSpread
+    amplitude: Any
+
+    def mean(self, L: Functional) -> Array:
+        """L(f), in the shape of L, with a last axis for several outputs."""
+        return L(self.function)
+
+    def std(self, L: Functional, weight: float | None = None) -> Array:
+        """The standard deviation of L(f), in the same shape; infinite where a basis function is not determined.
+
+        With a `weight`, that of a new observation of L, whose noise has the variance tau^2 / (2 weight).
+        """
+        variance = self.spread.variance(self._there(L))
+        xp = namespace(variance)
+        deviation = xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape)
+        return self._scaled(like(deviation, L.prototype), 1)
+
+    def cov(self, L: Functional, M: Functional | None = None, weight: float | None = None) -> Array:
+        """The covariances of L(f) with M(f), of L with itself if M is None: the shape of L, then that of M.
+
+        With a `weight`, those of new observations of L.
+        """
+        if M is not None and weight is not None:
+            raise ValueError("Noise is that of observations of one family: leave M out, or the weight.")
+        both = self._there(L if M is None else stack([L, M]))
+        table = self.spread.covariance(both)[: L.size]
+        xp = namespace(table)
+        if M is None:
+            table = table + like(_noise(weight) * np.eye(L.size), table)
+        shaped = xp.reshape(table if M is None else table[:, L.size :], (*L.shape, *(L if M is None else M).shape))
+        return self._scaled(like(shaped, L.prototype), 2)
+
+    def sample(self, L: Functional, n: int = 1, random_state: Any = None) -> Array:
+        """n draws of L(f), (n, shape of L), with a last axis for several outputs, which are independent."""
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be a positive whole number of draws, got {n!r}.")
+        table = to_numpy(self.spread.covariance(self._there(L))).astype(np.float64)
+        values, vectors = np.linalg.eigh((table + table.T) / 2)
+        root = vectors * np.sqrt(np.clip(values, 0, None))
+        tau = np.atleast_1d(self.amplitude)
+        drawn = np.random.default_rng(random_state).standard_normal((n, len(tau), L.size)) @ root.T
+        drawn = np.moveaxis(drawn * tau[:, None], 1, 2)  # (n, size, outputs)
+        if np.ndim(self.amplitude) == 0:
+            drawn = drawn[:, :, 0]
+        mean = self.mean(L)
+        return mean[None] + like(drawn.reshape(n, *mean.shape), mean)
+
+    def _there(self, L: Functional) -> Functional:
+        """The functionals where the representers are."""
+        if isinstance(self.spread, SpanSpread):
+            return L
+        there = self.spread.represented.functionals.prototype
+        return L if in_one_place(L.prototype, there) else L.like(there)
+
+    def _scaled(self, values: Array, power: int) -> Array:
+        """Times tau^power, with a last axis for several outputs."""
+        if np.ndim(self.amplitude) == 0:
+            return values * float(self.amplitude) ** power
+        return values[..., None] * like(self.amplitude**power, values)
+
+
+def _noise(weight: float | None) -> float:
+    if weight is None:
+        return 0.0
+    if not weight > 0:
+        raise ValueError(f"An observation has a positive weight, got {weight!r}.")
+    return 1 / (2 * float(weight))
+
+
+@dataclass(frozen=True, eq=False)
+class OfProblem:
+    """Where the posterior of a solution in the whole space comes from; computed when it is asked for."""
+
+    represented: Represented
+
+    @classmethod
+    def of(cls, represented: Represented, rows: tuple[Rows, ...]) -> OfProblem | None:
+        """With the weights of some rows; None where there is no posterior."""
+        if represented.dropped or not all(t.loss.quadratic for t in rows):
+            return None
+        return cls(replace(represented, rows=rows, precision=None))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"represented": replace(self.represented)}  # what is cached is computed again where it is opened
+
+    @cached_property
+    def _observed(self) -> Represented:
+        """Without rows of weight zero, which folds leave out."""
+        rows = self.represented.rows
+        kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
+        if all(len(own) == t.rows.stop - t.rows.start for own, t in zip(kept, rows, strict=True)):
+            return self.represented
+        every = np.concatenate([own + t.rows.start for own, t in zip(kept, rows, strict=True)])
+        functionals = self.represented.functionals.take(every)
+        some = [
+            replace(t, rows=slice(0, len(own)), target=t.target[own], weight=t.weight[own])
+            for own, t in zip(kept, rows, strict=True)
+        ]
+        basis = Basis.of(functionals, self.represented.basis.space)
+        return replace(self.represented, functionals=functionals, rows=consecutive(some), basis=basis)
+
+    @cached_property
+    def _spread(self) -> WarpedGram:
+        return WarpedGram.of(self._observed)
+
+    def posterior(self, solution: Solution) -> Posterior:
+        """Around the solution."""
+        free = Observations.of(self._observed).free
+        return Posterior(solution.function, self._spread, amplitude(solution, free, self.represented.outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class OfSpan:
+    """Where the posterior of a solution in a span comes from."""
+
+    spread: SpanSpread
+    free: int
+    outputs: int | None
+
+    def posterior(self, solution: Solution) -> Posterior:
+        """Around the solution."""
+        return Posterior(solution.function, self.spread, amplitude(solution, self.free, self.outputs))
+
+
+def amplitude(solution: Solution, free: int, outputs: int | None) -> Any:
+    """tau, from the minimum of each output."""
+    if free < 1:
+        raise ValueError(
+            "There are no more functionals than basis functions: add functionals, or take a smaller basis."
+        )
+    tau: Matrix = np.sqrt(2 * np.clip(solution.certificate.primal, 0, None) / free)
+    return float(tau[0]) if outputs is None else tau

@@ -1,0 +1,180 @@
+"""Settings of kernels: their names, the ones left open, and derivatives in their logarithms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp
+
+import oracle
+import rkhs
+from registry import DIMENSIONS, FAMILIES, KERNELS, bounded, points
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((5, 2))
+KINDS = ("Evaluation", "Difference", "Gradient", "DirectionalDerivative, several", "Laplacian and value")
+
+
+def settings_of(kernel):
+    """(name, feature) of all numbers of a kernel."""
+    for name, value in kernel.parameters().items():
+        for feature in range(len(value)) if isinstance(value, tuple) else [None]:
+            yield name, feature
+
+
+def moved(kernel, name, feature, step):
+    """The kernel with one number multiplied by exp(step)."""
+    value = kernel.parameters()[name]
+    if feature is None:
+        return kernel.with_parameters({name: value * np.exp(step)})
+    return kernel.with_parameters({name: tuple(v * np.exp(step * (j == feature)) for j, v in enumerate(value))})
+
+
+def difference(kernel, name, feature, L, step=1e-3):
+    """dG / dlog parameter by differences of the fourth order."""
+    near, far = (
+        rkhs.gram(moved(kernel, name, feature, h), L).dense() - rkhs.gram(moved(kernel, name, feature, -h), L).dense()
+        for h in (step, 2 * step)
+    )
+    return (8 * near - far) / (12 * step)
+
+
+def check(kernel, L):
+    for name, feature in settings_of(kernel):
+        found, expected = rkhs.gram(kernel.tangent(name, feature), L).dense(), difference(kernel, name, feature, L)
+        assert np.abs(found - expected).max() <= 1e-9 * np.abs(expected).max(), (name, feature)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("name", [k for k in KERNELS if KERNELS[k].make(2).parameters()])
+def test_tangents_are_derivatives(name, d):
+    """For every kernel and every kind of functional; points in pairs that coincide."""
+    kernel = KERNELS[name].make(d)
+    check(kernel, rkhs.stack([FAMILIES[f].make(points(d)) for f in bounded(kernel, d) if f in KINDS]))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        rkhs.Gaussian((0.8, 0.5)),
+        rkhs.Gaussian(0.8) @ np.array([[1.0, 2.0], [0.5, 1.0], [0.0, 1.0]]),
+        rkhs.RationalQuadratic(0.7, (0.8, 1.2)),
+    ],
+    ids=repr,
+)
+def test_tangents_of_local_averages(kernel):
+    """Mixtures have hundreds of Gaussians, so one functional must do."""
+    L = rkhs.LocalAverage(X[:1], (0.4, 0.2))
+    check(kernel, L if isinstance(kernel, rkhs.RationalQuadratic) else L - rkhs.Derivative(X[1:2], axes=[0]))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "define"),
+    [
+        (rkhs.Matern(0.5, (0.7, 1.3)), lambda s: oracle.matern(0.5, s)),
+        (rkhs.Matern(1.5, (0.7, 1.3)), lambda s: oracle.matern(1.5, s)),
+        (rkhs.Gaussian((0.7, 1.3)), oracle.gaussian),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("distance", [1.0, 1e-3, 1e-9])
+def test_values_to_30_digits(kernel, define, distance):
+    """Also of rough kernels at near points, where phi' is large and q_j is small."""
+    x, y = np.array([0.3, -0.2]), np.array([0.3, -0.2]) + distance * np.array([0.6, 0.8])
+    found = [kernel.tangent("scale", j)(x[None], y[None])[0, 0] for j in range(2)]
+    with mp.workdps(40):
+        one, other = ([mp.mpf(float(v)) for v in point] for point in (x, y))
+        for j, value in enumerate(found):
+
+            def at(t, j=j):
+                scales = [mp.mpf(s) * (mp.exp(t) if i == j else 1) for i, s in enumerate(kernel.scale)]
+                return define(scales)(one, other)
+
+            expected = mp.diff(at, 0)
+            assert abs(value - float(expected)) <= 1e-13 * abs(float(expected))
+
+
+@given(
+    st.lists(st.floats(0.3, 3.0), min_size=2, max_size=2),
+    st.sampled_from(["Gaussian", "Matern", "RationalQuadratic"]),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=30, deadline=None)
+def test_all_scales_together_are_one(scales, family, seed):
+    """The derivatives of the features add up to that of a common factor; the same as a change of all points."""
+    make = {
+        "Gaussian": rkhs.Gaussian,
+        "Matern": lambda s: rkhs.Matern(2.5, s),
+        "RationalQuadratic": lambda s: rkhs.RationalQuadratic(1.3, s),
+    }[family]
+    Z = np.random.default_rng(seed).standard_normal((3, 2))
+    L = rkhs.stack([rkhs.Evaluation(Z), rkhs.Gradient(Z)])
+    kernel = make(tuple(scales))
+    parts = sum(rkhs.gram(kernel.tangent("scale", j), L).dense() for j in range(2))
+    together = rkhs.gram((make(1.0) @ (1 / np.array(scales))).tangent("kernel.scale"), L).dense()
+    np.testing.assert_allclose(parts, together, atol=1e-12 * np.abs(together).max())
+
+
+def test_names_are_paths():
+    kernel = 2.0 * (rkhs.Gaussian(3.0) + rkhs.RationalQuadratic(1.5, (1.0, 2.0)) @ np.ones(2)) * rkhs.Linear()
+    names = list(kernel.parameters())
+    for name in names:
+        value = eval(f"kernel.{name}", {"kernel": kernel})
+        changed = kernel.with_parameters({name: 5.0})
+        assert eval(f"kernel.{name}", {"kernel": changed}) == 5.0
+        assert {n: v for n, v in changed.parameters().items() if n != name} == {
+            n: v for n, v in kernel.parameters().items() if n != name
+        }
+        assert kernel.with_parameters({name: value}) == kernel
+    with pytest.raises(ValueError, match=r"has no parameter 'width'.*scale"):
+        rkhs.Gaussian(1.0).tangent("width")
+
+
+OPEN = [
+    rkhs.Gaussian(scale=rkhs.learn()),
+    rkhs.Gaussian(scale=rkhs.learn(each=True)),
+    rkhs.RationalQuadratic(alpha=rkhs.learn()),
+    rkhs.learn(start=2.0) * rkhs.Matern(1.5),
+    rkhs.Multiple(rkhs.learn(), rkhs.Gaussian()) + rkhs.Linear(),
+    (rkhs.Gaussian(rkhs.learn()) @ np.ones(2)) * rkhs.Linear(),
+]
+
+
+@pytest.mark.parametrize("kernel", OPEN, ids=repr)
+def test_open_settings_are_seen_and_refused(kernel):
+    assert "learn(" in repr(kernel)
+    for use in (
+        lambda: kernel(X),
+        lambda: rkhs.gram(kernel, rkhs.Gradient(X)),
+        lambda: rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())]).solve(),
+        lambda: rkhs.Problem(
+            kernel, [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())], approximation=rkhs.FourierFeatures(4)
+        ).solve(),
+    ):
+        with pytest.raises(ValueError, match=r"is not known yet.*left open.*problem\.tune\(\)"):
+            use()
+
+
+@pytest.mark.parametrize("weight", [rkhs.learn(), rkhs.learn() * np.arange(5.0), np.arange(5.0) * rkhs.learn(low=1e-3)])
+def test_open_weights_are_seen_and_refused(weight):
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=weight)
+    assert "weight=learn(" in repr(term)
+    for approximation in (None, rkhs.Landmarks(2)):
+        with pytest.raises(ValueError, match=r"its weight is left open.*problem\.tune\(\)"):
+            rkhs.Problem(rkhs.Gaussian(1.0), [term], approximation=approximation).solve()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"start": -1.0}, "positive, finite start"), ({"low": 2.0, "high": 1.0}, "low <= start <= high")],
+)
+def test_bad_bounds(options, message):
+    with pytest.raises(ValueError, match=message):
+        rkhs.learn(**options)
+
+
+def test_bad_open_weights():
+    with pytest.raises(ValueError, match="each=True"):
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.learn(each=True))
+    with pytest.raises(ValueError, match="needs 5 weights"):
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.learn() * np.ones(3))
