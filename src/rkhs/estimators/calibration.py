@@ -11,7 +11,7 @@ first time, from one solve of all folds together.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -64,8 +64,8 @@ class Calibration:
         starts = len(own) * np.arange(self.copies)
         splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
         parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(own, own)]
-        fresh = replace(self.problem)
-        solutions, status = fresh.grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
+        problem = self.problem.in_double()
+        solutions, status = problem.grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         solved = [(part, s) for part, s in zip(parts, solutions, strict=True) if s.status == CONVERGED]

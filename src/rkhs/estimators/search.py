@@ -99,7 +99,7 @@ def search(
         if status == INTERRUPTED:
             found.append(np.full((2, len(weights), len(folds)), np.nan))
             continue
-        problem = problem_of(scale, epsilon)
+        problem = problem_of(scale, epsilon).in_double()
         solutions, stopped = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
         statuses = {s.status for s in solutions.flat} - {CONVERGED}
         status = stopped if stopped == INTERRUPTED else min(statuses, default=status)

@@ -117,6 +117,14 @@ class Problem:
                 )
         return found
 
+    def in_double(self) -> Problem:
+        """The same problem without what was computed for it, in float64 where its data are in less.
+
+        For machines on which others depend: rounding of float32 may be beyond the tolerance.
+        """
+        narrow = self.precision is None and "64" not in str(self.terms[0].functional.prototype.dtype)
+        return replace(self, precision="float64" if narrow else self.precision)
+
     @property
     def system(self) -> System:
         """The finite problem that the representer theorem leaves."""
