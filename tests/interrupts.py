@@ -51,6 +51,7 @@ class Outcome:
 
 def interrupted(work, seconds):
     """What some work returns, or None where SIGINT ended it after so many seconds; and whether it was raised."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background does not have
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         try:

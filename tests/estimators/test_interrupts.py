@@ -20,6 +20,7 @@ def test_at_random_moments():
     outcomes, complaints = interrupts.campaign(12, seed=3, names=SOME)
     assert not complaints
     assert len(outcomes) == 12
+    assert any("raised" in one.word or "interrupted" in one.word for one in outcomes)
 
 
 def interrupting(monkeypatch):

@@ -10,10 +10,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def all_or_nothing(learn: Method) -> Method:
-    """A method that learns: what it leaves takes its place in one step, and where it is stopped nothing is changed.
-
-    It works on a copy of the machine, so that others may use the machine as it was until that step.
-    """
+    """A method that learns, on a copy: what it leaves is taken over in one step, and where it is stopped nothing is."""
 
     @wraps(learn)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
