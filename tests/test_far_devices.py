@@ -82,15 +82,16 @@ def problem(loss, kernel=None, **where):
     return rkhs.Problem(kernel or rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), **where)
 
 
-def near(found, expected):
-    np.testing.assert_allclose(found.numpy(force=True), expected, atol=2e-3 * np.abs(expected).max())
+def near(found, expected, tol=2e-3):
+    np.testing.assert_allclose(found.numpy(force=True), expected, atol=tol * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("loss", "solver"), SOLVERS, ids=repr)
 def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
-    found = problem(loss, **FAR).solve(solver, tol=1e-6)
+    tol = 1e-3 if isinstance(solver, rkhs.solvers.LBFGS) else 1e-6  # which is slow
+    found = problem(loss, **FAR).solve(solver, tol=tol)
     assert found.status == "converged"
-    near(found.function(PROBES), problem(loss).solve(solver, tol=1e-6).function(Z))
+    near(found.function(PROBES), problem(loss).solve(solver, tol=tol).function(Z), 2 * tol**0.5)
     assert found.function.compress(1e-9).functionals.size <= X.size + 20
 
 

@@ -7,7 +7,6 @@ the matrix products beside it, on a matrix in main memory it costs as much as th
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from math import inf
@@ -17,13 +16,13 @@ import numpy as np
 from array_api_compat import device, is_torch_array
 
 from rkhs.backend.arrays import Array
+from rkhs.backend.limits import free_main_memory
 
 CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
 DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
 LONG = 2**12  # rows of a tile, from which it is cut in multiples of
 ALIGNED = 64  # rows, as tensor cores like them
 KEPT = 2**25 - 2**16  # bytes, below the 32 MiB at which glibc stops to count
-FALLBACK = 4 * 2**30  # bytes assumed free where the system does not tell
 
 
 def free_memory(array: Array) -> int:
@@ -32,14 +31,7 @@ def free_memory(array: Array) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info(device(array))[0])
-    try:
-        with open("/proc/meminfo") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        names = getattr(os, "sysconf_names", {})
-        if "SC_AVPHYS_PAGES" in names:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return FALLBACK
+    return free_main_memory()
 
 
 def out_of_memory() -> tuple[type[BaseException], ...]:

@@ -6,11 +6,14 @@ are tested against it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from rkhs.backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs.backend.memory import tile_entries
+from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.pairing import AllPairs, Matched
 from rkhs.functionals.base import Part
 from rkhs.kernels.base import Kernel
@@ -23,15 +26,46 @@ def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float
     target = out[left.rows, right.rows]
     entries = tile_entries(budget, out, COPIES)
     tall = _side(left.atoms.size, right.atoms.size, entries)
-    weight = weight * left.weight * right.weight
     for i, a in left.atoms.tiled(tall):
         for j, b in right.atoms.tiled(max(1, entries // a.size)):
-            tile = weight * kernel.pair(AllPairs(a, b))
-            if left.matrix is not None:
-                tile = apply_matrix(left.matrix[:, i], tile)
-            if right.matrix is not None:
-                tile = apply_matrix(right.matrix[:, j], tile.T).T
-            target[_rows(left, i), _rows(right, j)] += tile
+            target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
+
+
+def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
+    """Add the table of parts with themselves, of which one half is the mirror image of the other."""
+    side = max(1, int(tile_entries(budget, out, COPIES) ** 0.5))
+    pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
+    for k, (left, one) in enumerate(pieces):
+        rows = out[left.rows]
+        for right, other in pieces[: k + 1]:
+            tile = _tile(kernel, left, right, one, other, weight)
+            there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
+            mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]
+            if other is one:
+                there += symmetrised(tile)
+                continue
+            there += tile
+            mirror += namespace(tile).matrix_transpose(tile)
+
+
+def apart(parts: Sequence[Part]) -> bool:
+    """Whether no entry of the table of parts with themselves is a sum, so that mirror images are exact."""
+    rows = sorted((part.rows for part in parts), key=lambda own: int(own.start))
+    disjoint = all(one.stop <= other.start for one, other in pairwise(rows))
+    return disjoint and all(part.matrix is None for part in parts)
+
+
+def _tile(
+    kernel: Kernel, left: Part, right: Part, one: tuple[slice, Atoms], other: tuple[slice, Atoms], weight: float
+) -> Array:
+    """What a piece of the atoms of one part and a piece of those of another add to the table."""
+    (i, a), (j, b) = one, other
+    tile = (weight * left.weight * right.weight) * kernel.pair(AllPairs(a, b))
+    if left.matrix is not None:
+        tile = apply_matrix(left.matrix[:, i], tile)
+    if right.matrix is not None:
+        tile = apply_matrix(right.matrix[:, j], tile.T).T
+    return tile
 
 
 @dataclass(frozen=True, eq=False)

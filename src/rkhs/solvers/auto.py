@@ -16,13 +16,13 @@ from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
-from rkhs.solvers.newton import STEPS, Newton
+from rkhs.solvers.newton import Newton
 
 EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 SHORT = 0.02  # seconds, too few to look for anything better
-MANY = 40  # times the steps that Newton's method takes as a rule, after which it has lost its way
+MANY = 3  # times the steps that Newton's method was expected to take, after which it has lost its way
 
 
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
@@ -39,7 +39,9 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
             storing = estimate.storing and fits(system.size)
             each = STORED * system.size**2 if storing else estimate.product
             return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
-    return Switching(dense, others[0], MANY * STEPS, True) if isinstance(dense, Newton) else dense
+    if isinstance(dense, Newton):
+        return Switching(dense, others[0], int(MANY * system.columns * dense.steps(estimate)), True)
+    return dense
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from rkhs.solvers.interior import Interior, Programme
 from rkhs.solvers.settle import settle
 
 SHARPER = 1e-3  # of the tolerance, the relative gap of the interior-point method: places are clear then
-STEPS = 30  # factorisations, as a rule, those that put coefficients in their places among them
+STEPS = 15  # factorisations, as a rule, those that put coefficients in their places among them
 FEWEST = 2  # iterations, so that it shows which slacks are vanishing
 PATIENCE = 50  # iterations without a smaller gap; a Gram matrix with many equal rows takes 30 to find its way
 

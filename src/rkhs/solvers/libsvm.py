@@ -100,7 +100,7 @@ def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) 
 
 def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
     """The iterate with u_i = b_i wherever a_i is inside its box, if that has a smaller gap than the one given."""
-    rough = Iterate(a[:, None], c[:, None])
+    rough = Iterate(a[:, None], c[:, None], a[:, None])  # the coefficients are a point of the dual
     low, high = (end[:, 0] for end in system.box)
     margin = INSIDE * (high - low)
     free = np.flatnonzero((a > low + margin) & (a < high - margin))
@@ -113,7 +113,8 @@ def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
     step, shift = saddle.solve((aim - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
     b = a.copy()
     b[free] += step[:, 0]
-    sharp = Iterate(np.clip(b, low, high)[:, None], (c + shift[:, 0])[:, None])
+    b = np.clip(b, low, high)[:, None]
+    sharp = Iterate(b, (c + shift[:, 0])[:, None], b)
     return min((rough, sharp), key=lambda iterate: certify(system, iterate).relative)
 
 

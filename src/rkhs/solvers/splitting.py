@@ -27,7 +27,8 @@ from rkhs.solvers.dense import Matrix, from_memory, in_memory, to_memory
 
 STIFFNESS = {True: 3.0, False: 60.0}  # all losses smooth? -> the first R times the mean square of representers' norms
 RELAXED = 1.6  # u is taken so much further from the last z
-CHECKED = 10  # steps between certificates
+CHECKED, RARELY = 10, 0.1  # steps between certificates, and that share of all so far, if more
+PATIENCE = 250  # steps before they are judged by what they lead to
 UNEVEN, MOST = 2.0, 100.0  # factors from which on, and up to which, R is changed
 TINY = 1e-12  # step in place of zero, for rows that are left out
 INVERSE = 2  # times the third power of the size, in flops
@@ -61,12 +62,14 @@ class Splitting(DenseSolver):
         monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
         together = _Together(inside, to_memory(inside, system, start))
-        for _ in range(0, self.max_iterations, CHECKED):
+        while together.steps < self.max_iterations:
             certificate = together.certificate(monitor.tol)
             found = from_memory(inside, system, together.iterate)
             monitor.report(found, float(np.sum(certificate.primal)), certificate.relative)
             if not len(together.still):
                 return found
+            if together.stuck(certificate):
+                break
             monitor.check(INVERSE * FLOP * system.size**3 if together.uneven else 0.0)
             together.go_on()
         raise OutOfIterations
@@ -86,6 +89,7 @@ class _Together:
         self.still = np.arange(system.columns)
         self.found: Certificate | None = None
         self.uneven, self.factor, self.steps, self.look = True, 1.0, 0, CHECKED
+        self.gap, self.halfway = np.inf, PATIENCE
 
     @property
     def iterate(self) -> Iterate:
@@ -101,6 +105,13 @@ class _Together:
         self.still = which[~fresh.done(tol)]
         return self.found
 
+    def stuck(self, certificate: Certificate) -> bool:
+        """Whether twice the steps have not even halved the gap."""
+        if self.steps < self.halfway:
+            return False
+        before, self.gap, self.halfway = self.gap, certificate.relative, 2 * self.steps
+        return self.gap > before / 2
+
     def go_on(self) -> None:
         """Some steps of the open outputs, with an R that suits them."""
         if self.uneven:
@@ -110,7 +121,8 @@ class _Together:
         terms = self.system.some(which).terms
         steps = [np.maximum(t.weight / R[t.rows], TINY) for t in terms]
         z, d = self.z[:, which], self.d[:, which]
-        for _ in range(CHECKED):
+        count = max(CHECKED, int(RARELY * self.steps))
+        for _ in range(count):
             before, goal = z, z - d
             a = self.P @ goal
             u = goal - a / R
@@ -120,7 +132,7 @@ class _Together:
             d = ahead - z
         self.a[:, which], self.basis[:, which] = self.system.inside(a), self.C @ goal
         self.u[:, which], self.z[:, which], self.d[:, which] = u, z, d
-        self.steps += CHECKED
+        self.steps += count
         self.uneven = False
         if self.steps >= self.look:  # ever less often
             self.look *= 2
