@@ -415,6 +415,8 @@ def each(rows):
 
 PARAMETERS = [
     (rkhs.Gaussian, ValueError, "scale must be positive", [0, -1.0, np.nan, np.inf, (1.0, 0.0), [], [[1.0]], None]),
+    (rkhs.Gaussian, ValueError, "between 1.5e-154 and 6.7e.153", [1e-310, 5e-324, 1e-155, 1e154, 1e308, (1.0, 1e-200)]),
+    (lambda s: rkhs.Matern(1.5, s), ValueError, "another unit", [1e-200]),
     (rkhs.Gaussian, ValueError, 'or "median"', ["mean", "1.0"]),
     (rkhs.Gaussian, TypeError, "scale has dtype .* does not consist of numbers", [["a", "b"], {}]),
     (rkhs.Gaussian, TypeError, "scale is complex", [1j]),

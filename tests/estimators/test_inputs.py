@@ -113,3 +113,30 @@ def test_fitting_again_forgets(moons):
     first = machine.fit(X, y).predict_proba(X)
     machine.fit(X[:, ::-1], 1 - y).predict_proba(X)
     np.testing.assert_array_equal(machine.fit(X, y).predict_proba(X), first)
+
+
+UNBOUNDED = [rkhs.ThinPlateClassifier(), rkhs.ThinPlateRegressor(), rkhs.InvariantClassifier("polynomial", nu=0.0)]
+
+
+@pytest.mark.parametrize("estimator", UNBOUNDED, ids=named)
+def test_what_no_computer_can_count_is_no_prediction(estimator, moons):
+    """Squares of such points overflow: NaN is neither of two classes."""
+    X, y = moons
+    machine = clone(estimator).fit(X, y)
+    far = np.vstack([X[:2], [[1e200, -1e200]]])
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"not finite at row 2 of X.*another unit"):
+        machine.predict(far)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["NumPy", "PyTorch"])
+def test_searches_and_probabilities_of_single_precision_are_those_of_double(kind, moons):
+    """Rounding of float32 keeps machines with large weights from their tolerance: they are solved in float64."""
+    X, y = moons
+    double = rkhs.InvariantClassifierCV(Cs=[1, 1000], nus=[0, 10.0], cv=3, tol=1e-2).fit(X, y)
+    with config_context(array_api_dispatch=True):
+        single = clone(double).fit(kind(X.astype(np.float32)), kind(y))
+        chances = np.asarray(single.predict_proba(kind(X.astype(np.float32))))
+    assert single.search_status_ == "converged"
+    scores = [found.cv_results_["mean_test_score"] for found in (single, double)]
+    np.testing.assert_allclose(*scores)
+    np.testing.assert_allclose(chances, double.predict_proba(X), atol=0.02)

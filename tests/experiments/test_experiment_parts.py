@@ -1,5 +1,7 @@
 """The fast ways of the experiments beside the estimators and problems that they stand for."""
 
+import signal
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
@@ -9,6 +11,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs.experiments import digits, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
+from rkhs.experiments.interrupts import ending
 from rkhs.experiments.pairs import verdict
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
@@ -219,3 +222,27 @@ def test_the_printed_table_is_complete():
     numbers = [cell for own in PRINTED.values() for cells in own.values() for cell in cells]
     assert len(numbers) == 9 * 3 * 3
     assert all(0 < mean < 50 and 0 < deviation < 12 for mean, deviation in numbers)
+
+
+def test_ctrl_c_ends_a_cell(moons):
+    """Solvers would go on with the best function so far, and a cell would have its result."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    problem = gaussian_machine(moons.X, moons.y.astype(float), 0.5)
+
+    def stopped(_):
+        signal.raise_signal(signal.SIGINT)
+
+    try:
+        assert problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped).status == "interrupted"
+        with pytest.raises(KeyboardInterrupt), ending():
+            problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_solution_that_did_not_converge_is_wrong_everywhere(moons):
+    problem = gaussian_machine(moons.X, moons.y.astype(float), 0.5)
+    found = problem.path(0, [1.0, 1e6], tol=1e-10, callback=lambda record: record.iteration > 1)
+    assert [one.status == "converged" for one in found] == [False, False]
+    assert np.all(np.sign(machine_values(found, moons.X)) != moons.y)

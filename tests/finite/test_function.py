@@ -263,3 +263,15 @@ def test_single_precision():
     g = rkhs.Function(kernel, rkhs.Evaluation(X.astype(np.float32)), a[:5])
     assert g(T.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(g(T.astype(np.float32)), rkhs.Function(kernel, rkhs.Evaluation(X), a[:5])(T), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["NumPy", "PyTorch"])
+@pytest.mark.parametrize(("own", "theirs"), [(np.float32, np.float64), (np.float64, np.float32)])
+def test_points_of_another_precision(kind, own, theirs):
+    """With a basis too; values have the wider type of both."""
+    points, there = (np.linspace(0, 1, 5)[:, None] + shift for shift in (0.0, 0.1))
+    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(kind(points.astype(own))), np.ones(5), rkhs.Constant(), [2.0])
+    exact = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.ones(5), rkhs.Constant(), [2.0])(there)
+    found = f(kind(there.astype(theirs)))
+    assert "float64" in str(found.dtype)
+    np.testing.assert_allclose(np.asarray(found), exact, rtol=1e-6)

@@ -239,3 +239,28 @@ def test_a_grid_on_a_span_keeps_a_time_limit():
     assert [cell.status for cell in cells][-1] == "time limit"
     assert np.all(cells[-1].function(X) == 0)
     assert cells[-1].gap > 0
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_landmarks_are_more_than_the_null_space_has_functions(gradients):
+    """Linear functions of three variables are four: they vanish on landmarks, and leave nothing of four of these."""
+    flat = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)] if gradients else []
+    rows = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 10.0), *flat]
+    for few in (rkhs.Landmarks(3), rkhs.Landmarks(4), rkhs.Landmarks(rkhs.Evaluation(X[:4]))):
+        problem = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=few)
+        for solve in (problem.solve, lambda problem=problem: problem.grid({0: [1.0]})):
+            with pytest.raises(
+                ValueError, match=r"Polyharmonic.*Polynomials\(degree=1\), has 4 functions.* at least 5"
+            ):
+                solve()
+    for derivatives in (0.0, 0.25, 0.9):
+        for count in (5, 6, 7, 10):
+            span = rkhs.Landmarks(count, derivatives=derivatives)
+            assert rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=span).solve().status == "converged"
+
+
+def test_three_rows_need_no_more_landmarks_than_rows():
+    """The problem's own functionals are its landmarks, and the solution is that of the whole space."""
+    rows = [rkhs.Term(rkhs.Evaluation(X[:3]), rkhs.Squared(), Y[:3], 10.0)]
+    span = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=rkhs.Landmarks(100))
+    assert span.solve().primal < 1e-12

@@ -98,6 +98,21 @@ def _deadly(block, mark):
     return block
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_empty_partitions(client, loss):
+    order = np.argsort(X[:, 0])
+    frame = dask.dataframe.from_pandas(pd.DataFrame(X[order]).assign(y=CLASSES[order]), npartitions=8, sort=False)
+    right = frame[frame[0] > 0]
+    assert 0 in [len(part) for part in right.partitions]
+    found = classifier(loss).fit(right.drop(columns="y"), right["y"])
+    rows = order[X[order, 0] > 0]
+    alone = classifier(loss).fit(X[rows], CLASSES[rows])
+    assert np.abs(found.decision_function(X) - alone.decision_function(X)).mean() < 0.3  # other landmarks
+    none = frame[frame[0] > 100]
+    with pytest.raises(ValueError, match="no blocks of rows"):
+        classifier(loss).fit(none.drop(columns="y"), none["y"])
+
+
 def test_a_broken_block_is_named(client):
     bad = X.copy()
     bad[2600, 3] = np.nan

@@ -73,7 +73,9 @@ def test_all_sources_give_one_machine(tmp_path):
         rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=200),
     ]
     for stream in streams:
-        np.testing.assert_allclose(regressor().fit(stream).predict(X), whole.predict(X), atol=1e-9)
+        fitted = regressor().fit(stream)
+        rows = frame[list("abcd")] if hasattr(fitted, "feature_names_in_") else X
+        np.testing.assert_allclose(fitted.predict(rows), whole.predict(X), atol=1e-9)
     mapped = regressor().fit(np.load(path, mmap_mode="r"), TARGET)
     np.testing.assert_allclose(mapped.predict(X), whole.predict(X), atol=1e-9)
 
@@ -191,11 +193,12 @@ def test_balanced_classes_are_those_of_all_rows():
 
 def test_missing_targets_of_a_file_are_no_labels(tmp_path):
     names = np.where(LABELS == -1, None, np.array(["a", "b", "c", "?"])[LABELS])
-    pd.DataFrame(X, columns=list("abcd")).assign(y=names).to_parquet(tmp_path / "rows.parquet")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.assign(y=names).to_parquet(tmp_path / "rows.parquet")
     machine = classifier().fit(rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=300))
     assert machine.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(
-        machine.decision_function(X), classifier().fit(X, LABELS).decision_function(X), atol=1e-6
+        machine.decision_function(frame), classifier().fit(X, LABELS).decision_function(X), atol=1e-6
     )
 
 
@@ -218,6 +221,105 @@ def test_errors_name_the_remedy(make, message):
 def test_without_an_approximation_there_is_no_partial_fit():
     with pytest.raises(AttributeError, match="partial_fit"):
         regressor(approximation=None).partial_fit(X, TARGET)
+
+
+EMPTY = [np.zeros((0, 4)), pd.DataFrame(columns=list("abcd")), np.zeros(0), []]
+
+
+@pytest.mark.parametrize("nothing", EMPTY, ids=lambda value: type(value).__name__ + str(np.shape(value)))
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_blocks_without_rows_are_passed_over(nothing, loss):
+    whole = regressor(loss=loss).fit(rkhs.blocks(lambda: pieces(X, TARGET)))
+    empty = (nothing, [])
+
+    def read():
+        yield empty
+        for piece in pieces(X, TARGET):
+            yield piece
+            yield empty
+
+    for stream in (read, read()):
+        found = regressor(loss=loss).fit(rkhs.blocks(stream))
+        np.testing.assert_allclose(found.predict(X), whole.predict(X), atol=1e-6)
+    machine = regressor(loss=loss, tol=1e-6)
+    for piece in read():
+        machine.partial_fit(*piece)
+    np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-4)
+    with pytest.raises(ValueError, match="no blocks of rows"):
+        regressor(loss=loss).fit(rkhs.blocks(lambda: iter([empty, empty])))
+    with pytest.raises(rkhs.BlockError, match=r"Block 0 has 0 rows, and its y have shape \(2,\)"):
+        regressor(loss=loss).fit(rkhs.blocks(lambda: iter([(nothing, [1.0, 2.0])])))
+
+
+def test_blocks_without_rows_among_rows_that_are_read_again(monkeypatch):
+    parts = [(X[:0], LABELS[:0]), (X[:500], LABELS[:500]), (X[:0], LABELS[:0]), (X[500:], LABELS[500:])]
+    kept = classifier(loss="logistic").fit(X, LABELS)
+    monkeypatch.setattr("rkhs.finite.moments.LIMIT", 1000)
+    read = classifier(loss="logistic").fit(rkhs.blocks(lambda: iter(parts)))
+    np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=1e-6)
+
+
+def test_a_frame_is_cut_by_places_and_not_by_labels():
+    """Slices of a frame with floats as its index would be slices of that."""
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(1000)[::-1] / 3)
+    y = pd.Series(TARGET, index=frame.index)
+    found = regressor().fit(rkhs.blocks(frame, y, rows=300))
+    np.testing.assert_allclose(found.predict(frame), regressor().fit(X, TARGET).predict(X), atol=1e-9)
+
+
+CHANGED = [
+    {"C": 1.0},
+    {"nu": 1.0},
+    {"scale": 1.0},
+    {"kernel": "matern"},
+    {"loss": "huber"},
+    {"epsilon": 0.2},
+    {"invariance": None},
+    {"invariance_loss": "absolute"},
+    {"fit_intercept": False},
+    {"unlabeled": 0.0},
+    {"approximation": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60] + 1), rkhs.Gradient(X[60:65])]))},
+    {"approximation": rkhs.Landmarks(60)},
+]
+
+
+@pytest.mark.parametrize("change", CHANGED, ids=lambda change: next(iter(change)))
+def test_parameters_that_change_between_blocks_are_refused(change):
+    machine = regressor().partial_fit(X[:500], TARGET[:500])
+    before = machine.predict(X)
+    (name,) = change
+    with pytest.raises(ValueError, match=rf"other parameters: {name} was .* and is .*clone"):
+        machine.set_params(**change).partial_fit(X[500:], TARGET[500:])
+    np.testing.assert_array_equal(machine.predict(X), before)
+
+
+def test_a_dictionary_that_changes_between_blocks_is_refused():
+    weights = {0: 1.0, 1: 2.0, 2: 1.0}
+    machine = classifier(loss="squared", class_weight=weights).partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
+    weights[0] = 5.0
+    with pytest.raises(ValueError, match="class_weight was"):
+        machine.partial_fit(X[500:], LABELS[500:])
+
+
+def test_parameters_that_may_change_between_blocks():
+    copied = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60].copy()), rkhs.Gradient(X[60:65].copy())]))
+    machine = regressor().partial_fit(X[:500], TARGET[:500])
+    machine.set_params(tol=1e-3, C=10, approximation=copied).partial_fit(X[500:], TARGET[500:])
+    np.testing.assert_allclose(machine.predict(X), regressor().fit(X, TARGET).predict(X), atol=1e-5)
+
+
+def test_classes_that_change_between_blocks_are_refused():
+    machine = classifier(loss="squared").partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
+    machine.partial_fit(X[500:600], LABELS[500:600], classes=[2, 1, 0])
+    with pytest.raises(ValueError, match=r"not those of the first partial_fit, \[0, 1, 2\]"):
+        machine.partial_fit(X[600:], LABELS[600:], classes=[0, 1, 2, 3])
+
+
+def test_partial_fit_after_fit_says_that_it_starts_anew():
+    machine = regressor().fit(X, TARGET)
+    with pytest.warns(UserWarning, match="starts anew"):
+        machine.partial_fit(X[:500], TARGET[:500])
+    np.testing.assert_allclose(machine.predict(X), regressor().fit(X[:500], TARGET[:500]).predict(X), atol=1e-5)
 
 
 def test_no_more_than_a_block_is_alive():

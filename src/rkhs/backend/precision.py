@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
 CHUNK = 1024  # terms that tensor cores sum up, cutting each partial sum: their error grows with the number
 TF32_CUT = 13  # of the 23 bits of a float32, which TF32 has not
 BFLOAT16_CUT = 16  # and bfloat16
+_SETTING = RLock()
 
 
 class Products(ABC):
@@ -210,7 +212,10 @@ def _on_gpu(A: Array) -> bool:
 
 @contextmanager
 def _tensor_cores(A: Array) -> Iterator[None]:
-    """Let float32 products on an accelerator run on its tensor cores, as long as this lasts."""
+    """Let float32 products on an accelerator run on its tensor cores, as long as this lasts.
+
+    PyTorch has one setting for all threads: one at a time changes it, and finds it as it was before.
+    """
     if not _on_gpu(A):
         yield
         return
@@ -218,9 +223,10 @@ def _tensor_cores(A: Array) -> Iterator[None]:
 
     settings = torch.backends.cuda.matmul
     name, on = ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
-    before = getattr(settings, name)
-    setattr(settings, name, on)
-    try:
-        yield
-    finally:
-        setattr(settings, name, before)
+    with _SETTING:
+        before = getattr(settings, name)
+        setattr(settings, name, on)
+        try:
+            yield
+        finally:
+            setattr(settings, name, before)

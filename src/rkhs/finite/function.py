@@ -80,7 +80,7 @@ class Function:
             functional = functional.like(self.functionals.prototype)
         values = gram(self.kernel, functional, self.functionals) @ self.coefficients
         if self.basis is not None:
-            values = values + functional.assemble(self.basis.on) @ self.basis_coefficients
+            values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
         return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
 
     def inner(self, other: Function) -> Any:

@@ -19,7 +19,7 @@ from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.ledger import Checked
 from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.represented import Represented
-from rkhs.finite.solution import CONVERGED, Record, Solution
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
@@ -124,6 +124,14 @@ class Problem:
                 )
         return found
 
+    def in_double(self) -> Problem:
+        """The same problem without what was computed for it, in float64 where its data are in less.
+
+        For machines on which others depend: rounding of float32 may be beyond the tolerance.
+        """
+        narrow = self.precision is None and "64" not in str(self.terms[0].functional.prototype.dtype)
+        return replace(self, precision="float64" if narrow else self.precision)
+
     @property
     def system(self) -> System:
         """The finite problem that the representer theorem leaves."""
@@ -202,6 +210,9 @@ class Problem:
             weight of each row (floats), 0 where it is left out
         tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
 
+        Each solution has a status of its own.  Ctrl-C ends the grid: cells that are solved then say "converged", and
+        all others "interrupted".
+
         With an approximation the functions are chosen once, by the terms as they are, and the rows are summed up once,
         in groups that folds leave out together.
 
@@ -220,14 +231,32 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
+        return self.grid_and_status(
+            weights, held_out, tol=tol, time_limit=time_limit, callback=callback, verbose=verbose
+        )[0]
+
+    def grid_and_status(
+        self,
+        weights: Mapping[Any, Sequence[float]],
+        held_out: Mapping[Term | int, Sequence[Any]] | None = None,
+        *,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        callback: Callable[[Record], Any] | None = None,
+        verbose: bool | None = None,
+    ) -> tuple[np.ndarray[Any, Any], str]:
+        """`grid`, and what stopped it, "converged" if nothing did: for those who would pass Ctrl-C on.
+
+        Cells may all be within the tolerance where it was stopped.
+        """
         cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
             self._in_one_go(callback)
             span = self._on_span(self.approximation)
             if span.whole:
                 options: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "verbose": verbose}
-                found = replace(self, approximation=None).grid(weights, held_out, **options)
-                return np.vectorize(self._unapproximated, otypes=[object])(found)
+                found, status = replace(self, approximation=None).grid_and_status(weights, held_out, **options)
+                return np.vectorize(self._unapproximated, otypes=[object])(found), status
             return span.grid(cells, Monitor(tol, time_limit, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
@@ -239,7 +268,7 @@ class Problem:
             cell, iterate = tasks.cell(k)
             certificate = _certificate(cell, iterate, tol, status)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
-        return solutions.reshape(cells.shape)
+        return solutions.reshape(cells.shape), status
 
     def evidence(self, gradient: bool = False) -> Evidence:
         """How likely the targets are under the kernel and the weights, where all losses are squared.
@@ -413,7 +442,7 @@ def _stopped(monitor: Monitor, work: Callable[[], None]) -> str:
     except Stopped as stop:
         return str(stop)
     except KeyboardInterrupt:
-        return "interrupted"
+        return INTERRUPTED
     finally:
         monitor.close()
     return CONVERGED

@@ -1,0 +1,117 @@
+"""Labels of all kinds, and what stands for none: each works, or is refused with the remedy."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+import rkhs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+TRUE = (X[:, 0] > 0).astype(int)
+KNOWN = np.arange(30) % 3 > 0
+NAMES = np.array(["no", "yes"], dtype=object)[TRUE]
+SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:10]))
+MACHINES = [
+    rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0),
+    rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0.1], cv=2, scales=1.0),
+    rkhs.LaplacianSVC(loss="squared_hinge", scale=1.0),
+    rkhs.InvariantClassifier(loss="squared", scale=1.0, approximation=SPAN),
+]
+
+
+def gaps(values, gap, dtype=object):
+    found = np.array(values, dtype=dtype)
+    found[~KNOWN] = gap
+    return found
+
+
+# y, what stands for no label, the classes that are left
+KINDS = {
+    "floats and NaN": (gaps(TRUE, np.nan, float), np.nan, [0, 1]),
+    "integers and None": (gaps(TRUE, None), np.nan, [0, 1]),
+    "nullable integers": (pd.Series(gaps(TRUE, np.nan, float)).astype("Int64"), np.nan, [0, 1]),
+    "text and NaN": (gaps(NAMES, np.nan), np.nan, ["no", "yes"]),
+    "text and None": (gaps(NAMES, None), np.nan, ["no", "yes"]),
+    "text of pandas": (pd.Series(gaps(NAMES, None)), np.nan, ["no", "yes"]),
+    "text of pandas, nullable": (pd.Series(gaps(NAMES, None)).astype("string"), np.nan, ["no", "yes"]),
+    "text of polars": (pl.Series(gaps(NAMES, None).tolist()), np.nan, ["no", "yes"]),
+    "categories": (pd.Series(gaps(NAMES, np.nan)).astype("category"), np.nan, ["no", "yes"]),
+    "text and -1": (gaps(NAMES, -1), -1, ["no", "yes"]),
+    "text and -1 in a list": (gaps(NAMES, -1).tolist(), -1, ["no", "yes"]),
+    "text and '-1'": (gaps(NAMES, "-1").astype(str), "-1", ["no", "yes"]),
+    "text and '?'": (gaps(NAMES, "?").tolist(), "?", ["no", "yes"]),
+    "truths and -1": (gaps(TRUE.astype(bool), -1), -1, [False, True]),
+    "integers and -1": (gaps(TRUE, -1, int), -1, [0, 1]),
+    "'-1' is a class": (np.where(TRUE, "1", "-1"), None, ["-1", "1"]),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_works(kind, machine):
+    y, marker, classes = KINDS[kind]
+    codes = np.where(KNOWN, TRUE, -1) if "is a class" not in kind else TRUE
+    found = clone(machine).set_params(unlabeled=marker).fit(X, y)
+    assert found.classes_.tolist() == classes
+    expected = clone(machine).fit(X, codes)
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-9)
+    assert set(found.predict(X).tolist()) <= set(classes)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "is a class" not in kind])
+def test_the_same_in_blocks(kind):
+    y, marker, classes = KINDS[kind]
+    machine = clone(MACHINES[-1]).set_params(unlabeled=marker)
+    whole = clone(machine).fit(X, y)
+    values = y if isinstance(y, list) else np.asarray(y)
+    parts = [(X[:17], values[:17]), (X[17:], values[17:])]
+    for found in (
+        clone(machine).fit(rkhs.blocks(lambda: iter(parts))),
+        clone(machine).partial_fit(*parts[0], classes=classes).partial_fit(*parts[1]),
+    ):
+        assert found.classes_.tolist() == classes
+        np.testing.assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-6)
+
+
+REFUSED = {
+    "'-1' beside -1": (gaps(NAMES, "-1").astype(str), -1, r"text '-1'.*unlabeled=-1.*unlabeled='-1'.*unlabeled=None"),
+    "'-1.0' beside -1": (gaps(NAMES, "-1.0").tolist(), -1, r"text '-1.0'.*unlabeled='-1.0'"),
+    "-1 beside '-1'": (gaps(TRUE, -1, int), "-1", r"number -1.*unlabeled='-1' is a text.*unlabeled=-1"),
+    "text and numbers": (gaps(NAMES, 7), -1, r"mixes text \('(no|yes)'\) and numbers \(7\)"),
+    "text and numbers in a list": (["a", 7, "b", *NAMES[3:]], -1, "mixes text"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
+def test_what_is_refused_and_why(kind, machine):
+    y, marker, message = REFUSED[kind]
+    machine = clone(machine).set_params(unlabeled=marker)
+    with pytest.raises(ValueError, match=message):
+        machine.fit(X, y)
+    if machine.get_params().get("approximation") is not None and hasattr(machine, "partial_fit"):
+        for learn in (lambda: machine.fit(rkhs.blocks(iter([(X, y)]))), lambda: machine.partial_fit(X, y)):
+            with pytest.raises(rkhs.BlockError, match=f"Block 0 cannot be used: .*{message}"):
+                learn()
+
+
+ALL = [*MACHINES, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
+
+
+@pytest.mark.parametrize("machine", ALL, ids=lambda m: type(m).__name__)
+def test_a_gap_that_nobody_spoke_of(machine):
+    with pytest.raises(ValueError, match=r"y contains NaN.* at row 0: drop .* unlabeled=np.nan"):
+        clone(machine).fit(X, gaps(TRUE, np.nan, float))
+
+
+@pytest.mark.parametrize(
+    "y", [gaps(X[:, 0], np.nan, float), gaps(X[:, 0], None), pl.Series(gaps(X[:, 0], None).tolist())]
+)
+@pytest.mark.parametrize("approximation", [None, SPAN], ids=["whole", "landmarks"])
+def test_targets_that_are_missing(y, approximation):
+    machine = rkhs.InvariantRegressor(scale=1.0, unlabeled=np.nan, approximation=approximation)
+    expected = clone(machine).set_params(unlabeled=99.0).fit(X, np.where(KNOWN, X[:, 0], 99.0)).predict(X)
+    np.testing.assert_allclose(machine.fit(X, y).predict(X), expected, atol=1e-9)

@@ -1,0 +1,243 @@
+"""Names of columns are kept and checked wherever rows come in: every estimator, every way, every change."""
+
+from functools import cache
+
+import dask
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier
+
+import rkhs
+from rkhs.invariances import Monotone
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 3))
+FRAME = pd.DataFrame(X, columns=["age", "income", "height"], index=RNG.permutation(24) / 2)
+TARGET = X[:, 0] - 2 * X[:, 1]
+CLASSES = (TARGET > 0).astype(int)
+GRID = {"Cs": [1, 10], "nus": [0.1], "cv": 2}
+SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:8]))
+MACHINES = {
+    "InvariantClassifier": rkhs.InvariantClassifier(loss="squared_hinge"),
+    "InvariantRegressor": rkhs.InvariantRegressor(),
+    "InvariantClassifierCV": rkhs.InvariantClassifierCV(**GRID),
+    "InvariantRegressorCV": rkhs.InvariantRegressorCV(**GRID),
+    "LaplacianSVC": rkhs.LaplacianSVC(loss="squared_hinge"),
+    "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
+    "ThinPlateClassifier": rkhs.ThinPlateClassifier(),
+    "ThinPlateRegressor": rkhs.ThinPlateRegressor(),
+    "InvariantClassifier, landmarks": rkhs.InvariantClassifier(loss="squared", scale=1.0, approximation=SPAN),
+    "InvariantRegressor, landmarks": rkhs.InvariantRegressor(scale=1.0, approximation=SPAN),
+    "InvariantClassifierCV, landmarks": rkhs.InvariantClassifierCV(loss="squared", approximation=SPAN, **GRID),
+    "InvariantRegressorCV, landmarks": rkhs.InvariantRegressorCV(approximation=SPAN, **GRID),
+}
+IN_BLOCKS = ("InvariantClassifier, landmarks", "InvariantRegressor, landmarks")
+CHANGES = {
+    "same": (lambda frame: frame, None),
+    "permuted": (lambda frame: frame[["height", "age", "income"]], "must be in the same order"),
+    "missing": (lambda frame: frame[["age", "income"]], "seen at fit time, yet now missing:\n- height"),
+    "extra": (lambda frame: frame.assign(weight=1.0), "unseen at fit time:\n- weight"),
+    "renamed": (lambda frame: frame.rename(columns={"age": "Age"}), "unseen at fit time:\n- Age"),
+}
+
+
+def y_of(machine):
+    return CLASSES if is_classifier(machine) else TARGET
+
+
+def values(machine, rows):
+    return machine.decision_function(rows) if is_classifier(machine) else machine.predict(rows)
+
+
+def lazy(frame):
+    return dask.dataframe.from_pandas(frame.reset_index(drop=True), npartitions=3, sort=False)
+
+
+@pytest.fixture(autouse=True)
+def _here():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    FRAME.assign(target=TARGET, label=CLASSES).to_parquet(path, row_group_size=10)
+    return path
+
+
+@cache
+def fitted(name, way, path=None):
+    """A machine that has learnt from the frame in some way; the same one for all changes."""
+    machine = clone(MACHINES[name])
+    y = y_of(machine)
+    if way == "partial_fit":
+        return machine.partial_fit(FRAME[:12], y[:12]).partial_fit(FRAME[12:], y[12:])
+    if way == "blocks":
+        return machine.fit(rkhs.blocks(FRAME, pd.Series(y, index=FRAME.index), rows=10))
+    if way == "parquet":
+        target, other = ("label", "target") if is_classifier(machine) else ("target", "label")
+        features = [column for column in FRAME if column != other]
+        return machine.fit(rkhs.parquet(path, target=target, features=features, rows=10))
+    if way == "dask":
+        rows = lazy(FRAME.assign(y=y))
+        return machine.fit(rows[list(FRAME)], rows["y"])
+    return machine.fit(FRAME, y)
+
+
+@pytest.fixture(params=MACHINES)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(params=CHANGES)
+def change(request):
+    return request.param
+
+
+def check(change, use):
+    """Use the changed frame: as scikit-learn would have it."""
+    changed, message = CHANGES[change]
+    if message is None:
+        return use(changed(FRAME))
+    with pytest.raises(ValueError, match=message):
+        use(changed(FRAME))
+    return None
+
+
+def test_predict(name, change):
+    machine = fitted(name, "fit")
+    found = check(change, lambda frame: values(machine, frame))
+    if found is not None:
+        np.testing.assert_allclose(found, values(clone(machine).fit(X, y_of(machine)), X), atol=1e-9)
+
+
+def test_score(name, change):
+    machine = fitted(name, "fit")
+    check(change, lambda frame: machine.score(frame, y_of(machine)))
+
+
+def test_fit_again(name, change):
+    """Another fit has other names, and none of the old ones."""
+    changed = CHANGES[change][0](FRAME)
+    if "landmarks" in name and changed.shape[1] != 3:
+        pytest.skip("the landmarks are points of three features")
+    machine = clone(MACHINES[name]).fit(FRAME, y_of(MACHINES[name])).fit(changed, y_of(MACHINES[name]))
+    assert machine.feature_names_in_.tolist() == list(changed)
+    machine.fit(X, y_of(machine))
+    assert not hasattr(machine, "feature_names_in_")
+
+
+def test_partial_fit(name, change):
+    if name not in IN_BLOCKS:
+        assert not hasattr(MACHINES[name], "partial_fit") or name.endswith("landmarks")
+        return
+    machine = fitted(name, "partial_fit")
+    before = values(machine, FRAME)
+    if change != "same":
+        check(change, lambda frame: machine.partial_fit(frame, y_of(machine)))
+        np.testing.assert_array_equal(values(machine, FRAME), before)
+    check(change, lambda frame: values(machine, frame))
+
+
+def test_blocks(name, change):
+    if name not in IN_BLOCKS:
+        with pytest.raises(TypeError, match="memory"):
+            clone(MACHINES[name]).fit(rkhs.blocks(FRAME, TARGET), TARGET)
+        return
+    machine = fitted(name, "blocks")
+    check(change, lambda frame: values(machine, frame))
+    y = y_of(machine)
+    for read in (lambda parts: iter(parts), lambda parts: lambda: iter(parts)):
+        for kind in (pd.DataFrame, pl.from_pandas):
+            check(
+                change,
+                lambda frame, read=read, kind=kind: clone(machine).fit(
+                    rkhs.blocks(read([(kind(FRAME), y), (kind(frame), y)]))
+                ),
+            )
+
+
+def test_parquet(name, change, file):
+    if name not in IN_BLOCKS:
+        return
+    check(change, lambda frame: values(fitted(name, "parquet", file), frame))
+
+
+def test_dask(name, change):
+    if "CV" in name:
+        with pytest.raises(TypeError, match="memory"):
+            clone(MACHINES[name]).fit(lazy(FRAME), TARGET)
+        return
+    machine = fitted(name, "dask")
+    assert machine.feature_names_in_.tolist() == list(FRAME)
+    found = check(change, lambda frame: values(machine, frame))
+    check(change, lambda frame: values(machine, lazy(frame)))
+    if found is not None:
+        np.testing.assert_allclose(found, values(fitted(name, "fit"), FRAME), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_partitions_of_a_dask_frame(name, change):
+    """Its parts are what they are, whatever the frame says of them."""
+    y = y_of(MACHINES[name])
+
+    def fit(frame):
+        parts = [dask.delayed(FRAME), dask.delayed(frame)]
+        rows = dask.dataframe.from_delayed(parts, meta=FRAME[:0], verify_meta=False)
+        targets = dask.dataframe.from_delayed([dask.delayed(pd.Series(y))] * 2, meta=pd.Series(y[:0]))
+        return clone(MACHINES[name]).fit(rows, targets)
+
+    check(change, fit)
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_all_ways_are_one(name, way, file):
+    machine = fitted(name, way, file)
+    assert machine.feature_names_in_.tolist() == list(FRAME)
+    np.testing.assert_allclose(values(machine, FRAME), values(fitted(name, "fit"), FRAME), atol=1e-5)
+
+
+@pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
+def test_knowledge_by_name(way, file, monkeypatch):
+    """f falls with age where that is said by name, in all ways, as where it is said by number."""
+    options = {"scale": 1.0, "approximation": rkhs.Landmarks(rkhs.Evaluation(X)), "nu": 10.0, "tol": 1e-6}
+    expected = rkhs.InvariantRegressor(invariance=Monotone({0: -1}), **options).fit(X, TARGET)
+    named = rkhs.InvariantRegressor(invariance=Monotone({"age": -1}), **options)
+    monkeypatch.setitem(MACHINES, "named", named)
+    machine = fitted("named", way, file)
+    np.testing.assert_allclose(machine.predict(FRAME), expected.predict(X), atol=1e-4)
+    assert np.abs(machine.predict(FRAME) - fitted("InvariantRegressor", "fit").predict(FRAME)).max() > 0.1
+
+
+def test_knowledge_about_columns_that_are_not_there():
+    machine = rkhs.InvariantRegressor(invariance=Monotone({"wealth": 1}), approximation=SPAN)
+    for X_ in (FRAME, rkhs.blocks(FRAME, TARGET)):
+        with pytest.raises(ValueError, match=r"'wealth'.*Its columns are 'age'"):
+            machine.fit(X_, TARGET if X_ is FRAME else None)
+    with pytest.raises(ValueError, match="no column names"):
+        machine.partial_fit(X, TARGET)
+
+
+def test_without_names_there_is_scikit_learns_warning():
+    machine = clone(MACHINES["InvariantRegressor, landmarks"]).partial_fit(FRAME, TARGET)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        machine.partial_fit(X, TARGET)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        clone(machine).fit(rkhs.blocks(lambda: iter([(FRAME, TARGET), (X, TARGET)])))
+
+
+def test_a_problem_of_blocks_checks_names_too():
+    def terms(block):
+        return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y)]
+
+    parts = [(FRAME, TARGET), (FRAME[["height", "age", "income"]], TARGET)]
+    problem = rkhs.StreamedProblem(rkhs.Gaussian(1.0), terms, rkhs.blocks(lambda: iter(parts)), SPAN)
+    with pytest.raises(rkhs.BlockError, match=r"Block 1 cannot be used: (?s:.*) same order"):
+        problem.solve()
