@@ -2,15 +2,13 @@
 
 A model file is a zip archive in the format of skops: the names of types, their attributes, and arrays.  Loading builds
 only objects of types that we list here (our own values and estimators, and scikit-learn's); a file that asks for
-anything else is refused before any of it is built.  The entry `rkhs.json` says which version wrote it.
+anything else is refused before any of it is built.  `archives` sees to damage, `writing` to what is on the disk.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import io
-import json
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
@@ -18,15 +16,15 @@ from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy
 import sklearn
 
+from rkhs.archives import note_in, opened, packed
 from rkhs.errors import ModelFileError
 from rkhs.portable import in_numpy
+from rkhs.writing import replacing
 
-NOTE = "rkhs.json"
 OURS = (
     "rkhs.calculus",
     "rkhs.estimators",
@@ -60,7 +58,8 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     """Write a fitted model to a file that `rkhs.load` opens on another machine, without running foreign code.
 
     A model that was fitted with tensors, on whatever device, is stored with NumPy arrays: after `load` it takes and
-    returns NumPy arrays.
+    returns NumPy arrays.  A file of that name is replaced when the new one is complete: whatever happens, the old model
+    or the new one is there.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     """
     skops = _skops()
     try:
-        data = skops.dumps(in_numpy(model), compression=ZIP_DEFLATED)
+        data = skops.dumps(in_numpy(model))
     except (TypeError, RuntimeError) as error:  # open files, generators; tensors, and lists that hold themselves
         raise ModelFileError(
             f"{type(model).__name__} holds something that cannot be saved ({error}): what a file can hold is arrays of "
@@ -98,54 +97,46 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
         "model": type(model).__name__,
         "notes": dict(notes or {}),
     }
-    buffer = io.BytesIO(data)
-    with ZipFile(buffer, "a", compression=ZIP_DEFLATED) as archive:
-        archive.writestr(NOTE, json.dumps(note, indent=2))
-    Path(path).write_bytes(buffer.getvalue())
+    whole = packed(data, note)
+    with replacing(path) as file:
+        file.write_bytes(whole)
 
 
 def load(path: str | Path) -> Any:
     """The model in a file written by `rkhs.save`.
 
-    A file that was written by another version, or not by `rkhs.save`, or that holds types other than ours and
-    scikit-learn's is refused with a `ModelFileError`.
+    A file that was written by another version, or not by `rkhs.save`, that is damaged, or that holds types other than
+    ours and scikit-learn's is refused with a `ModelFileError`.  So is one that unpacks to more than 64 MiB and to more
+    than 50 times its size, which `rkhs.save` never writes.
     """
-    check_version(path)
+    _check_version(path, notes_of(path)["rkhs"])
+    note, data = opened(path)
     skops = _skops()
-    data = Path(path).read_bytes()
     try:
         foreign = _foreign(skops, data)
-        if foreign:
-            raise ModelFileError(
-                f"{path} holds {', '.join(foreign)}, which is none of ours: it was not opened, because that could run "
-                "foreign code."
-            )
-        return skops.loads(data, trusted=trusted_types())
-    except (BadZipFile, KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} is damaged: {error}") from error
+        model = None if foreign else skops.loads(data, trusted=trusted_types())
+    except Exception as error:  # types are built from whatever the file says: anything can be raised
+        theirs = f"scikit-learn {note.get('scikit-learn')} and NumPy {note.get('numpy')}"
+        raise ModelFileError(
+            f"{path} cannot be opened ({type(error).__name__}: {error}): it is damaged, or {theirs}, with which it was "
+            f"written, are too far from {sklearn.__version__} and {numpy.__version__}, which are here."
+        ) from error
+    if foreign:
+        raise ModelFileError(
+            f"{path} holds {', '.join(foreign)}, which is none of ours: it was not opened, because that could run "
+            "foreign code."
+        )
+    return model
 
 
 def notes_of(path: str | Path) -> dict[str, Any]:
-    """Who wrote a model file, and the notes in it; nothing of the model is built."""
-    if not Path(path).is_file():
-        raise ModelFileError(f"There is no file {path}.")
-    try:
-        with ZipFile(path) as archive:
-            found = json.loads(archive.read(NOTE))
-    except (BadZipFile, KeyError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} is not a model file of rkhs: save models with rkhs.save or `rkhs fit`."
-        ) from error
-    if not isinstance(found, dict) or not isinstance(found.get("rkhs"), str):
-        raise ModelFileError(f"{path} is not a model file of rkhs: its {NOTE} names no version.")
-    return found
+    """Who wrote a model file, and the notes in it; nothing of the model is built, or looked at."""
+    return note_in(path)
 
 
-def check_version(path: str | Path) -> None:
+def _check_version(path: str | Path, theirs: str) -> None:
     """Refuse the file of another version: before 1.0 each second number may change what models hold."""
-    theirs, ours = notes_of(path)["rkhs"], version("rkhs")
+    ours = version("rkhs")
     if theirs.split(".")[:2] != ours.split(".")[:2]:
         raise ModelFileError(
             f"{path} was saved by rkhs {theirs} and this is rkhs {ours}: install rkhs=={theirs} to open it, or fit the "

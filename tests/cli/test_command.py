@@ -16,17 +16,14 @@ import rkhs
 from rkhs.cli.commands import app
 
 
-def rkhs_command(*arguments, cwd=None, memory=None):
+def rkhs_command(*arguments, cwd=None):
     command = [sys.executable, "-m", "rkhs.cli", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "200"}
-    limit = None if memory is None else lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, check=False, preexec_fn=limit
-    )
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 
 
-def facts_of(*arguments, cwd=None, memory=None):
-    done = rkhs_command(*arguments, "--json", cwd=cwd, memory=memory)
+def facts_of(*arguments, cwd=None):
+    done = rkhs_command(*arguments, "--json", cwd=cwd)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -199,7 +196,6 @@ BAD_TABLES = {
     "one.csv": "a,label\n1,x\n",
     "prose.csv": "Dear Sir,\nthis is not a table, is it?\nNo.\n",
     "twice.csv": "a,a,label\n1,2,x\n3,4,y\n5,6,x\n",
-    "semicolons.csv": "a;label\n1;x\n2;y\n",
     "huge.csv": "a,label\n1e200,x\n2,x\n3,y\n4,y\n",
     "same.csv": "a,label\n1,x\n1,x\n1,y\n1,y\n",
     "mixed.csv": "a,label\n" + "".join(f"{'oops' if k == 4 else k / 7},{'xy'[k % 2]}\n" for k in range(60)),
@@ -211,32 +207,32 @@ BAD_TABLES = {
     ("name", "arguments", "complaint"),
     [
         ("nothing.csv", [], "There is no file nothing.csv"),
-        ("empty.csv", [], "cannot be read as a table"),
+        ("empty.csv", [], "empty.csv has no columns"),
         ("header.csv", [], "has no rows"),
-        ("ragged.csv", [], "cannot be read as a table"),
+        ("ragged.csv", [], "ragged.csv, line 3: its cells are 4 and the names in the header 2"),
         ("data.csv", ["--target", "lable"], "has no column 'lable'; its columns are width, height"),
         ("data.csv", ["--ignore", "nobody"], "has no column 'nobody'"),
         ("data.csv", ["--invariance", "magic"], "--invariance must be one of gradient"),
-        ("data.csv", ["--C", "-1"], "Cs must be a finite number > 0"),
-        ("data.csv", ["--regression"], "is not numeric"),
+        ("data.csv", ["--C", "-1"], "--C must be a finite number > 0"),
+        ("data.csv", ["--nu", "inf"], "--nu must be a finite number >= 0"),
+        ("data.csv", ["--regression"], "which is no number"),
         ("one_class.csv", [], "has one class only, 'x'"),
         ("no_label.csv", [], "Every row of column 'label' is empty"),
         ("single.csv", [], "Class 'y' of column 'label' has a single row"),
-        ("alone.csv", [], "There is no column to learn from"),
+        ("alone.csv", [], "alone.csv has no column to learn from"),
         ("names.csv", [], "Column 'who' has 60 different texts in 60 rows: leave it out with --ignore 'who'"),
         ("many.csv", [], "has 60 different numbers: predict it with --regression"),
-        ("text.csv", ["--regression"], "row 1 has 'word'"),
-        ("infinite.csv", [], "infinite value in column 'a'"),
-        ("blank.csv", [], "cannot be read as a table"),
+        ("text.csv", ["--regression"], "text.csv, line 2: column 'label' has 'word', which is no number"),
+        ("infinite.csv", [], "infinite.csv, line 3: column 'a' has 'inf', while most cells are numbers"),
+        ("blank.csv", [], "blank.csv has no columns"),
         ("one.csv", [], "has one class only, 'x'"),
-        ("prose.csv", [], "prose.csv has no column 'label'; its columns are Dear Sir"),
+        ("prose.csv", [], "prose.csv, line 3: its cells are 1 and the names in the header 2"),
         ("twice.csv", [], "has two columns 'a': give each a name of its own"),
-        ("semicolons.csv", [], "Columns are separated by commas in a CSV file, not by ';'"),
-        ("huge.csv", [], "number larger than 1e+100 in column 'a'"),
+        ("huge.csv", [], "line 2: column 'a' has '1e200', and numbers beyond 1e+100"),
         ("same.csv", [], "All rows of same.csv are the same"),
-        ("mixed.csv", [], "Column 'a' has numbers, but 'oops' in row 5"),
-        ("latin.csv", [], "is not a text in UTF-8"),
-        ("broken.parquet", [], "cannot be read as a table"),
+        ("mixed.csv", [], "mixed.csv, line 6: column 'a' has 'oops', while most cells are numbers"),
+        ("latin.csv", [], "latin.csv, line 2 is no text in UTF-8"),
+        ("broken.parquet", [], "broken.parquet cannot be read as a Parquet file"),
         (".", [], "is a folder, not a table"),
         ("data.csv", ["--out", "."], "is a folder: give the name of a file to write"),
         ("data.csv", ["--out", "data.csv/model.skops"], "cannot be written: choose another place with --out"),
@@ -261,11 +257,11 @@ def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monke
         ("data.csv", "new.csv", "data.csv is not a model file of rkhs"),
         ("model.skops", "nothing.csv", "There is no file nothing.csv"),
         ("model.skops", "narrow.csv", "narrow.csv has no column 'size', which the model needs"),
-        ("model.skops", "wordy.csv", "has 'wide' in row 2 of the numeric column 'width'"),
+        ("model.skops", "wordy.csv", "wordy.csv, line 3: column 'width' has 'wide', which is no number"),
         ("old.skops", "new.csv", "was saved by rkhs 0.0.7 and this is rkhs"),
         ("bare.skops", "new.csv", "was not written by `rkhs fit`"),
-        (".", "new.csv", "There is no file ."),
-        ("model.skops", "vast.csv", "number larger than 1e+100 in column 'width'"),
+        (".", "new.csv", ". is a folder, not a model file"),
+        ("model.skops", "vast.csv", "vast.csv, line 2: column 'width' has '1e+200', and numbers beyond"),
         ("model.skops", "bare.skops", "bare.skops"),
     ],
 )
@@ -325,7 +321,7 @@ def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
     assert done.returncode == 130
-    assert done.stdout == ""
+    assert "model" not in done.stdout
     assert done.stderr.strip() == "Stopped."
     assert not (folder / "stopped.skops").exists()
 
@@ -351,18 +347,25 @@ def test_help_and_version():
         assert name in helped.stdout
 
 
-def test_five_thousand_rows_fit_and_predict_within_two_gibibytes(tmp_path):
-    X = np.random.default_rng(0).standard_normal((5_000, 3))
+def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(tmp_path):
+    rng, rows = np.random.default_rng(0), 30_000
+    X, city = rng.standard_normal((rows, 3)), rng.integers(10_000, size=rows)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["city"] = [f"city {k}" for k in city]
     frame["label"] = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, "yes", "no")
     frame.to_csv(tmp_path / "large.csv", index=False)
-    memory = 2 * 2**30  # the Gram matrix of 20,000 functionals alone has 3.2
-    settings = ("--target", "label", "--C", "0.1", "--nu", "0.01", "--out", "large.skops")
-    facts = facts_of("fit", "large.csv", *settings, cwd=tmp_path, memory=memory)
-    assert facts["rows learnt from"] == 5_000
-    predicted = facts_of("predict", "large.skops", "large.csv", "--out", "out.csv", cwd=tmp_path, memory=memory)
-    assert predicted["rows"] == 5_000
+    command = ("fit", "large.csv", "--target", "label", "--invariance", "none", "--out", "large.skops")
+    facts = facts_of(*command, cwd=tmp_path)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20  # in KiB, of the largest child so far
+    assert 20_000 <= facts["rows learnt from"] < 20_100
+    assert facts["solution"].endswith("in the span of 1000 landmarks")
+    (told,) = [row for row in facts["table"] if row["column"] == "city"]
+    assert told["values"] == len(set(city.tolist()))
+    assert f"the {told['values'] - 49} rarest" in told["cells"]
+    predicted = facts_of("predict", "large.skops", "large.csv", "--out", "out.csv", cwd=tmp_path)
+    assert predicted["rows"] == rows
     assert predicted["error"] < 0.1
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20
 
 
 def test_demo_shows_that_knowledge_helps(tmp_path):

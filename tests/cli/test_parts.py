@@ -1,62 +1,72 @@
 """The pieces of the command: labels, columns, samples, and the plain SVM."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC
 
-from rkhs.cli.columns import encoder, kinds, prepared
+from rkhs.cli.cells import Column
+from rkhs.cli.columns import KEPT, Kinds, encoder, kinds, new_texts, prepared
 from rkhs.cli.plain import plain_error
 from rkhs.cli.sample import Points, drawn
-from rkhs.cli.tables import labels, numbers
+from rkhs.cli.tables import Table
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        (pd.Series([1.0, None, 2.0]), ["1", "", "2"]),
-        (pd.Series([1, 2, 3]), ["1", "2", "3"]),
-        (pd.Series([1, None], dtype="Int64"), ["1", ""]),
-        (pd.Series(["a ", None, ""]), ["a", "", ""]),
-        (pd.Series([True, False]), ["True", "False"]),
-        (pd.Series(["x", None], dtype="category"), ["x", ""]),
-        (pd.Series([0.5, np.nan]), ["0.5", ""]),
-    ],
-)
-def test_labels_are_text_and_empty_ones_are_none(values, expected):
-    assert_array_equal(labels(values), expected)
+def table(**columns):
+    """A table of Arrow's arrays."""
+    made = {
+        name: Column(name, pa.chunked_array([pa.array(values)]), lambda row: f"here, line {row + 2}")
+        for name, values in columns.items()
+    }
+    return Table(Path("here.csv"), len(next(iter(columns.values()))), made)
 
 
-def test_numbers_are_nan_where_empty():
-    assert_array_equal(numbers(pd.Series(["1.5", None, "2"]), "y"), [1.5, np.nan, 2.0])
+def text(*cells):
+    return pa.array(cells, pa.large_string())
 
 
 def test_kinds_of_columns():
-    frame = pd.DataFrame(
-        {
-            "whole": pd.array([1, None, 3], dtype="Int64"),
-            "real": [0.5, 1.5, np.nan],
-            "yes": [True, False, True],
-            "word": ["a", "b", "a"],
-            "kind": pd.Categorical([1, 2, 1]),
-            "void": [None, None, None],
-        }
+    found = table(
+        whole=pa.array([1, None, 3]),
+        real=pa.array([0.5, 1.5, None]),
+        digits=text("1", "2", None),
+        yes=text("True", "False", "True"),
+        void=text(None, None, None),
     )
-    assert kinds(frame) == (["whole", "real"], ["yes", "word", "kind"])
+    assert kinds(found, [], []) == Kinds(["whole", "real", "digits"], ["yes"])
+    assert kinds(found, ["real", "yes"], ["digits"]) == Kinds(["whole"], ["digits"])
 
 
 def test_points_are_standardised_and_one_hot():
-    frame = pd.DataFrame({"a": [1.0, 3.0, np.nan, 5.0], "b": ["x", "y", None, "x"]})
-    ready = prepared(frame, ["a"], ["b"], "here")
-    points = encoder(["a"], ["b"]).fit_transform(ready)
+    found, names = table(a=pa.array([1.0, 3.0, None, 5.0]), b=text("x", "y", None, "x")), Kinds(["a"], ["b"])
+    points = encoder(names).fit_transform(prepared(found, names))
     assert points.shape == (4, 4)  # a, and three categories: the empty one too
     assert abs(points[:, 0].mean()) < 1e-12
     assert points[2, 0] == points[1, 0]  # the median
     assert_array_equal(points[:, 1:].sum(axis=1), 1)
+
+
+def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
+    cells = [f"often {k}" for k in range(KEPT - 1) for _ in range(3)] + [f"rare {k}" for k in range(40)]
+    names = Kinds([], ["b"])
+    ready = prepared(table(b=text(*cells)), names)
+    columns = encoder(names).fit(ready)
+    points = columns.transform(ready)
+    assert points.shape == (len(cells), KEPT)
+    assert_array_equal(points.sum(axis=1), 1)
+    rare = points[-1]
+    assert_array_equal(points[-40:], np.tile(rare, (40, 1)))
+    assert not (points[:-40] == rare).all(axis=1).any()
+    new = prepared(table(b=text("never seen", "often 3")), names)
+    assert_array_equal(columns.transform(new)[0], rare)
+    assert new_texts(columns, new, names) == {"b": 1}
+    assert new_texts(columns, ready, names) is None
 
 
 def test_a_sample_keeps_rare_classes_and_some_unlabelled_rows():

@@ -1,87 +1,99 @@
-"""From columns of a table to points: numbers standardised, categories one-hot encoded, all of it in the model."""
+"""From columns of a table to points: numbers standardised, texts one-hot encoded, all of it in the model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from rkhs.cli.cells import Column
 from rkhs.cli.errors import CommandError
-from rkhs.cli.tables import Frame
+from rkhs.cli.tables import Frame, Table
 
-LARGEST = 1e100  # a number beyond which squares, and sums of them, are lost
-MOST_CATEGORIES = 50  # beyond, a column of text that differs in most rows is taken for a name or a date
+KEPT = 50  # texts of a column that get a feature each, the rarest of them together if there are more
 
 
-def kinds(features: Frame) -> tuple[list[str], list[str]]:
-    """The names of the numeric and of the categorical columns; columns without any value are in neither."""
-    import pandas as pd
-    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+@dataclass(frozen=True)
+class Kinds:
+    """The names of the columns to learn from; columns without any value are in neither."""
 
+    numeric: list[str]
+    categorical: list[str]
+
+    def notes(self) -> dict[str, Any]:
+        """As they are kept in a model file."""
+        return {"numeric columns": self.numeric, "categorical columns": self.categorical}
+
+
+def kinds(table: Table, ignore: Sequence[str], as_text: Sequence[str]) -> Kinds:
+    """What each column is that is not ignored; refuses what is neither numbers nor texts of some kinds."""
+    for name in (*ignore, *as_text):
+        if name not in table.others:
+            table.column(name)
     numeric, categorical = [], []
-    for name in features.columns:
-        values = features[name]
-        if values.isna().all():
+    for name in table.others:
+        if name not in ignore:
+            raise CommandError(
+                f"Column {name!r} of {table.path} holds lists, bytes or other compound values: leave it out with "
+                f"--ignore {name!r}."
+            )
+    for name, column in table.columns.items():
+        if name in ignore or column.empty:
             continue
-        if is_numeric_dtype(values) and not is_bool_dtype(values):
+        if name in as_text:
+            categorical.append(name)
+        elif column.numeric():
             numeric.append(name)
-            continue
-        count = int(values.nunique())
-        wordy = pd.to_numeric(values, errors="coerce").isna() & values.notna()
-        if count > MOST_CATEGORIES and 0 < wordy.sum() < len(values) / 2:
-            row = int(np.flatnonzero(wordy)[0])
-            raise CommandError(
-                f"Column {name!r} has numbers, but {values.iloc[row]!r} in row {row + 1}: leave that cell empty if the "
-                "number is not known."
-            )
-        if count > MOST_CATEGORIES and count > len(values) / 2:
-            raise CommandError(
-                f"Column {name!r} has {count} different texts in {len(values)} rows: leave it out with "
-                f"--ignore {name!r}, or make numbers of it."
-            )
-        categorical.append(name)
+        else:
+            _check_kinds(column)
+            categorical.append(name)
     if not numeric and not categorical:
-        raise CommandError("There is no column to learn from beside the target.")
-    return numeric, categorical
+        raise CommandError(f"{table.path} has no column to learn from beside the target.")
+    return Kinds(numeric, categorical)
 
 
-def encoder(numeric: list[str], categorical: list[str]) -> Any:
-    """The transformer from tables to points; empty numeric cells become the median."""
+def _check_kinds(column: Column) -> None:
+    """Refuse names and sentences: texts that differ in most rows."""
+    count, rows = len(column.counts()), len(column.cells)
+    if count > KEPT and count > rows / 2:
+        raise CommandError(
+            f"Column {column.name!r} has {count} different texts in {rows} rows: leave it out with "
+            f"--ignore {column.name!r}, or make numbers of it."
+        )
+
+
+def encoder(kinds: Kinds) -> Any:
+    """The transformer from tables to points: missing numbers become the median, rare and new texts are one kind."""
     steps: list[Any] = []
-    if numeric:
-        steps.append(("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numeric))
-    if categorical:
-        known = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        steps.append(("categories", known, categorical))
+    if kinds.numeric:
+        steps.append(("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), kinds.numeric))
+    if kinds.categorical:
+        known = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=KEPT, sparse_output=False)
+        steps.append(("categories", known, kinds.categorical))
     return ColumnTransformer(steps)
 
 
-def prepared(features: Frame, numeric: list[str], categorical: list[str], where: str) -> Frame:
-    """The columns that a model needs: numbers as float64, categories as text; an error names what is not so."""
+def prepared(table: Table, kinds: Kinds) -> Frame:
+    """The columns that a model needs: numbers as float64, texts as they are written."""
     import pandas as pd
 
-    missing = [name for name in numeric + categorical if name not in features.columns]
-    if missing:
-        raise CommandError(f"{where} has no column {missing[0]!r}, which the model needs.")
-    ready = {}
-    for name in numeric:
-        values = pd.to_numeric(features[name], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-        wrong = np.isnan(values) & ~features[name].isna().to_numpy()
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            raise CommandError(
-                f"{where} has {features[name].iloc[row]!r} in row {row + 1} of the numeric column {name!r}."
-            )
-        if np.isinf(values).any():
-            raise CommandError(f"{where} has an infinite value in column {name!r}.")
-        if np.abs(values).max(initial=0.0, where=~np.isnan(values)) > LARGEST:
-            raise CommandError(f"{where} has a number larger than {LARGEST:g} in column {name!r}: use other units.")
-        ready[name] = values
-    for name in categorical:
-        empty = features[name].isna().to_numpy()
-        ready[name] = np.where(empty, "", features[name].astype(str).to_numpy()).astype(object)
-    return pd.DataFrame(ready, columns=numeric + categorical)
+    for name in kinds.numeric + kinds.categorical:
+        if name not in table.columns:
+            raise CommandError(f"{table.path} has no column {name!r}, which the model needs.")
+    ready = {name: table.columns[name].numbers() for name in kinds.numeric}
+    ready |= {name: table.columns[name].texts() for name in kinds.categorical}
+    return pd.DataFrame(ready, columns=kinds.numeric + kinds.categorical)
+
+
+def new_texts(columns: Any, features: Frame, kinds: Kinds) -> dict[str, int] | None:
+    """In how many rows of each column there is a text that the encoder was not fitted with; None if there is none."""
+    if not kinds.categorical:
+        return None
+    seen = dict(zip(kinds.categorical, columns.named_transformers_["categories"].categories_, strict=True))
+    counts = {name: int((~features[name].isin(seen[name])).sum()) for name in kinds.categorical}
+    return {name: count for name, count in counts.items() if count} or None

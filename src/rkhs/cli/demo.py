@@ -17,6 +17,8 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 import rkhs
+from rkhs.cli.outputs import check_outputs
+from rkhs.cli.picture import write_figure
 from rkhs.cli.progress import step
 from rkhs.invariances import ImageTangents
 from rkhs.plotting import TangentsDisplay
@@ -58,8 +60,10 @@ class Split:
         return float(np.mean(machine.predict(self.asked) != self.truth))
 
 
-def run(out: Path) -> dict[str, Any]:
+def run(out: Path, force: bool) -> dict[str, Any]:
     """Learn, compare, draw; the facts to print."""
+    picture = out / "demo.png"
+    check_outputs({"--out": picture}, [], force)
     splits = [Split.of(seed) for seed in range(SPLITS)]
     rows = []
     with step("the plain SVM, with the settings that are best for it"):
@@ -73,7 +77,6 @@ def run(out: Path) -> dict[str, Any]:
             fitted = [_learn(split, knowledge) for split in splits]
             errors = [split.error(machine) for split, machine in zip(splits, fitted, strict=True)]
             rows.append(_row("InvSVM", name, errors, start))
-    picture = out / "demo.png"
     with step("drawing"):
         _draw(picture, rows, splits[0], plain[0], fitted[0])
     return {
@@ -132,6 +135,4 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours
         panel.set_title(f"SVM {wrong[k]}, ours {right_answer[k]}", fontsize=8)
     for panel in lower.axes:
         panel.axis("off")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+    write_figure(figure, path)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
+from rkhs.cli.errors import CommandError
 from rkhs.cli.sample import Points
 from rkhs.plotting import BoundaryDisplay, GridDisplay
+from rkhs.writing import replacing
 
 Vector = np.ndarray[Any, Any]
 
@@ -33,8 +35,25 @@ def draw(path: Path, machine: Any, X: Vector, used: Points, facts: dict[str, Any
         BoundaryDisplay.from_estimator(machine, X, used.y, ax=axes[-1])
     else:
         _plane(axes[-1], machine, X, used)
+    write_figure(figure, path)
+
+
+def check_format(path: Path) -> None:
+    """Refuse a name whose suffix is of no picture, before the work that it is to show."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    formats = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix[1:].lower() not in formats:
+        raise CommandError(f"{path} names no kind of picture: it can end in .{', .'.join(formats)}.")
+
+
+def write_figure(figure: Any, path: Path) -> None:
+    """Write a picture to a file, and close it."""
+    import matplotlib.pyplot as plt
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with replacing(path) as file:
+        figure.savefig(file, dpi=110, format=path.suffix[1:].lower())
     plt.close(figure)
 
 

@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
+
+MOST = 40  # rows of a table that are shown
+
+
+def finite(value: Any) -> Any:
+    """The same with None in the place of numbers that JSON does not have.
+
+    Examples
+    --------
+    >>> finite({"error": [float("nan"), 0.5]})
+    {'error': [None, 0.5]}
+    """
+    if isinstance(value, dict):
+        return {name: finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def show(facts: dict[str, Any]) -> None:
     """Print a table of facts: one line each, tables as tables, nested ones indented."""
     from rich.console import Console
+    from rich.markup import escape
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for name, value in facts.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            console.print(_table(name, value))
+            console.print(_table(name, value[:MOST]))
+            if len(value) > MOST:
+                console.print(f"  and {len(value) - MOST} more, which --json shows")
         elif isinstance(value, dict):
             console.print(f"[bold]{name}[/bold]")
             for key, inner in value.items():
-                console.print(f"  {key}: {_text(inner)}")
-        elif value is not None:
-            console.print(f"[bold]{name}[/bold]: {_text(value)}", soft_wrap=True)
+                console.print(f"  {escape(key)}: {escape(_text(inner))}")
+        elif value is not None and value != []:
+            console.print(f"[bold]{name}[/bold]: {escape(_text(value))}", soft_wrap=True)
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Any:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=title, title_justify="left")
     for heading, value in rows[0].items():
         table.add_column(heading, justify="left" if isinstance(value, str) else "right")
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(escape(_text(value)) for value in row.values()))
     return table
 
 

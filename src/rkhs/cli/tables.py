@@ -2,100 +2,116 @@
 
 from __future__ import annotations
 
-import os
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rkhs.cli.cells import NUMBER, Column
+from rkhs.cli.csv_files import read_csv
 from rkhs.cli.errors import CommandError
+from rkhs.cli.parquet_files import read_parquet
+from rkhs.writing import replacing
 
 Frame = Any  # pandas has no types of its own
 PARQUET = (".parquet", ".pq")
+LONGEST = 1000  # characters of a class's name
 UNLABELLED = ""  # the label of a row that has none
 
 
-def read(path: Path, text_column: str | None = None) -> Frame:
-    """The table in a file; one column, the target, is read as it is written."""
-    import pandas as pd
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns by name, all of the same length; `others` names columns of kinds that no machine learns from."""
 
+    path: Path
+    rows: int
+    columns: dict[str, Column]
+    others: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Column:
+        """One column, or an error with the names that there are."""
+        if name in self.others:
+            raise CommandError(f"Column {name!r} of {self.path} holds lists, bytes or other compound values.")
+        if name not in self.columns:
+            names = list(self.columns)
+            listed = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
+            raise CommandError(f"{self.path} has no column {name!r}; its columns are {listed}.")
+        return self.columns[name]
+
+
+def read(path: Path, missing: Sequence[str] = ()) -> Table:
+    """The table in a file; cells that are empty, or one of the texts of `missing`, are missing."""
     if not path.is_file():
         raise CommandError(f"{path} is a folder, not a table." if path.is_dir() else f"There is no file {path}.")
-    try:
-        if path.suffix.lower() in PARQUET:
-            frame, repeated = pd.read_parquet(path), []
-        else:
-            frame = pd.read_csv(path, dtype={text_column: str} if text_column else None, skipinitialspace=True)
-            names = pd.read_csv(path, header=None, nrows=1, dtype=str, skipinitialspace=True).iloc[0]
-            repeated = names[names.duplicated() & names.notna()].tolist()
-    except UnicodeDecodeError as error:
-        raise CommandError(f"{path} is not a text in UTF-8: save it as CSV with that encoding.") from error
-    except (ValueError, OSError) as error:  # parser errors of pandas and pyarrow are of these kinds
-        raise CommandError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+    if path.suffix.lower() in PARQUET:
+        names, cells, rows = read_parquet(path)
+        place, comma = _numbered(f"{path}, row", range(1, rows + 1)), False
+    else:
+        names, cells, lines, separator = read_csv(path)
+        rows, place, comma = len(lines), _numbered(f"{path}, line", lines), separator != ","
+    if not names:
+        raise CommandError(f"{path} has no columns: the first line of a table has their names.")
+    if not rows:
+        raise CommandError(f"{path} has no rows.")
+    columns, others = {}, []
+    for k, (name, own) in enumerate(zip(names, cells, strict=True)):
+        if own is None:
+            others.append(name)
+            continue
+        column = Column(name, _marked(own, missing), place, comma)
+        if name:
+            columns[name] = column
+        elif not column.empty:
+            raise CommandError(
+                f"Column {k + 1} of {path} has no name: give it one in the header, or write the table without it "
+                "(pandas: index=False)."
+            )
+    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
     if repeated:
         raise CommandError(f"{path} has two columns {repeated[0]!r}: give each a name of its own.")
-    if frame.empty:
-        raise CommandError(f"{path} has no rows.")
-    frame.columns = [str(name) for name in frame.columns]
-    return frame
+    return Table(path, rows, columns, tuple(others))
+
+
+def _numbered(before: str, numbers: Any) -> Callable[[int], str]:
+    return lambda row: f"{before} {numbers[row]}"
+
+
+def _marked(cells: Any, missing: Sequence[str]) -> Any:
+    """The cells, null where they are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(cells.type):
+        marks = pa.array([float(text) for text in missing if re.match(NUMBER, text)], pa.float64())
+        found = pc.is_in(cells, value_set=marks)
+    else:
+        if pa.types.is_large_string(cells.type):
+            cells = pc.utf8_trim_whitespace(cells)
+        found = pc.is_in(pc.cast(cells, pa.large_string()), value_set=pa.array(["", *missing], pa.large_string()))
+    return pc.if_else(found, pa.scalar(None, cells.type), cells)
 
 
 def write(frame: Frame, path: Path) -> None:
     """Write a table, in the format that the name of the file asks for."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() in PARQUET:
-        frame.to_parquet(path, index=False)
-    else:
-        frame.to_csv(path, index=False)
+    with replacing(path) as file:
+        if path.suffix.lower() in PARQUET:
+            frame.to_parquet(file, index=False)
+        else:
+            frame.to_csv(file, index=False)
 
 
-def column(frame: Frame, name: str, path: Path) -> Frame:
-    """One column, or an error with the names that there are."""
-    if name not in frame.columns:
-        listed = ", ".join(frame.columns[:8]) + (", .." if len(frame.columns) > 8 else "")
-        separator = next((sign for sign in (";", "\t", "|") if len(frame.columns) == 1 and sign in listed), None)
-        remedy = f" Columns are separated by commas in a CSV file, not by {separator!r}." if separator else ""
-        raise CommandError(f"{path} has no column {name!r}; its columns are {listed}.{remedy}")
-    return frame[name]
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written, before the work that it is to hold."""
-    if path.is_dir():
-        raise CommandError(f"{path} is a folder: give the name of a file to write.")
-    folder = next((parent for parent in path.absolute().parents if parent.exists()), Path("/"))
-    if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise CommandError(f"{path} cannot be written: choose another place with --out.")
-
-
-def labels(values: Frame) -> np.ndarray[Any, Any]:
-    """The target as text, UNLABELLED where it is empty; 1.0 and 1 are the same label."""
-    pairs = zip(values.astype(object), values.isna(), strict=True)
-    return np.array([UNLABELLED if empty else _label(value) for value, empty in pairs], dtype=str)
-
-
-def numbers(values: Frame, name: str) -> np.ndarray[Any, Any]:
-    """The target as numbers, NaN where it is empty."""
-    import pandas as pd
-
-    found = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = np.isnan(found) & (labels(values) != UNLABELLED)
-    if wrong.any():
+def labels(column: Column) -> np.ndarray[Any, Any]:
+    """The target as texts, UNLABELLED where it is missing."""
+    texts = column.texts()
+    longest = int(np.argmax([len(text) for text in texts]))
+    if len(texts[longest]) > LONGEST:
         raise CommandError(
-            f"Column {name!r} is not numeric (its row {int(np.flatnonzero(wrong)[0]) + 1} has "
-            f"{values.iloc[int(np.flatnonzero(wrong)[0])]!r}): leave --regression out to predict classes."
+            f"{column.place(longest)}: column {column.name!r} has a text of {len(texts[longest])} characters, which is "
+            f"no name of a class: those have at most {LONGEST}."
         )
-    if np.isinf(found).any():
-        raise CommandError(f"Column {name!r} has infinite values.")
-    return found
-
-
-def _label(value: Any) -> str:
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        value = int(value)
-    return str(value).strip()
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return text.rstrip(".") + "."
+    return texts.astype(str)

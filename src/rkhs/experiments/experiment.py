@@ -74,4 +74,6 @@ def values(records: list[Record], name: str) -> list[Any]:
 
 def as_record(line: Mapping[str, Any]) -> Record:
     """From JSON."""
+    if not isinstance(line["cell"], dict) or not isinstance(line["result"], dict):
+        raise TypeError("a cell and its result are tables of names")
     return Record(line["cell"], line["result"], line["seconds"])

@@ -1,0 +1,135 @@
+"""The archive that a model file is: members, and the entry `rkhs.json` with notes and a checksum of all of it.
+
+Nothing is believed of a file that is read: neither its sizes, nor its methods, nor its JSON.  Damaged bytes make
+zipfile, zlib and json raise a dozen kinds of errors; all of them become a `ModelFileError` that names the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from rkhs.errors import ModelFileError
+
+NOTE = "rkhs.json"
+CHECKSUM = "sha256"
+LARGEST, TIMES = 2**26, 50  # a file unpacks to at most 64 MiB, or 50 times its own size
+
+
+def packed(members: bytes, note: dict[str, Any]) -> bytes:
+    """An archive of skops with a note added to it.
+
+    What would unpack to more than a reader allows, such as an array of zeros, is stored as it is.
+    """
+    try:
+        text = json.dumps(note, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"The notes cannot be written as JSON ({error}): use texts and finite numbers.") from error
+    with ZipFile(io.BytesIO(members)) as source:
+        contents = {info.filename: source.read(info) for info in source.infolist()}
+    note = {**json.loads(text), CHECKSUM: _checksum(contents, json.loads(text))}
+    contents[NOTE] = json.dumps(note, indent=2).encode()
+    data = _zipped(contents, ZIP_DEFLATED)
+    small = sum(map(len, contents.values())) <= _most(len(data))
+    return data if small else _zipped(contents, ZIP_STORED)
+
+
+def note_in(path: str | Path) -> dict[str, Any]:
+    """The note in a file: who wrote it, and notes; the rest is not looked at."""
+    _check_there(path)
+    with Path(path).open("rb") as file:
+        try:
+            return _note(ZipFile(file), Path(path).stat().st_size)
+        except Exception as error:
+            _refuse(path, error)
+
+
+def opened(path: str | Path) -> tuple[dict[str, Any], bytes]:
+    """The note and all bytes of a file, which are what was written to it."""
+    _check_there(path)
+    data = Path(path).read_bytes()
+    try:
+        archive = ZipFile(io.BytesIO(data))
+        note, contents = _note(archive, len(data)), _contents(archive, len(data))
+    except Exception as error:
+        _refuse(path, error)
+    stated = note.pop(CHECKSUM, None)  # files of early versions have none
+    del contents[NOTE]
+    if stated is not None and stated != _checksum(contents, note):
+        raise ModelFileError(f"{path} is damaged: it is not what was written to it. Save the model again.")
+    return note, data
+
+
+def _check_there(path: str | Path) -> None:
+    if Path(path).is_dir():
+        raise ModelFileError(f"{path} is a folder, not a model file.")
+    if not Path(path).is_file():
+        raise ModelFileError(f"There is no file {path}.")
+
+
+def _note(archive: ZipFile, size: int) -> dict[str, Any]:
+    info = archive.getinfo(NOTE)
+    _check_sizes([info], size)
+    note = json.loads(archive.read(info), parse_constant=_no_number)
+    if not isinstance(note, dict) or not isinstance(note.get("rkhs"), str):
+        raise ValueError(f"its {NOTE} names no version of rkhs")
+    if not isinstance(note.setdefault("notes", {}), dict):
+        raise ValueError(f"the notes in its {NOTE} are no table of names")
+    return note
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"its {NOTE} has {name}, which is no number")
+
+
+def _contents(archive: ZipFile, size: int) -> dict[str, bytes]:
+    """All members by name; their checksums are looked at by zipfile."""
+    _check_sizes(archive.infolist(), size)
+    contents = {info.filename: archive.read(info) for info in archive.infolist()}
+    if len(contents) < len(archive.infolist()):
+        raise ValueError("two of its members have the same name")
+    return contents
+
+
+def _check_sizes(members: list[ZipInfo], size: int) -> None:
+    """Refuse what unpacks to too much, before it is unpacked: no more than the stated sizes is ever read."""
+    for info in members:
+        if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise ValueError(f"{info.filename} is packed by method {info.compress_type}, which rkhs.save does not use")
+    unpacked = sum(info.file_size for info in members)
+    if unpacked > _most(size):
+        raise ValueError(
+            f"its {size} bytes unpack to {unpacked}, more than {_most(size)} (64 MiB, or {TIMES} times its size), "
+            "which rkhs.save never writes"
+        )
+
+
+def _most(size: int) -> int:
+    return max(LARGEST, TIMES * size)
+
+
+def _zipped(contents: dict[str, bytes], method: int) -> bytes:
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", compression=method) as archive:
+        for name, content in contents.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _checksum(contents: dict[str, bytes], note: dict[str, Any]) -> str:
+    """Of all members in the order of their names, and of the note without its checksum."""
+    digest = hashlib.sha256(json.dumps(note, sort_keys=True).encode())
+    for name in sorted(contents):
+        digest.update(b"\0" + name.encode() + b"\0" + hashlib.sha256(contents[name]).digest())
+    return digest.hexdigest()
+
+
+def _refuse(path: str | Path, error: Exception) -> NoReturn:
+    reason = str(error).strip("'\"") or type(error).__name__
+    raise ModelFileError(
+        f"{path} is not a model file of rkhs, or is damaged ({reason}): save models with rkhs.save or `rkhs fit`."
+    ) from error

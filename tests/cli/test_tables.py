@@ -1,0 +1,412 @@
+"""Odd tables: each is read right, which is asserted on its values, or refused with file, line and remedy."""
+
+import gzip
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from typer.testing import CliRunner
+
+from rkhs.cli.commands import app
+from rkhs.cli.fit import Request, points_of
+
+NAN = np.nan
+
+
+def seen(path, target="label", regression=False, ignore=(), text=(), missing=()):
+    """What `rkhs fit` would learn from: its columns, its targets, and what it tells."""
+    request = Request(
+        path, target, path.parent / "m.skops", "none", False, 1.0, 0.0, regression, ignore, text, missing, None, False
+    )
+    points, _, told = points_of(request)
+    return {name: list(points.features[name]) for name in points.features.columns}, points.y.tolist(), told
+
+
+def same(found, expected):
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert_array_equal(found[name], values)
+
+
+X, Y = [1.5, -2.0, 3.0], ["x", "y", "x"]  # what the tables below hold, if nothing else is said
+
+# name -> (content, columns, labels)
+READ = {
+    "plain": ("a,label\n1.5,x\n-2,y\n3,x\n", {"a": X}, Y),
+    "rows_end_in_a_comma": ("a,label\n1.5,x,\n-2,y,\n3,x,\n", {"a": X}, Y),
+    "some_rows_end_in_a_comma": ("a,label\n1.5,x,\n-2,y\n3,x,,,\n", {"a": X}, Y),
+    "all_lines_end_in_a_comma": ("a,label,\n1.5,x,\n-2,y,\n3,x,\n", {"a": X}, Y),
+    "comma_behind_an_empty_label": ("a,label\n1.5,x,\n-2,,\n3,x,\n", {"a": X}, ["x", "", "x"]),
+    "classes_called_none": ("a,label\n1.5,None\n-2,NA\n3,null\n", {"a": X}, ["None", "NA", "null"]),
+    "classes_called_nan": ("a,label\n1.5,nan\n-2,NaN\n3,n/a\n", {"a": X}, ["nan", "NaN", "n/a"]),
+    "texts_called_na": ("a,label\nNA,x\n,y\nnull,x\n", {"a": ["NA", "", "null"]}, Y),
+    "classes_that_are_numbers": ("a,label\n1.5,01\n-2,1\n3,1.0\n", {"a": X}, ["01", "1", "1.0"]),
+    "classes_beyond_float64": (
+        "a,label\n1.5,9007199254740993\n-2,9007199254740992\n3,99999999999999999999\n",
+        {"a": X},
+        ["9007199254740993", "9007199254740992", "99999999999999999999"],
+    ),
+    "quoted": ('"a","label"\n"1.5","x"\n"-2","y"\n3,x\n', {"a": X}, Y),
+    "quotes_within_quotes": ('a,label\n1.5,"x ""1"""\n-2,y\n3,x\n', {"a": X}, ['x "1"', "y", "x"]),
+    "separator_in_quotes": ('a,label\n1.5,"x, y"\n-2,y\n3,x\n', {"a": X}, ["x, y", "y", "x"]),
+    "newline_in_quotes": ('a,label\n1.5,"x\ny"\n-2,y\n3,x\n', {"a": X}, ["x\ny", "y", "x"]),
+    "newline_in_a_name": ('"a\nb",label\n1.5,x\n-2,y\n3,x\n', {"a\nb": X}, Y),
+    "quote_within_a_cell": ('a,label\n5" x,x\n6" x,y\n5" x,x\n', {"a": ['5" x', '6" x', '5" x']}, Y),
+    "spaces": ("a , label\n 1.5 ,x \n -2, y\n3 , x\n", {"a": X}, Y),
+    "space_before_a_quote": ('a, "label"\n1.5, "x, y"\n-2, "y"\n3, x\n', {"a": X}, ["x, y", "y", "x"]),
+    "spaces_are_missing": ("a,label\n1.5,x\n  ,y\n3,  \n", {"a": [1.5, NAN, 3.0]}, ["x", "y", ""]),
+    "windows": ("a,label\r\n1.5,x\r\n-2,y\r\n3,x\r\n", {"a": X}, Y),
+    "old_mac": ("a,label\r1.5,x\r-2,y\r3,x\r", {"a": X}, Y),
+    "no_last_newline": ("a,label\n1.5,x\n-2,y\n3,x", {"a": X}, Y),
+    "blank_lines": ("\n\na,label\n1.5,x\n\n   \n-2,y\n3,x\n\n\n", {"a": X}, Y),
+    "semicolons": ("a;label\n1.5;x\n-2;y\n3;x\n", {"a": X}, Y),
+    "tabs": ("a\tlabel\n1.5\tx\n-2\ty\n3\tx\n", {"a": X}, Y),
+    "bars": ("a|label\n1.5|x\n-2|y\n3|x\n", {"a": X}, Y),
+    "semicolon_in_a_quoted_name": ('"a;b",label\n1.5,x\n-2,y\n3,x\n', {"a;b": X}, Y),
+    "decimal_commas": ("a;b;label\n1,5;1;x\n-2;,25;y\n3,0;1,5e3;x\n", {"a": X, "b": [1.0, 0.25, 1500.0]}, Y),
+    "long_fraction_after_a_comma": ("a;label\n1,234;x\n-2,5;y\n3;x\n", {"a": [1.234, -2.5, 3.0]}, Y),
+    "forms_of_numbers": (
+        "a,b,label\n+1.5,.5,x\n-2.,1E3,y\n3e0,-1.e-2,x\n",
+        {"a": X, "b": [0.5, 1000.0, -0.01]},
+        Y,
+    ),
+    "leading_zeros": ("a,label\n001.5,x\n-02,y\n3,x\n", {"a": X}, Y),
+    "tiny_numbers": ("a,label\n1e-320,x\n1e-400,y\n3,x\n", {"a": [1e-320, 0.0, 3.0]}, Y),
+    "many_digits": ("a,label\n0.12345678901234567890,x\n1,y\n3,x\n", {"a": [0.12345678901234568, 1.0, 3.0]}, Y),
+    "large_integers_that_are_exact": (
+        "a,label\n100000000000000000,x\n9007199254740992,y\n3,x\n",
+        {"a": [1e17, 2.0**53, 3.0]},
+        Y,
+    ),
+    "missing_numbers": ("a,label\n1.5,x\n,y\n3,x\n", {"a": [1.5, NAN, 3.0]}, Y),
+    "booleans_with_gaps": ("a,label\ntrue,x\n,y\nfalse,x\n", {"a": ["true", "", "false"]}, Y),
+    "empty_columns": ("a,b,label\n1.5,,x\n-2,,y\n3,,x\n", {"a": X}, Y),
+    "constant_columns": ("a,b,label\n1.5,7,x\n-2,7,y\n3,7,x\n", {"a": X, "b": [7.0] * 3}, Y),
+    "a_row_without_any_cell": ("a,label\n1.5,x\n,\n3,x\n", {"a": [1.5, NAN, 3.0]}, ["x", "", "x"]),
+    "mostly_text": ("a,label\nb,x\n2,y\nc,x\n", {"a": ["b", "2", "c"]}, Y),
+    "names_in_other_scripts": ("größe,label\n1.5,é\n-2,中\n3,é\n", {"größe": X}, ["é", "中", "é"]),
+    "words_of_pandas": ("inf_,nan,label\n1.5,1,x\n-2,2,y\n3,3,x\n", {"inf_": X, "nan": [1.0, 2.0, 3.0]}, Y),
+    "long_cells": (f"a,label\n{'b' * 200_000},x\nc,y\nc,x\n", {"a": ["b" * 200_000, "c", "c"]}, Y),
+    "target_first": ("label,a\nx,1.5\ny,-2\nx,3\n", {"a": X}, Y),
+}
+
+
+@pytest.mark.parametrize(("content", "columns", "labels"), READ.values(), ids=READ)
+def test_read_right(content, columns, labels, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_bytes(content.encode())
+    found, y, told = seen(path)
+    same(found, columns)
+    assert y == labels
+    assert told["rows with a target"] == sum(1 for label in labels if label)
+    assert told["rows without a target"] == labels.count("")
+
+
+ENCODED = {
+    "utf8_with_a_mark": "\ufeffgröße,label\n1.5,é\n-2,y\n3,é\n".encode(),
+    "utf16_little": b"\xff\xfe" + "größe,label\n1.5,é\n-2,y\n3,é\n".encode("utf-16-le"),
+    "utf16_big": b"\xfe\xff" + "größe,label\n1.5,é\n-2,y\n3,é\n".encode("utf-16-be"),
+}
+
+
+@pytest.mark.parametrize("content", ENCODED.values(), ids=ENCODED)
+def test_encodings_with_a_mark(content, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_bytes(content)
+    found, y, _ = seen(path)
+    same(found, {"größe": X})
+    assert y == ["é", "y", "é"]
+
+
+def test_compressed(tmp_path):
+    path = tmp_path / "odd.csv.gz"
+    path.write_bytes(gzip.compress(b"a,label\n1.5,x\n-2,y\n3,x\n"))
+    found, y, _ = seen(path)
+    same(found, {"a": X})
+    assert y == Y
+
+
+# name -> (content, complaint)
+REFUSED = {
+    "empty": ("", "odd.csv has no columns"),
+    "blank": ("\n \n\n", "odd.csv has no columns"),
+    "header_only": ("a,label\n", "odd.csv has no rows"),
+    "short_row": ("a,b,label\n1,2,x\n3,y\n", "odd.csv, line 3: its cells are 2 and the names in the header 3"),
+    "long_row": ("a,label\n1,x\n2,y,3\n", "odd.csv, line 3: its cells are 3 and the names in the header 2"),
+    "row_names_of_r": ("a,label\n1,1.5,x\n2,-2,y\n", "odd.csv, line 2: its cells are 3 and the names in the header 2"),
+    "long_row_after_newlines": ('a,label\n"1\n2\n",x\n2,y,3\n', "odd.csv, line 5: its cells are 3"),
+    "decimal_commas_between_commas": ("a,label\n1,5,x\n", "odd.csv, line 2: its cells are 3"),
+    "pandas_index": (",a,label\n0,1,x\n1,2,y\n", "Column 1 of odd.csv has no name"),
+    "unnamed_column": ("a,,label\n0,1,x\n1,2,y\n", "Column 2 of odd.csv has no name"),
+    "same_names": ("a,a,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
+    "same_names_but_for_spaces": ("a,a ,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
+    "open_quote": ('a,label\n1,x\n2,"y\n3,x\n', "odd.csv, line 3 opens a quote that is never closed"),
+    "text_behind_a_quote": ('a,label\n1,"x"y\n', "odd.csv, line 2 has text behind a closing quote"),
+    "backslashed_quote": ('a,label\n1,x\n2,"5\\" y"\n', "odd.csv, line 3 has text behind a closing quote"),
+    "nul": ("a,label\n1,x\n2,\0y\n", "odd.csv, line 3 has a NUL byte"),
+    "infinite": ("a,label\n1,x\ninf,y\n3,x\n", "odd.csv, line 3: column 'a' has 'inf', while most cells are numbers"),
+    "not_a_number": (
+        "a,label\n1,x\nNaN,y\n3,x\n",
+        "has 'NaN', while most cells are numbers: leave the cell empty, or name",
+    ),
+    "mixed": ("a,label\n1,x\n2,y\n?,x\n", "odd.csv, line 4: column 'a' has '?', while most cells are numbers"),
+    "too_large": ("a,label\n1,x\n1e400,y\n3,x\n", "odd.csv, line 3: column 'a' has '1e400', and numbers beyond 1e+100"),
+    "beyond_2_53": (
+        "a,label\n1,x\n9007199254740993,y\n3,x\n",
+        "line 3: column 'a' has '9007199254740993', an integer that",
+    ),
+    "beyond_2_63": (
+        "a,label\n1,x\n2,y\n9223372036854775809,x\n",
+        "line 4: column 'a' has '9223372036854775809', an integer",
+    ),
+    "thousands": (
+        'a,label\n"1,234",x\n"2,345",y\n',
+        "has '1,234', a number in a form of its own: write numbers with a dec",
+    ),
+    "thousands_or_decimals": (
+        "a;label\n1,234;x\n2,345;y\n",
+        "has '1,234', which may be a decimal comma, or set thousands",
+    ),
+    "thousands_of_switzerland": ("a,label\n1'234,x\n2'345,y\n", 'has "1\'234", a number in a form of its own'),
+    "thousands_and_decimals": ("a;label\n1.234,5;x\n2.345,6;y\n", "has '1.234,5', a number in a form of its own"),
+    "quoted_decimal_commas": ('a,label\n"1,5",x\n"2,5",y\n', "has '1,5', a number in a form of its own"),
+    "percents": ("a,label\n10%,x\n20 %,y\n", "has '10%', a number in a form of its own"),
+    "prices": ("a,label\n$10,x\n€20.5,y\n", "has '$10', a number in a form of its own"),
+    "dates": (
+        "a,label\n2024-02-29,x\n2024-03-01,y\n",
+        "has '2024-02-29', a date or time: leave the column out with --ignore 'a'",
+    ),
+    "dates_of_germany": ("a,label\n29.2.2024,x\n1.3.2024,y\n", "has '29.2.2024', a date or time"),
+    "times": ("a,label\n23:59,x\n00:00:01,y\n", "has '23:59', a date or time"),
+    "instants": ("a,label\n2024-02-29T12:00:00Z,x\n2024-02-29T12:00:01Z,y\n", "a date or time"),
+    "underscores": ("a,label\n1,x\n1_000,y\n3,x\n", "line 3: column 'a' has '1_000', while most cells are numbers"),
+    "hexadecimal": ("a,label\n1,x\n0x10,y\n3,x\n", "line 3: column 'a' has '0x10', while most cells are numbers"),
+    "other_digits": ("a,label\n1,x\n\u0661,y\n3,x\n", "line 3: column 'a' has '\u0661', while most cells are numbers"),
+    "long_class": (f"a,label\n1,x\n2,{'y' * 5000}\n", "line 3: column 'label' has a text of 5000 characters"),
+    "no_target": ("a,b\n1,x\n2,y\n", "odd.csv has no column 'label'; its columns are a, b"),
+    "only_empty_columns": ("a,label\n,x\n,y\n", "odd.csv has no column to learn from"),
+}
+
+
+def refused(*arguments):
+    """The one sentence of a command that cannot be done."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 1, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    return line
+
+
+@pytest.mark.parametrize(("content", "complaint"), REFUSED.values(), ids=REFUSED)
+def test_refused_with_the_place_and_the_remedy(content, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd.csv").write_bytes(content.encode())
+    assert complaint in refused("fit", "odd.csv", "--target", "label", "--out", "m.skops")
+    assert [path.name for path in tmp_path.iterdir()] == ["odd.csv"]
+
+
+UNDECODABLE = {
+    "latin1": ("a,label\n1,x\n2,é\n".encode("latin-1"), "odd.csv, line 3 is no text in UTF-8"),
+    "utf16_without_a_mark": ("a,label\n1,x\n2,y\n".encode("utf-16-le"), "odd.csv, line 1 has a NUL byte"),
+    "utf16_cut_off": ("a,label\n1,x\n2,y\n".encode("utf-16")[:-1], "odd.csv is no text in UTF-8"),
+    "utf32": ("a,label\n1,x\n2,y\n".encode("utf-32"), "NUL byte"),
+    "zip": (b"PK\x03\x04\x14\x00\x00\x00\x08\x00\xe9\xff", "odd.csv, line 1"),
+    "parquet_by_another_name": (b"PAR1\x15\x04\x15\x00\x00", "odd.csv, line 1"),
+}
+
+
+@pytest.mark.parametrize(("content", "complaint"), UNDECODABLE.values(), ids=UNDECODABLE)
+def test_what_is_no_text_is_refused(content, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd.csv").write_bytes(content)
+    assert complaint in refused("fit", "odd.csv", "--target", "label")
+
+
+def test_a_compressed_file_that_is_cut_off_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole = gzip.compress(b"a,label\n" + b"1.5,x\n-2,y\n" * 1000)
+    (tmp_path / "odd.csv.gz").write_bytes(whole[: len(whole) // 2])
+    assert "odd.csv.gz cannot be read" in refused("fit", "odd.csv.gz", "--target", "label")
+    (tmp_path / "odd.csv.gz").write_bytes(b"a,label\n1,x\n")
+    assert "odd.csv.gz cannot be read" in refused("fit", "odd.csv.gz", "--target", "label")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1, 2, None]), [1.0, 2.0, NAN]),
+        (pa.array([1, 2, 3], pa.uint8()), [1.0, 2.0, 3.0]),
+        (pa.array([0.5, NAN, None]), [0.5, NAN, NAN]),
+        (pa.array([0.5, 1.5, None], pa.float32()), [0.5, 1.5, NAN]),
+        (pa.array(np.array([0.5, 1.5, 2.0], dtype=np.float16)), [0.5, 1.5, 2.0]),
+        (pa.array([Decimal("0.50"), Decimal("-2"), None]), [0.5, -2.0, NAN]),
+        (pa.array([2**60, 1, 2]), [2.0**60, 1.0, 2.0]),
+        (pa.array([3, None, 5], pa.duration("s")), [3.0, NAN, 5.0]),
+        (pa.array([True, None, False]), ["True", "", "False"]),
+        (pa.array(["NA", None, " b "]), ["NA", "", "b"]),
+        (pa.array(["NA", "", "b"], pa.large_string()), ["NA", "", "b"]),
+        (pa.array(["b", None, "b"]).dictionary_encode(), ["b", "", "b"]),
+        (pa.array(["1.5", None, "2"]), [1.5, NAN, 2.0]),
+    ],
+    ids=lambda values: str(values.type) if isinstance(values, pa.Array) else "",
+)
+def test_columns_of_parquet(values, expected, tmp_path):
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({"a": values, "b": [1, 2, 3], "label": ["x", None, ""]}), path)
+    found, y, _ = seen(path)
+    assert_array_equal(np.asarray(found["a"]), np.asarray(expected))
+    assert y == ["x", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (pa.array([2**53 + 1, 2**53, None]), ["9007199254740993", "9007199254740992", ""]),
+        (pa.array([2**64 - 1, 1, 0], pa.uint64()), ["18446744073709551615", "1", "0"]),
+        (pa.array([1.0, 0.5, None]), ["1", "0.5", ""]),
+        (pa.array([1.0, NAN, 2.0]), ["1", "", "2"]),
+        (pa.array([True, False, None]), ["True", "False", ""]),
+        (pa.array(["None", "null", None]), ["None", "null", ""]),
+        (pa.array([Decimal("1.50"), Decimal("2.00"), None]), ["1.50", "2.00", ""]),
+    ],
+    ids=["beyond 2^53", "beyond 2^63", "floats", "NaN", "booleans", "None", "decimals"],
+)
+def test_classes_of_parquet(labels, expected, tmp_path):
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({"a": X, "label": labels}), path)
+    found, y, _ = seen(path)
+    same(found, {"a": X})
+    assert y == expected
+
+
+def test_the_index_of_pandas_is_no_column(tmp_path):
+    frame = pd.DataFrame({"a": X, "label": Y}, index=[7, 3, 5])
+    frame.to_parquet(tmp_path / "unnamed.parquet")
+    frame.rename_axis("id").to_parquet(tmp_path / "named.parquet")
+    for name in ("unnamed", "named"):
+        found, y, _ = seen(tmp_path / f"{name}.parquet")
+        same(found, {"a": X})
+        assert y == Y
+
+
+def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
+    (tmp_path / "year=2024").mkdir()
+    pq.write_table(pa.table({"a": X, "label": Y}), tmp_path / "year=2024" / "odd.parquet")
+    same(seen(tmp_path / "year=2024" / "odd.parquet")[0], {"a": X})
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ({"a": pa.array([1.0, np.inf, 2.0])}, "odd.parquet, row 2: column 'a' has 'inf', and numbers beyond 1e+100"),
+        ({"a": pa.array([1, 2**53 + 1, 2])}, "odd.parquet, row 2: column 'a' has '9007199254740993', an integer that"),
+        ({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}, "row 2: column 'a' has '18446744073709551615', an integer"),
+        ({"a": pa.array(pd.to_datetime(["2024-02-29"] * 3))}, "row 1: column 'a' has '2024-02-29 00:00:00"),
+        ({"a": pa.array(pd.to_datetime(["2024-02-29"] * 3).date)}, "has '2024-02-29', a date or time"),
+        (
+            {"a": pa.array([[1.0], [2.0], [3.0]])},
+            "Column 'a' of odd.parquet holds lists, bytes or other compound values",
+        ),
+        ({"a": pa.array([b"1", b"2", b"3"])}, "Column 'a' of odd.parquet holds lists, bytes or other compound values"),
+        ({"": pa.array([1.0, 2.0, 3.0])}, "Column 1 of odd.parquet has no name"),
+        ({"a": pa.array([1.0, 2.0, 3.0]), "a ": pa.array([1.0, 2.0, 3.0])}, "odd.parquet has two columns 'a'"),
+        ({"a": pa.nulls(3)}, "odd.parquet has no column to learn from"),
+    ],
+    ids=["infinite", "2^53", "2^64", "instants", "dates", "lists", "bytes", "unnamed", "twice", "nulls"],
+)
+def test_parquet_refused(columns, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({**columns, "label": Y}), tmp_path / "odd.parquet")
+    assert complaint in refused("fit", "odd.parquet", "--target", "label")
+
+
+def test_parquet_without_rows_or_columns_or_with_damage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "odd.parquet"
+    pq.write_table(pa.table({"a": pa.array([], pa.float64()), "label": pa.array([], pa.string())}), path)
+    assert "odd.parquet has no rows" in refused("fit", path.name, "--target", "label")
+    pq.write_table(pa.table({}), path)
+    assert "odd.parquet has no columns" in refused("fit", path.name, "--target", "label")
+    pq.write_table(pa.table({"a": X, "label": Y}), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "odd.parquet cannot be read as a Parquet file" in refused("fit", path.name, "--target", "label")
+    path.write_bytes(b"")
+    assert "odd.parquet cannot be read as a Parquet file" in refused("fit", path.name, "--target", "label")
+
+
+def test_what_the_user_calls_missing_is_missing(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("a,b,label\n1.5,NA,x\nNA,y,NA\n?,y,?\n3,?,na\n")
+    found, y, told = seen(path, missing=("NA", "?"))
+    same(found, {"a": [1.5, NAN, NAN, 3.0], "b": ["", "y", "y", ""]})
+    assert y == ["x", "", "", "na"]
+    assert told["classes"] == {"na": 1, "x": 1}
+    assert [row["missing"] for row in told["table"]] == [2, 2, 2]
+    pq.write_table(pa.table({"a": [1, -999, 2], "b": [0.5, -999.0, 1.0], "label": Y}), tmp_path / "odd.parquet")
+    found, _, _ = seen(tmp_path / "odd.parquet", missing=("-999", "NA"))
+    same(found, {"a": [1.0, NAN, 2.0], "b": [0.5, NAN, 1.0]})
+
+
+def test_what_the_user_calls_text_is_text(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("zip,day,big,label\n01234,2024-02-29,9007199254740993,x\n1234,2024-03-01,9007199254740992,y\n")
+    found, _, _ = seen(path, text=("zip", "day", "big"))
+    expected = {"zip": ["01234", "1234"], "day": ["2024-02-29", "2024-03-01"]}
+    same(found, {**expected, "big": ["9007199254740993", "9007199254740992"]})
+    same(seen(path, ignore=("day", "big"))[0], {"zip": [1234.0, 1234.0]})
+
+
+def test_numbers_to_predict(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("a;label\n1,5;0,25\n-2;\n3;1e3\n")
+    found, y, told = seen(path, regression=True)
+    same(found, {"a": X})
+    assert_array_equal(y, [0.25, NAN, 1000.0])
+    assert told["rows without a target"] == 1
+    for wrong, line in (("NA", 3), ("inf", 3), ("9007199254740993", 3), ("1e300", 3)):
+        path.write_text(f"a,label\n1,2\n2,{wrong}\n3,4\n")
+        complaint = refused("fit", path, "--target", "label", "--regression", "--out", tmp_path / "m.skops")
+        assert f"odd.csv, line {line}: column 'label' has '{wrong}'" in complaint
+
+
+def test_the_table_of_what_was_read(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("a,b,c,d,label\n1.5,red,,u,x\n,red,,v,\n3,blue,,,y\n1.5,,,w,y\n")
+    _, _, told = seen(path, ignore=("d",))
+    assert told == {
+        "table": [
+            {"column": "a", "kind": "numbers", "values": 2, "cells": "1.5 to 3", "missing": 1},
+            {"column": "b", "kind": "text", "values": 2, "cells": "red (2), blue (1)", "missing": 1},
+            {"column": "c", "kind": "empty", "values": 0, "cells": "", "missing": 4},
+            {"column": "d", "kind": "left out", "values": 3, "cells": "u (1), v (1), w (1)", "missing": 1},
+            {"column": "label", "kind": "target", "values": 2, "cells": "y (2), x (1)", "missing": 1},
+        ],
+        "rows": 4,
+        "rows with a target": 3,
+        "rows without a target": 1,
+        "classes": {"x": 1, "y": 2},
+    }
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)  # pandas does not quote \r
+
+
+@given(rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_whatever_pandas_writes_is_read_as_it_was(rows, tmp_path_factory):
+    """Any texts, with quotes, separators and newlines in them: all cells as they were, but for spaces around them."""
+    path = tmp_path_factory.mktemp("any") / "any.csv"
+    pd.DataFrame({"n": "word", "a": [a for a, _ in rows], "label": [b for _, b in rows]}).to_csv(path, index=False)
+    found, y, _ = seen(path, text=("a",))
+    spaces = "".join(map(chr, (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239)))
+    spaces += "\u205f\u3000"
+    assert y == [b.strip(spaces) for _, b in rows]
+    if any(a.strip(spaces) for a, _ in rows):
+        assert found["a"] == [a.strip(spaces) for a, _ in rows]
