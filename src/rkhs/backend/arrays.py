@@ -67,6 +67,18 @@ def as_real(values: Any, name: str = "X") -> Array:
     return values
 
 
+def as_column(values: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of the values; of objects where a list mixes text with others, of which NumPy would make text.
+
+    Examples
+    --------
+    >>> as_column(["a", -1]), as_column([1, 2])
+    (array(['a', -1], dtype=object), array([1, 2]))
+    """
+    mixed = isinstance(values, list | tuple) and 0 < sum(isinstance(v, str) for v in values) < len(values)
+    return np.asarray(values, dtype=object) if mixed else np.asarray(values)
+
+
 def as_points(points: Any, name: str = "X") -> Array:
     """Points of R^n as the rows of a (t, n) array: `as_array`, and the shape is checked."""
     array = as_array(points, name)

@@ -10,17 +10,20 @@ first time, from one solve of all folds together.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.sample import Vector
 from rkhs.finite.function import Function
+from rkhs.finite.solution import CONVERGED, INTERRUPTED
 from rkhs.problem import Problem
 
 FOLDS = 5
@@ -45,21 +48,47 @@ class Calibration:
     @cached_property
     def slope(self) -> float:
         """s."""
-        return fitted_slope(per_class(self._held_out_values()), self.codes, self.weight)
+        values, rows = self._held_out_values()
+        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows])
 
-    def _held_out_values(self) -> Vector:
-        """Decision values at the labelled points, each from machines that did not see its label."""
+    def _held_out_values(self) -> tuple[Vector, Vector]:
+        """Decision values at labelled points, each from machines that did not see its label, and which points.
+
+        These are all but those of folds that could not be solved.
+        """
         points = self.problem.terms[0].functional
         own = self.codes[: len(self.codes) // self.copies]
         folds = min(FOLDS, int(np.bincount(own).min()))
         if folds < 2:
-            return to_numpy(points(self.function))
+            return to_numpy(points(self.function)), np.arange(len(self.codes))
         starts = len(own) * np.arange(self.copies)
         splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
         parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(own, own)]
-        solutions = replace(self.problem).grid({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
-        values = [to_numpy(points.take(part)(s.function)) for part, s in zip(parts, solutions, strict=True)]
-        return np.concatenate(values)[np.argsort(np.concatenate(parts))]
+        fresh = replace(self.problem)
+        solutions, status = fresh.grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
+        if status == INTERRUPTED:
+            raise KeyboardInterrupt
+        solved = [(part, s) for part, s in zip(parts, solutions, strict=True) if s.status == CONVERGED]
+        if len(solved) < folds:
+            _tell(solutions, len(solved))
+        values = [to_numpy(points.take(part)(s.function)) for part, s in solved]
+        rows = np.concatenate([part for part, _ in solved])
+        return np.concatenate(values)[np.argsort(rows)], np.sort(rows)
+
+
+def _tell(solutions: Vector, solved: int) -> None:
+    """Warn of folds that are left out; where none is solved there are no probabilities."""
+    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
+    if not solved:
+        raise RuntimeError(
+            f"Probabilities need machines that did not see some labels, and none of {len(solutions)} was solved "
+            f"({reasons}): fit with a smaller C, or use decision_function."
+        )
+    warnings.warn(
+        f"Probabilities are from {solved} of {len(solutions)} folds: the others were not solved ({reasons}).",
+        ConvergenceWarning,
+        stacklevel=6,
+    )
 
 
 def fitted_slope(values: Vector, codes: Vector, weight: Vector) -> float:

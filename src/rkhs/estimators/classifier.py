@@ -25,20 +25,18 @@ class Classifier(ClassifierMixin, Machine):
 
     classes_: Vector
 
-    def _checked(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
-        """The training points, X as it was given, and y."""
-        points, given, y = self._validated(X, y)
+    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
+        points, given, y, missing = super()._validated(X, y)
         check_classification_targets(y)
-        return points, given, y
+        return points, given, y, missing
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """The merged training points; y is the index of the class."""
-        points, given, y = self._validated(X, y)
-        marker = getattr(self, "unlabeled", None)
-        labels = Labels.of(y, marker)
+        points, given, y, missing = self._validated(X, y)
+        labels = Labels.of(y, missing)
         marks = user_marks(self, labels.codes, labels.labelled)
         sample = Sample.of(points, sample_weight, labels.codes, labels.labelled, marks)
-        check_classes(labels, sample.y[sample.labelled], marker, type(self).__name__)
+        check_classes(labels, sample.y[sample.labelled], getattr(self, "unlabeled", None), type(self).__name__)
         self.classes_ = labels.classes
         self.labelled_ = home(labels.labelled, given)
         return sample

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
 
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid, as_list
@@ -12,7 +15,7 @@ from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import check_in_span
 from rkhs.estimators.sample import Sample, Vector
-from rkhs.estimators.search import search
+from rkhs.estimators.search import Search, search
 from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
 
@@ -47,13 +50,31 @@ class CrossValidated:
 
             folds = folds.weighted(of_classes)
         found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose)
+        self._check_solved(found)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         best = found.candidates[found.best]
         own.C_, own.nu_, own.scale_, own.epsilon_ = (best[name] for name in grids)
         own.best_index_, own.best_score_ = found.best, float(found.scores[found.best].mean())
         own.best_params_ = {name: best[name] for name in shown}
-        own.cv_results_ = found.results(shown)
+        own.cv_results_, own.search_status_ = found.results(shown), found.status
         return self._plain(**best)
+
+    def _check_solved(self, found: Search) -> None:
+        """Warn of candidates that were not solved, and are not chosen from; refuse to go on where none was."""
+        own: Any = self
+        count, solved = len(found.candidates), int(found.solved.sum())
+        if solved == 0:
+            raise RuntimeError(
+                f"{type(self).__name__}: none of the {count} candidates was solved to cv_tol={own.cv_tol:g} "
+                f"({found.status}). Give it a larger cv_tol, smaller Cs, or another scale."
+            )
+        if solved < count:
+            warnings.warn(
+                f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
+                f"cv_tol={own.cv_tol:g} ({found.status}), and their scores are NaN.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _check_rows(self, X: Any) -> None:
         """Refuse rows that are not in memory."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.cross_validated import CrossValidated
 from rkhs.estimators.invariant_classifier import InvariantClassifier
@@ -43,7 +44,10 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     Attributes
     ----------
     C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
-    best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`
+    best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
+        `cv_tol` have NaN as their scores and are not chosen
+    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
+        search with the candidates that are solved by then, if there are any
     function_, solution_, problem_, classes_, labelled_ : of the machine with the best values, trained on all labels
 
     Examples
@@ -105,6 +109,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifierCV:
         """Choose C and nu, and learn f with them from points X (t, n) and their classes y."""
         self._check_rows(X)

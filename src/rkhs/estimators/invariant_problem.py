@@ -8,7 +8,7 @@ from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample
 from rkhs.estimators.terms import invariance_terms
-from rkhs.invariances import as_invariances
+from rkhs.invariances.base import as_invariances, numbered
 from rkhs.problem import Problem
 
 
@@ -16,7 +16,8 @@ def invariant_problem(machine: Any, sample: Sample) -> Problem:
     """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)), plus a constant if it has one."""
     labels = machine._label_term(sample, machine.C)
     nu = check_number(machine.nu, "nu", or_zero=True)
-    invariances = as_invariances(machine.invariance, getattr(machine, "feature_names_in_", None)) if nu > 0 else ()
+    invariances = as_invariances(machine.invariance) if nu > 0 else ()
+    invariances = numbered(invariances, getattr(machine, "feature_names_in_", None))
     others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
     kernel = as_kernel(machine.kernel, machine.scale, sample.X)
     basis = Constant() if machine.fit_intercept else None

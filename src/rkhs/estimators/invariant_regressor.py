@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.utils.metaestimators import available_if
 
+from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.regressor import Regressor
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
@@ -109,6 +110,7 @@ class InvariantRegressor(Regressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none."""
         if self.approximation is not None:
@@ -119,6 +121,7 @@ class InvariantRegressor(Regressor):
         return self
 
     @available_if(approximated)
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn from one more block of rows; needs an `approximation`.
 

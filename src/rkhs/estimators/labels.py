@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import column_or_1d
 
-from rkhs.estimators.sample import Vector
+from rkhs.backend.arrays import as_column
+from rkhs.estimators.sample import Vector, as_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,13 +20,11 @@ class Labels:
     codes: Vector  # (t,) integers
 
     @classmethod
-    def of(cls, y: Vector, marker: Any) -> Labels:
-        """The labels of y, in which the marker stands for none."""
-        check_classification_targets(y)
-        known = ~unlabelled(y, marker)
-        classes, own = np.unique(y[known], return_inverse=True)
+    def of(cls, y: Vector, missing: Vector) -> Labels:
+        """The labels of y, but for those that are missing."""
+        classes, own = np.unique(y[~missing], return_inverse=True)
         codes = np.full(len(y), -1)
-        codes[known] = own.reshape(-1)
+        codes[~missing] = own.reshape(-1)
         return cls(classes, codes)
 
     @property
@@ -50,17 +49,90 @@ def check_classes(labels: Labels, kept: Vector, marker: Any, name: str) -> None:
     )
 
 
+def told(y: Any, marker: Any) -> tuple[Vector, Vector]:
+    """y with a label of others in the place of the marker, so that scikit-learn's checks let it pass, and where it was.
+
+    Examples
+    --------
+    >>> told(["a", -1, "b"], -1)
+    (array(['a', 'a', 'b'], dtype='<U1'), array([False,  True, False]))
+    """
+    column = column_or_1d(as_column(as_numpy(y)), warn=True)
+    missing = unlabelled(column, marker)
+    lost = np.flatnonzero(no_value(column) & ~missing)
+    if len(lost):
+        raise ValueError(
+            f"y contains NaN, or no value, at row {lost[0]}: drop such points, or say unlabeled=np.nan, where the "
+            "estimator has that, if they have no label."
+        )
+    known = of_one_kind(column[~missing])
+    filled = np.zeros(len(column), dtype=known.dtype)
+    filled[~missing] = known
+    filled[missing] = known[:1] if len(known) else 0
+    return filled, missing
+
+
 def unlabelled(y: Vector, marker: Any) -> Vector:
-    """Where y is the marker; nowhere for None or a marker of another kind than y."""
+    """Where y is the marker; nowhere for None.  NaN is for all that is no value: NaN, None, NaT, and pandas' NA."""
     if marker is None:
         return np.zeros(len(y), dtype=bool)
+    if _is_no_value(marker):
+        return no_value(y)
+    _check_twins(y, marker)
     if y.dtype.kind == "O":
-        return np.array([type(value) is not bool and bool(value == marker) for value in y], dtype=bool)
+        return np.array([type(v) is not bool and not _is_no_value(v) and bool(v == marker) for v in y], dtype=bool)
     if (y.dtype.kind in "US") != isinstance(marker, (str, bytes)):
         return np.zeros(len(y), dtype=bool)
-    if marker != marker:  # NaN
-        return np.isnan(y)
     return np.asarray(y == marker)
+
+
+def no_value(y: Vector) -> Vector:
+    """Where y is NaN, None, NaT or pandas' NA."""
+    return np.array([_is_no_value(v) for v in y], dtype=bool) if y.dtype.kind == "O" else np.asarray(y != y)
+
+
+def _is_no_value(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither true nor false
+        return True
+
+
+def _check_twins(y: Vector, marker: Any) -> None:
+    """Refuse a marker that is a number where y has it as text, or the other way round."""
+    text = isinstance(marker, str)
+    if y.dtype.kind not in ("biufO" if text else "UO") or (text and _number(marker) is None):
+        return
+    others = {v for v in y.tolist() if isinstance(v, str) != text and not _is_no_value(v)}
+    twins = sorted(map(repr, (v for v in others if _number(v) == _number(marker))))
+    if twins:
+        kinds = ("number", "text") if text else ("text", "number")
+        raise ValueError(
+            f"y has the {kinds[0]} {twins[0]}, and unlabeled={marker!r} is a {kinds[1]}: say unlabeled={twins[0]} if "
+            "that stands for no label, or unlabeled=None if it is a class."
+        )
+
+
+def _number(value: Any) -> float | None:
+    """The number that a value is or reads as."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def of_one_kind(values: Vector) -> Vector:
+    """An array of text or of numbers, also from one of objects."""
+    if values.dtype.kind != "O":
+        return values
+    text = [v for v in values if isinstance(v, str)]
+    if 0 < len(text) < len(values):
+        other = next(v for v in values if not isinstance(v, str))
+        raise ValueError(
+            f"y mixes text ({text[0]!r}) and numbers ({other!r}): make text of all classes, or numbers. What stands "
+            "for no label is said with `unlabeled`."
+        )
+    return np.array(values.tolist()) if len(values) else values
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:

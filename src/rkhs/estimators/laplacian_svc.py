@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.terms import invariance_terms
@@ -72,6 +73,7 @@ class LaplacianSVC(Classifier):
         self.tol = tol
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LaplacianSVC:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
         sample = self._sample(X, y, sample_weight)

@@ -14,11 +14,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs.backend.arrays import Array
-from rkhs.estimators.sample import as_numpy
+from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.estimators.labels import told
+from rkhs.estimators.sample import Vector, as_numpy
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.problem import Problem
+from rkhs.streams.blocks import Blocks
 
 
 class Machine(BaseEstimator):
@@ -38,11 +40,21 @@ class Machine(BaseEstimator):
         tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
-    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
-        """The training points, X as it was given and y in NumPy; remembers the kind of array that X is."""
-        X, y = validate_data(self, X, as_numpy(y), ensure_min_samples=2, **_accepted(X))
+    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
+        """The training points, X as it was given, y in NumPy, and where it says nothing.
+
+        Remembers the kind of array that X is.
+        """
+        if isinstance(X, Blocks):
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
+                "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
+            )
+        X = _gathered(X)
+        y, missing = (None, np.zeros(0)) if y is None else told(y, getattr(self, "unlabeled", None))
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **_accepted(X))
         self._kind = _kind(X)
-        return _dense(X), X, y
+        return _dense(X), X, y, missing
 
     def _solve(self, problem: Problem) -> None:
         """Solve the problem; the solution is what `fit` leaves."""
@@ -70,13 +82,27 @@ class Machine(BaseEstimator):
     def _values(self, X: Any, method: str) -> tuple[Array, Array]:
         """f(X), and X as it was given, to bring results back to."""
         check_is_fitted(self)
+        X = _gathered(X)
         given = validate_data(self, X, reset=False, **_accepted(X))
         if _kind(given) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        return self.function_(_dense(given)), given
+        values = self.function_(_dense(given))
+        finite = namespace(values).isfinite(values)
+        if not bool(namespace(values).all(finite)):
+            row = int(np.argwhere(~to_numpy(finite))[0, 0])
+            raise ValueError(
+                f"f is not finite at row {row} of X: the kernel's numbers are too large there for a computer. Give the "
+                "features another unit, in fit and here, or the kernel another scale."
+            )
+        return values, given
+
+
+def _gathered(X: Any) -> Any:
+    """A collection of dask in memory, where scikit-learn sees the names of its columns; anything else as it is."""
+    return X.compute() if hasattr(X, "__dask_graph__") else X
 
 
 def _accepted(X: Any) -> dict[str, Any]:

@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import Array
 from rkhs.estimators.folds import user_marks
-from rkhs.estimators.labels import unlabelled
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
-from rkhs.estimators.sample import Sample, as_numpy
+from rkhs.estimators.sample import Sample
 from rkhs.estimators.spread import Spread
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
@@ -23,22 +20,10 @@ from rkhs.problem import Problem
 class Regressor(RegressorMixin, Machine):
     """A machine that predicts f(x)."""
 
-    def _checked(self, X: Any, y: Any) -> tuple[Array, Array, Any]:
-        """The training points, X as it was given, and y with the marker where there is no target."""
-        marker = getattr(self, "unlabeled", None)
-        if marker is not None and marker != marker:  # NaN, which scikit-learn does not let pass
-            y = column_or_1d(np.asarray(as_numpy(y), dtype=np.float64))
-            missing = np.isnan(y)
-            points, given, _ = self._validated(X, np.where(missing, 0.0, y))
-        else:
-            points, given, y = self._validated(X, y)
-        return points, given, y
-
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """The merged training points; y is the target."""
-        points, given, y = self._checked(X, y)
-        missing = unlabelled(y, getattr(self, "unlabeled", None))
-        y = np.where(missing, 0.0, y).astype(np.float64)
+        points, given, y, missing = self._validated(X, y)
+        y = y.astype(np.float64)
         sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing))
         if not np.any(sample.labelled):
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")

@@ -20,7 +20,7 @@ from rkhs.estimators.folds import Folds
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.function import Function
-from rkhs.finite.solution import Solution
+from rkhs.finite.solution import CONVERGED, INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
@@ -31,12 +31,21 @@ COLUMNS = 32  # functions that are evaluated together
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The candidates (scale, epsilon, C, nu), their scores and the losses of held-out labels (candidates, folds)."""
+    """The candidates (scale, epsilon, C, nu), their scores and the losses of held-out labels (candidates, folds).
+
+    Both are NaN where a solution did not converge; `status` is then what it says.
+    """
 
     candidates: list[dict[str, Any]]
     scores: Vector
     losses: Vector
     seconds: float
+    status: str = CONVERGED
+
+    @property
+    def solved(self) -> Vector:
+        """(candidates,) a mask of those that were solved on all folds, among which one is chosen."""
+        return ~np.any(np.isnan(self.scores), axis=1)
 
     @cached_property
     def best(self) -> int:
@@ -45,7 +54,8 @@ class Search:
         Scores of few held-out labels are often equal; their losses, which know by how much a label is missed, are not.
         """
         mean, loss = self.scores.mean(axis=1), self.losses.mean(axis=1)
-        tied = np.flatnonzero(mean >= mean.max() - 1e-12 * max(abs(mean.max()), 1.0))
+        largest = mean[self.solved].max()
+        tied = np.flatnonzero(self.solved & (mean >= largest - 1e-12 * max(abs(largest), 1.0)))
         return int(tied[np.argmin(loss[tied])])
 
     def results(self, names: Sequence[str]) -> dict[str, Any]:
@@ -63,7 +73,7 @@ class Search:
         found["params"] = [{name: candidate[name] for name in names} for candidate in self.candidates]
         for k, column in enumerate(self.scores.T):
             found[f"split{k}_test_score"] = column
-        ranks = rankdata(-mean, method="min").astype(np.int32)
+        ranks = rankdata(np.where(self.solved, -mean, np.inf), method="min").astype(np.int32)
         return found | {"mean_test_score": mean, "std_test_score": self.scores.std(axis=1), "rank_test_score": ranks}
 
 
@@ -76,27 +86,42 @@ def search(
     tol: float,
     verbose: bool,
 ) -> Search:
-    """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels."""
+    """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
+
+    Ctrl-C ends it with what is solved by then, and is raised where that is no candidate.
+    """
     start = perf_counter()
     labelled = sample.take(sample.labelled)
-    candidates, scores, losses = [], [], []
+    weights = list(product(grids["C"], grids["nu"]))
+    candidates, found, status = [], [], CONVERGED
     for scale, epsilon in product(grids["scale"], grids["epsilon"]):
+        candidates += [{"C": C, "nu": nu, "scale": scale, "epsilon": epsilon} for C, nu in weights]
+        if status == INTERRUPTED:
+            found.append(np.full((2, len(weights), len(folds)), np.nan))
+            continue
         problem = problem_of(scale, epsilon)
-        for C, nu in product(grids["C"], grids["nu"]):
-            candidates.append({"C": C, "nu": nu, "scale": scale, "epsilon": epsilon})
-        solutions = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
-        points = problem.terms[0].functional
-        for k, (_, scored) in enumerate(folds):
-            rows = np.flatnonzero(scored)
-            values = evaluated([row[k].function for row in solutions], points.take(rows))
-            scores.append([score(own, labelled.take(rows)) for own in values])
-            losses.append([_mean_loss(problem.terms[0], rows, own) for own in values])
+        solutions, stopped = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
+        statuses = {s.status for s in solutions.flat} - {CONVERGED}
+        status = stopped if stopped == INTERRUPTED else min(statuses, default=status)
+        found.append(_judged(problem.terms[0], solutions, labelled, folds, score))
+    scores, losses = np.concatenate(found, axis=1)
+    if status == INTERRUPTED and np.all(np.any(np.isnan(scores), axis=1)):
+        raise KeyboardInterrupt
+    return Search(candidates, scores, losses, perf_counter() - start, status if np.any(np.isnan(scores)) else CONVERGED)
 
-    def by_candidate(found: list[list[float]]) -> Vector:
-        shaped = np.array(found).reshape(-1, len(folds), len(grids["C"]) * len(grids["nu"]))
-        return shaped.transpose(0, 2, 1).reshape(-1, len(folds))
 
-    return Search(candidates, by_candidate(scores), by_candidate(losses), perf_counter() - start)
+def _judged(
+    labels: Term, solutions: Vector, labelled: Sample, folds: Folds, score: Callable[[Vector, Sample], float]
+) -> Vector:
+    """The scores and the losses (2, candidates, folds) of solutions, NaN of those that did not converge."""
+    found = np.full((2, *solutions.shape), np.nan)
+    for k, (_, scored) in enumerate(folds):
+        rows = np.flatnonzero(scored)
+        solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
+        values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
+        for i, own in zip(solved, values, strict=True):
+            found[:, i, k] = score(own, labelled.take(rows)), _mean_loss(labels, rows, own)
+    return found
 
 
 def _mean_loss(labels: Term, rows: Vector, values: Vector) -> float:
@@ -108,14 +133,16 @@ def _mean_loss(labels: Term, rows: Vector, values: Vector) -> float:
 
 def _solutions(
     problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool
-) -> list[list[Solution]]:
-    """For each (C, nu) the solutions of all folds; nu is the factor of all terms but that of the labels."""
+) -> tuple[Vector, str]:
+    """For each (C, nu) the solutions of all folds, and what stopped them; nu is the factor of all but the labels."""
     held_out = {0: [factors for factors, _ in folds]}
     options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
     if len(problem.terms) == 1:
-        return [list(row) for row in problem.grid({0: Cs}, **options) for _ in nus]
+        found, status = problem.grid_and_status({0: Cs}, **options)
+        return np.repeat(found, len(nus), axis=0), status
     others = tuple(range(1, len(problem.terms)))
-    return [list(row) for row in problem.grid({0: Cs, others: nus}, **options).reshape(-1, len(folds))]
+    found, status = problem.grid_and_status({0: Cs, others: nus}, **options)
+    return found.reshape(-1, len(folds)), status
 
 
 def evaluated(functions: list[AnyFunction], points: Functional) -> list[Vector]:

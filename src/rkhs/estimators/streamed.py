@@ -8,28 +8,31 @@ solve    p unknowns
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 from sklearn.base import clone, is_classifier
+from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import to_numpy
+from rkhs.backend.arrays import as_column, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
-from rkhs.estimators.labels import class_weights, unlabelled
+from rkhs.estimators.labels import class_weights, no_value, of_one_kind, unlabelled
 from rkhs.estimators.options import as_kernel, check_in_span, check_number
-from rkhs.estimators.sample import Sample, Vector, as_weights
+from rkhs.estimators.sample import Sample, Vector, as_numpy, as_weights
 from rkhs.estimators.spread import Spread
 from rkhs.estimators.terms import about, invariance_term
+from rkhs.estimators.unchanged import check_unchanged, parameters
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
-from rkhs.invariances import Invariance, as_invariances
+from rkhs.invariances.base import Invariance, as_invariances, numbered
 from rkhs.problem.approximate import solution_of
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
@@ -53,7 +56,10 @@ class BlockTerms:
         """Which rows have a label."""
         if block.y is None:
             return np.zeros(len(block.X), dtype=bool)
-        return ~unlabelled(block.y, self.machine.unlabeled) & ~_missing(block.y)
+        try:
+            return ~unlabelled(block.y, self.machine.unlabeled) & ~no_value(block.y)
+        except ValueError as error:
+            raise BlockError(block.index, f"cannot be used: {error}") from error
 
     def rows(self, block: Block) -> Sample:
         """The rows as estimators see them; y is the index of the class, or the target."""
@@ -96,21 +102,17 @@ class BlockTerms:
         return codes
 
 
-def _missing(y: Vector) -> Vector:
-    """NaN and None, as files have them."""
-    return np.asarray(y != y) if y.dtype.kind != "O" else np.array([v is None or v != v for v in y], dtype=bool)
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Weights of the classes, and the number of features and of labelled rows."""
+    """Weights of the classes, the number of labelled rows and of features, and the names of these, if they have any."""
 
     classes: Counter[Any]
-    width: int
     labels: int
+    width: int
+    names: Vector | None
 
     def __add__(self, other: Facts) -> Facts:
-        return Facts(self.classes + other.classes, self.width, self.labels + other.labels)
+        return replace(self, classes=self.classes + other.classes, labels=self.labels + other.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +124,18 @@ class _Describe:
         classes: Counter[Any] = Counter()
         if is_classifier(self.terms.machine) and block.y is not None:
             weight = np.ones(len(labelled)) if block.weight is None else block.weight
-            values, places = np.unique(block.y[labelled], return_inverse=True)
+            values, places = np.unique(_of_one_kind(block, block.y[labelled]), return_inverse=True)
             sums = np.bincount(places.reshape(-1), weights=weight[labelled], minlength=len(values))
             classes = Counter({value: float(total) for value, total in zip(values.tolist(), sums, strict=True)})
-        return Facts(classes, int(block.X.shape[1]), int(labelled.sum()))
+        return Facts(classes, int(labelled.sum()), int(block.X.shape[1]), block.names)
+
+
+def _of_one_kind(block: Block, classes: Vector) -> Vector:
+    """Classes of a block, all of them text or numbers."""
+    try:
+        return of_one_kind(classes)
+    except ValueError as error:
+        raise BlockError(block.index, f"cannot be used: {error}") from error
 
 
 @dataclass(eq=False)
@@ -150,8 +160,8 @@ class InSample:
 def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a machine that has an approximation."""
     look, learn = replayed(_stream(machine, X, y, sample_weight))
-    plan, seen, learnt = _plan(machine, look, None)
-    _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen, learnt)
+    plan, seen = _plan(machine, look, None)
+    _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen)
     machine._sums = None
 
 
@@ -166,43 +176,63 @@ def approximated(machine: Any) -> bool:
 
 
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
-    """Add a block to what the machine has seen; if anything goes wrong it stays as it was."""
+    """Add a block to what the machine has seen."""
     check_in_span(machine)
     before = getattr(machine, "_sums", None)
+    if before is None and hasattr(machine, "solution_"):
+        warnings.warn(
+            f"{type(machine).__name__}.partial_fit starts anew: fit has kept no sums to add to, and its rows are "
+            "forgotten. Give all rows to partial_fit, from the first on.",
+            UserWarning,
+            stacklevel=4,
+        )
     index = 0 if before is None else before[2]
-    block = Block.of(index, np.asarray(X), None if y is None else np.asarray(y), sample_weight)
+    block = Block.of(index, X, y, sample_weight, columns=machine, first=before is None)
+    if not len(block.X):
+        return
     if before is None:
-        look = blocks(block.X, block.y, block.weight, rows=max(len(block.X), 1))
-        plan, seen, learnt = _plan(machine, look, classes)
+        look = blocks(block.X, block.y, block.weight, rows=len(block.X))
+        plan, seen = _plan(machine, look, classes)
         summary = plan.summary(block)
     else:
-        plan, summary, _, seen, learnt = before
-        block.like(learnt["n_features_in_"], type(machine).__name__)
+        plan, summary, _, seen, given = before
+        check_unchanged(machine, given)
+        _check_same_classes(machine, classes)
         summary = summary + plan.summary(block)
     summed = Summed(summary)
-    _keep(machine, plan, summed, summed.solve(machine.tol), seen, learnt)
-    machine._sums = (plan, summary, index + 1, seen, learnt)
+    _keep(machine, plan, summed, summed.solve(machine.tol), seen)
+    machine._sums = (plan, summary, index + 1, seen, parameters(machine))
+
+
+def _check_same_classes(machine: Any, classes: Any) -> None:
+    if classes is not None and not np.array_equal(np.unique(classes), machine.classes_):
+        raise ValueError(
+            f"classes={classes!r} are not those of the first partial_fit, {machine.classes_.tolist()}: start with "
+            "sklearn.base.clone(machine) and all classes there will be."
+        )
 
 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
-    """The rows as blocks; arrays are checked as scikit-learn does it."""
+    """The rows as blocks; arrays are checked as scikit-learn does it, and their columns are kept."""
     check_in_span(machine)
     if in_blocks(X):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
+        vars(machine).pop("feature_names_in_", None)  # of an earlier fit
         return blocks(X, y, sample_weight)
-    points, _, y = machine._checked(X, y)
+    points, _, _, _ = machine._validated(X, y)
     if is_torch_array(points):
         raise TypeError(
             "An approximation takes NumPy arrays, data frames, or blocks of them: pass X.numpy(force=True)."
         )
+    y = column_or_1d(as_column(as_numpy(y)))
     return blocks(points, y, None if sample_weight is None else as_weights(sample_weight, points))
 
 
-def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[str, Any]]:
-    """The plan for all blocks, the sample it was made from, and what else the machine learns: classes and features."""
+def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
+    """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
-    invariances = as_invariances(machine.invariance, getattr(machine, "feature_names_in_", None))
+    invariances = as_invariances(machine.invariance)
     for one in invariances:
         if one.functional in WHOLE:
             raise ValueError(
@@ -224,17 +254,18 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block, dict[s
                 if len(found)
                 else f"{name} needs labelled points of at least two classes; every y is {machine.unlabeled!r}."
             )
-        own.classes_ = found
+        machine.classes_ = own.classes_ = found
         own.class_weight = _class_weight(machine, found, facts, classes)
     elif facts.labels == 0:
         raise ValueError(f"{name} needs points with a target; every y is unlabelled.")
+    machine.n_features_in_, machine._kind = facts.width, ("numpy", "cpu")
+    if facts.names is not None:
+        machine.feature_names_in_ = facts.names
+    terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
     block = seen.block()
     kernel = as_kernel(machine.kernel, machine.scale, block.X)
-    learnt = {"n_features_in_": facts.width, "_kind": ("numpy", "cpu")}
-    if is_classifier(machine):
-        learnt["classes_"] = own.classes_
     basis = Constant() if machine.fit_intercept else None
-    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block, learnt
+    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
@@ -248,11 +279,10 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block, learnt: dict[str, Any]) -> None:
+def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block) -> None:
     """Leave what `fit` leaves."""
     monitor = Monitor(machine.tol, verbose=machine.verbose)
     solution = solution_of(summed, found, machine.approximation, monitor)
-    vars(machine).update(learnt)
     machine._keep(None, solution)
     if is_classifier(machine):
         terms: Any = plan.terms

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.regressor import Regressor
 from rkhs.estimators.sample import Vector
@@ -105,6 +106,7 @@ class ThinPlateClassifier(Classifier):
         self.tol = tol
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
         """Learn f from points X (t, n) and their classes y."""
         sample = self._sample(X, y, sample_weight)
@@ -166,6 +168,7 @@ class ThinPlateRegressor(Regressor):
         self.tol = tol
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
         """Learn f from points X (t, n) and their targets y."""
         sample = self._sample(X, y, sample_weight)

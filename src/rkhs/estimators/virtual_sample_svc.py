@@ -9,6 +9,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, as_points, like, namespace
 from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel
 from rkhs.estimators.sample import Sample
@@ -61,6 +62,7 @@ class VirtualSampleSVC(Classifier):
         self.tol = tol
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
         """Learn f from points X (t, n), their classes y and all copies of the points."""
         sample = self._sample(X, y, sample_weight)

@@ -14,12 +14,14 @@ is normalised within each class as in learning: 50 to 10 is not the proportion o
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 from math import log, radians
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.calculus.polynomials import Constant
@@ -32,6 +34,7 @@ from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen
 from rkhs.experiments.markdown import spread, table
 from rkhs.experiments.pairs import p_value
 from rkhs.finite.function import Function
+from rkhs.finite.solution import CONVERGED
 from rkhs.finite.term import Term
 from rkhs.functionals import Difference, Evaluation
 from rkhs.invariances import ImageTangents, copies
@@ -152,14 +155,17 @@ class Machine:
     def function(self, C: float, nu: float, scale: float) -> Function:
         """f learnt from all labels."""
         weights = dict(enumerate([[C], [nu]][: len(self.terms)]))
-        return self.problem(scale).grid(weights, tol=TOL, verbose=False).item().function
+        solution = self.problem(scale).grid(weights, tol=TOL, verbose=False).item()
+        if solution.status != CONVERGED:
+            warnings.warn(f"C={C:g}, nu={nu:g}, scale={scale:g}: {solution}", ConvergenceWarning, stacklevel=2)
+        return solution.function
 
     def chosen(self) -> tuple[dict[str, float], float]:
         """The parameters of the least loss on five folds of the images, and their accuracy, normalised alike."""
         nus = NUS if len(self.terms) > 1 else (0.0,)
         grids = {"scale": SCALES, "epsilon": (EPSILON,), "C": CS, "nu": nus}
         found = search(self.problem, grids, self.sample, self._folds(), accuracy, TOL, verbose=False)
-        best = int(np.argmin(found.losses.mean(axis=1)))
+        best = int(np.nanargmin(found.losses.mean(axis=1)))
         options = {name: found.candidates[best][name] for name in ("C", "nu", "scale")}
         return options, float(found.scores[best].mean())
 

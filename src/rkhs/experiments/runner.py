@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 import rkhs
 from rkhs.experiments.experiment import Cell, Experiment, Record, key
+from rkhs.experiments.interrupts import ending
 from rkhs.experiments.journal import Journal
 from rkhs.experiments.progress import shown
 
@@ -75,7 +76,7 @@ def _timed(name: str, cell: Cell) -> Record:
     """The record of a cell, with one BLAS thread."""
     from rkhs.experiments.registry import EXPERIMENTS
 
-    with threadpool_limits(1):
+    with threadpool_limits(1), ending():
         start = perf_counter()
         result = EXPERIMENTS[name].compute(cell)
         return Record(cell, result, round(perf_counter() - start, 3))

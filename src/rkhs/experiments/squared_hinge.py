@@ -17,7 +17,7 @@ import numpy as np
 from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.search import evaluated
 from rkhs.estimators.thin_plate import second_order
-from rkhs.finite.solution import Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, median_scale
@@ -41,6 +41,8 @@ def thin_plate_machine(X: Array, target: Array, null_space: str = "kept") -> Pro
 def machine_values(solutions: Sequence[Solution], points: Array) -> Array:
     """f(x) of solutions of one problem with several weights or folds: (solutions, t) or (solutions, t, outputs).
 
+    It is NaN, which has no sign and is an error everywhere, of a solution that did not converge.
+
     Examples
     --------
     >>> import numpy as np
@@ -50,4 +52,6 @@ def machine_values(solutions: Sequence[Solution], points: Array) -> Array:
     array([[-1.,  1.],
            [-1.,  1.]])
     """
-    return np.stack(evaluated([solution.function for solution in solutions], Evaluation(points)))
+    values = np.stack(evaluated([solution.function for solution in solutions], Evaluation(points)))
+    values[[solution.status != CONVERGED for solution in solutions]] = np.nan
+    return values

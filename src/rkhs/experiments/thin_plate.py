@@ -86,8 +86,8 @@ def compute(cell: Cell) -> Result:
         for C, error in zip(Cs, fold_errors(problem, Cs, X_train, y_train, folds), strict=True)
     }
     scale, C = min(errors, key=lambda option: (round(errors[option], 12), -option[0], option[1]))
-    last = problems[scale].path(0, [c for c in Cs if c <= C], tol=TOL, verbose=False)[-1]
-    error = 100 * float(np.mean(np.sign(last.function(X[test])) != y[test]))
+    last = problems[scale].path(0, [c for c in Cs if c <= C], tol=TOL, verbose=False)[-1:]
+    error = 100 * float(np.mean(np.sign(machine_values(last, X[test])[0]) != y[test]))
     return {"error": error, "chosen": {"C": C} | ({"scale": scale} if cell["kernel"] == "Gaussian" else {})}
 
 

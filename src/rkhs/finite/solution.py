@@ -7,7 +7,8 @@ from typing import Any
 
 from rkhs.finite.certificate import CONVERGED, Certificate
 
-__all__ = ["CONVERGED", "Record", "Solution"]
+__all__ = ["CONVERGED", "INTERRUPTED", "Record", "Solution"]
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) ze
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,11 +72,8 @@ class Invariance:
         return functionals
 
 
-def as_invariances(knowledge: Any, names: Sequence[str] | None = None) -> tuple[Invariance, ...]:
+def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
     """A list of `Invariance` from anything an estimator takes as `invariance`; none from None.
-
-    `names` are those of the columns of X: knowledge about columns by name gets their numbers, by its own method
-    `numbered`.
 
     Examples
     --------
@@ -87,10 +84,21 @@ def as_invariances(knowledge: Any, names: Sequence[str] | None = None) -> tuple[
     if knowledge is None:
         return ()
     if isinstance(knowledge, Sequence) and not isinstance(knowledge, str):
-        return tuple(one for item in knowledge for one in as_invariances(item, names))
-    one = knowledge if isinstance(knowledge, Invariance) else Invariance(knowledge)
-    numbered = getattr(one.functional, "numbered", None)
-    return (one if numbered is None else replace(one, functional=numbered(names)),)
+        return tuple(one for item in knowledge for one in as_invariances(item))
+    return (knowledge if isinstance(knowledge, Invariance) else Invariance(knowledge),)
+
+
+def numbered(invariances: Iterable[Invariance], names: Sequence[str] | None) -> tuple[Invariance, ...]:
+    """Knowledge about columns by name gets their numbers, by its own method `numbered`.
+
+    `names` are those of the columns of X, None where they have none.
+    """
+
+    def own(one: Invariance) -> Invariance:
+        by_name = getattr(one.functional, "numbered", None)
+        return one if by_name is None else replace(one, functional=by_name(names))
+
+    return tuple(map(own, invariances))
 
 
 def _names() -> str:

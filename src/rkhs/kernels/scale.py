@@ -12,6 +12,7 @@ from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
 from rkhs.kernels.base import FormKernel, Kernel
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
+LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # below it squares are lost, and so they are above its inverse
 Scale = float | tuple[float, ...] | str
 
 
@@ -47,6 +48,11 @@ def as_scale(scale: Any) -> Scale:
     values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
     if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
+    if not np.all((values >= LEAST) & (values <= 1 / LEAST)):
+        raise ValueError(
+            f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, beyond which its square is no number a computer "
+            f"has, got {scale!r}: give the features another unit."
+        )
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 

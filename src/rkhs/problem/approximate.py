@@ -16,7 +16,7 @@ from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
 from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.represented import outputs_of
-from rkhs.finite.solution import CONVERGED, Solution
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, Part
@@ -66,11 +66,11 @@ class SpanProblem:
         summed, found = solve_summed(self._summed, self.span, rows, monitor.tol)
         return solution_of(summed, found, self.approximation, monitor)
 
-    def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
-        """The solutions of all cells in one span, from one pass over the rows, or two where that loses digits.
+    def grid(self, cells: Cells, monitor: Monitor) -> tuple[np.ndarray[Any, Any], str]:
+        """The solutions of all cells in one span, and what stopped it.
 
-        Each starts from the one before it in its fold, from small weights to large ones.  Where it is stopped, the
-        cells that are left have f = 0.
+        They come from one pass over the rows, or two where that loses digits.  Each starts from the one before it in
+        its fold, from small weights to large ones.  Where it is stopped, the cells that are left have f = 0.
         """
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
@@ -89,7 +89,7 @@ class SpanProblem:
             own = sharper if sharper and k in again else summed
             one = again.get(k) or found.get(k) or own.nothing(multiples[k])
             solutions[k] = solution_of(own, one, self.approximation, monitor, status)
-        return solutions.reshape(cells.shape)
+        return solutions.reshape(cells.shape), status
 
     def _cells(
         self, summed: Summed, multiples: list[Any], order: list[int], folds: int, monitor: Monitor
@@ -105,7 +105,7 @@ class SpanProblem:
         except Stopped as stop:
             return found, str(stop)
         except KeyboardInterrupt:
-            return found, "interrupted"
+            return found, INTERRUPTED
         finally:
             monitor.close()
         return found, CONVERGED

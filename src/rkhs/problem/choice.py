@@ -35,12 +35,34 @@ def choose(kernel: Kernel, terms: Sequence[Term], basis: Space | None, approxima
         random = np.random.default_rng(_seed(approximation.random_state))
         prototype = terms[0].functional.prototype
         return draw(kernel, int(prototype.shape[1]), approximation.count, random).moved(in_double(prototype[:0]))
-    if isinstance(approximation.functionals, Functional):
-        return LandmarkSpan(kernel, approximation.functionals)
     p = approximation.functionals
+    if isinstance(p, Functional):
+        return _with_room(LandmarkSpan(kernel, p))
     if sum(term.size for term in terms) <= p:
         return LandmarkSpan(kernel, stack([term.functional for term in terms]))
-    return LandmarkSpan(kernel, _chosen(kernel, terms, basis, approximation, p))
+    if p <= _null_size(kernel, terms):
+        raise _no_room(kernel, p, _null_size(kernel, terms))
+    return _with_room(LandmarkSpan(kernel, _chosen(kernel, terms, basis, approximation, p)))
+
+
+def _null_size(kernel: Kernel, terms: Sequence[Term]) -> int:
+    """How many functions a conditionally positive definite kernel does not penalise; landmarks must be more."""
+    return kernel.null_space.size(terms[0].functional.dimension) if kernel.order else 0
+
+
+def _with_room(span: LandmarkSpan) -> LandmarkSpan:
+    """The span, if the functions that the kernel does not penalise leave any others in it."""
+    if len(span.constraints) and np.linalg.matrix_rank(span.constraints) >= span.size:
+        raise _no_room(span.kernel, span.size, len(span.constraints))
+    return span
+
+
+def _no_room(kernel: Kernel, landmarks: int, size: int) -> ValueError:
+    return ValueError(
+        f"{landmarks} landmarks are too few for {kernel!r}: its null space, {kernel.null_space!r}, has {size} "
+        f"functions, which must vanish on the landmarks. Take at least {size + 1}, and many more for a good "
+        "approximation."
+    )
 
 
 def _chosen(kernel: Kernel, terms: Sequence[Term], basis: Space | None, wanted: Landmarks, p: int) -> Functional:
@@ -54,7 +76,8 @@ def _chosen(kernel: Kernel, terms: Sequence[Term], basis: Space | None, wanted: 
     left = p - sum(family.size for family in few)
     points = _points(others, SAMPLE * p, random)
     steep = any(term.functional.order for term in others) and kernel.smoothness(points.shape[1]) > 1
-    slopes = round(wanted.derivatives * left) if steep else 0
+    most = max(left - 1 - _null_size(kernel, terms), 0) if kernel.order else left  # values tell polynomials apart
+    slopes = min(round(wanted.derivatives * left), most) if steep else 0
     at = _selected(points, min(left - slopes, len(points)), wanted.selection, random)
     prototype = terms[0].functional.prototype
     values = [*few, Evaluation(like(at, prototype))] if len(at) else few

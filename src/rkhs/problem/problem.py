@@ -19,7 +19,7 @@ from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.ledger import Checked
 from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.represented import Represented
-from rkhs.finite.solution import CONVERGED, Record, Solution
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
@@ -195,6 +195,9 @@ class Problem:
             weight of each row (floats), 0 where it is left out
         tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
 
+        Each solution has a status of its own.  Ctrl-C ends the grid: cells that are solved then say "converged", and
+        all others "interrupted".
+
         With an approximation the functions are chosen once, by the terms as they are, and the rows are summed up once,
         in groups that folds leave out together.
 
@@ -213,14 +216,32 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
+        return self.grid_and_status(
+            weights, held_out, tol=tol, time_limit=time_limit, callback=callback, verbose=verbose
+        )[0]
+
+    def grid_and_status(
+        self,
+        weights: Mapping[Any, Sequence[float]],
+        held_out: Mapping[Term | int, Sequence[Any]] | None = None,
+        *,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        callback: Callable[[Record], Any] | None = None,
+        verbose: bool | None = None,
+    ) -> tuple[np.ndarray[Any, Any], str]:
+        """`grid`, and what stopped it, "converged" if nothing did: for those who would pass Ctrl-C on.
+
+        Cells may all be within the tolerance where it was stopped.
+        """
         cells = Cells.of(self.terms, weights, held_out or {})
         if self.approximation is not None:
             self._in_one_go(callback)
             span = self._on_span(self.approximation)
             if span.whole:
                 options: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "verbose": verbose}
-                found = replace(self, approximation=None).grid(weights, held_out, **options)
-                return np.vectorize(self._unapproximated, otypes=[object])(found)
+                found, status = replace(self, approximation=None).grid_and_status(weights, held_out, **options)
+                return np.vectorize(self._unapproximated, otypes=[object])(found), status
             return span.grid(cells, Monitor(tol, time_limit, verbose=verbose))
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
@@ -232,7 +253,7 @@ class Problem:
             cell, iterate = tasks.cell(k)
             certificate = _certificate(cell, iterate, tol, status)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
-        return solutions.reshape(cells.shape)
+        return solutions.reshape(cells.shape), status
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
@@ -315,7 +336,7 @@ def _stopped(monitor: Monitor, work: Callable[[], None]) -> str:
     except Stopped as stop:
         return str(stop)
     except KeyboardInterrupt:
-        return "interrupted"
+        return INTERRUPTED
     finally:
         monitor.close()
     return CONVERGED

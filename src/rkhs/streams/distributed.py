@@ -12,7 +12,10 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from rkhs.streams.blocks import Block, Blocks, Task
+import numpy as np
+
+from rkhs.streams.blocks import NO_ROWS, Block, Blocks, Task
+from rkhs.streams.columns import Columns
 
 WIDTH = 8  # results that are added up by one task
 
@@ -22,7 +25,7 @@ class DaskBlocks(Blocks):
     """The chunks of a dask array, or the partitions of a dask data frame."""
 
     parts: list[tuple[Any, Any, Any]]  # delayed X, y and weights
-    width: int
+    columns: Any  # `Columns`, which all partitions must have
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any) -> DaskBlocks:
@@ -31,7 +34,8 @@ class DaskBlocks(Blocks):
         if any(len(column) != len(columns[0]) for column in columns[1:]):
             counts = [len(column) for column in columns]
             raise ValueError(f"X, y and weights have {counts} chunks: rechunk or repartition them alike.")
-        return cls(list(zip(*columns, strict=True)), int(X.shape[1]))
+        like = np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta
+        return cls(list(zip(*columns, strict=True)), Columns.of(like))
 
     def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
         import dask
@@ -44,23 +48,26 @@ class DaskBlocks(Blocks):
         level = self._tasks(task, shared, arguments)
         while len(level) > 1:
             level = [_summed(level[k : k + WIDTH]) for k in range(0, len(level), WIDTH)]
-        return dask.compute(level[0])[0]
+        found = dask.compute(level[0])[0]
+        if found is None:
+            raise ValueError(NO_ROWS)
+        return found
 
     def _tasks(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> list[Any]:
         """One for each block; what they share is sent to a worker once."""
         import dask
 
-        common = dask.delayed(shared, traverse=False)
+        common, columns = (dask.delayed(each, traverse=False) for each in (shared, self.columns))
         run = dask.delayed(_run, pure=False)
         return [
-            run(task, common, k, self.width, part, None if arguments is None else arguments[k])
+            run(task, common, k, columns, part, None if arguments is None else arguments[k])
             for k, part in enumerate(self.parts)
         ]
 
 
-def _run(task: Task, shared: Any, index: int, width: int, part: Any, argument: Any) -> Any:
-    X, y, weight = (getattr(column, "to_numpy", lambda column=column: column)() for column in part)
-    return task(shared, Block.of(index, X, y, weight).like(width), argument)
+def _run(task: Task, shared: Any, index: int, columns: Any, part: Any, argument: Any) -> Any:
+    block = Block.of(index, *part, columns=columns)
+    return task(shared, block, argument) if len(block.X) else None
 
 
 def _summed(parts: list[Any]) -> Any:
@@ -70,7 +77,8 @@ def _summed(parts: list[Any]) -> Any:
 
 
 def _sum(parts: list[Any]) -> Any:
-    return reduce(add, parts)
+    there = [part for part in parts if part is not None]
+    return reduce(add, there) if there else None
 
 
 def _delayed(column: Any, X: Any) -> list[Any]:

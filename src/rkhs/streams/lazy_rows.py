@@ -21,7 +21,7 @@ class LazyRows:
         self.ends, self.total = np.cumsum(counts)[:-1], int(sum(counts))
 
     def __matmul__(self, theta: Vector) -> Vector:
-        return np.concatenate(self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta)))
+        return np.concatenate(_with_rows(self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta))))
 
     def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
         """Some of the columns."""
@@ -71,10 +71,16 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
 
     def images(term: int, matrix: Vector) -> tuple[LazyRows, Vector, Vector]:
         parts = blocks.map(_columns, (plan, term, None))
-        rows = LazyRows(blocks, plan, term, matrix, [len(target) for target, _ in parts])
-        return rows, np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        rows = LazyRows(blocks, plan, term, matrix, [0 if part is None else len(part[0]) for part in parts])
+        there = _with_rows(parts)
+        return rows, np.concatenate([part[0] for part in there]), np.concatenate([part[1] for part in there])
 
     return images
+
+
+def _with_rows(results: list[Any]) -> list[Any]:
+    """Those of the blocks that have rows."""
+    return [result for result in results if result is not None]
 
 
 def _rows(plan: Plan, term: int, block: Block) -> tuple[Vector, Vector, Vector]:

@@ -28,7 +28,6 @@ class Plan:
 
     def summary(self, block: Block, only: int | None = None) -> Summary:
         """The sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
-        block.like(self.span.dimension)
         terms = list(self.terms(block))
         some = terms if only is None else terms[only : only + 1]
         try:

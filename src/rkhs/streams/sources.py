@@ -97,19 +97,15 @@ def parquet(
 
     def read() -> Iterator[tuple[Any, ...]]:
         for batch in data.to_batches(columns=[*own, *named], batch_size=rows):
-            if batch.num_rows:
-                columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in own]
-                extras = [
-                    None if name is None else batch.column(name).to_numpy(zero_copy_only=False)
-                    for name in (target, weight)
-                ]
-                yield np.column_stack(columns), *extras
+            table = pyarrow.Table.from_batches([batch])
+            extras = [None if name is None else table[name].to_numpy() for name in (target, weight)]
+            yield table.select(own), *extras
 
     return LocalBlocks(read)
 
 
 def replayed(stream: Blocks) -> tuple[Blocks, Blocks]:
-    """What to look at before learning, and what to learn from: the first block, and all, of what is read only once."""
+    """What to look at before learning, and what to learn from: the first rows, and all, of what is read only once."""
     if stream.replays or not isinstance(stream, LocalBlocks):
         return stream, stream
     parts = stream.read()
@@ -118,9 +114,11 @@ def replayed(stream: Blocks) -> tuple[Blocks, Blocks]:
 
 
 def _first(parts: Iterator[Any]) -> Iterator[Any]:
+    """All up to the first one with rows."""
     for part in parts:
         yield part
-        return
+        if np.shape(part[0])[:1] != (0,):
+            return
 
 
 def _triple(part: Any) -> tuple[Any, ...]:
@@ -133,7 +131,12 @@ def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
     """Slices of an array, of which a memory map reads no more."""
     for start in range(0, len(X), rows):
         some = slice(start, start + rows)
-        yield X[some], None if y is None else y[some], None if weight is None else weight[some]
+        yield tuple(None if column is None else _by_place(column)[some] for column in (X, y, weight))
+
+
+def _by_place(column: Any) -> Any:
+    """What is cut by the places of rows; a slice of a pandas object may be one of labels."""
+    return getattr(column, "iloc", column)
 
 
 def _alone(y: Any, sample_weight: Any) -> None:
