@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rkhs
+from rkhs.problem.grid import GridTasks
 from rkhs.solvers.newton import Newton
 
 RNG = np.random.default_rng(7)
@@ -190,6 +191,7 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
         return run(self if limit is None else replace(self, max_iterations=limit), *rest)
 
     monkeypatch.setattr(Newton, "run", limited)
+    monkeypatch.setattr(GridTasks, "_apart", lambda *rest: True)
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     first, second, third = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
     assert second.status == "no further progress"

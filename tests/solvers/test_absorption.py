@@ -88,7 +88,8 @@ def test_against_cvxpy(loss, space, quadratic, used):
     assert solution.primal == pytest.approx(expected.value, rel=1e-6)
     if quadratic != (slopes,):  # or the loss alone determines the constant, perhaps not uniquely
         np.testing.assert_allclose(solution.function(Z), expected.penalised + expected.free, atol=1e-4)
-    assert used[0] == ("Newton" if loss.smooth else "LibSVM" if _plain_svm(loss, quadratic) else "BoxDual")
+    exact = {"LibSVM"} if _plain_svm(loss, quadratic) else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"}
+    assert used[0] in exact
 
 
 def _plain_svm(loss, quadratic):

@@ -53,7 +53,7 @@ def test_a_solver_that_does_not_get_there_hands_over(ends, storing):
     [
         (rkhs.Squared(), "Direct"),
         (rkhs.Hinge(), "LibSVM"),
-        (rkhs.SquaredHinge(), "Newton"),
+        (rkhs.SquaredHinge(), "BoxDual"),
         (rkhs.Absolute(), "BoxDual"),
     ],
     ids=repr,

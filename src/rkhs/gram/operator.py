@@ -195,14 +195,15 @@ class Gram:
     def dense(self) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
         out = zeros(self.shape, self._empty)
-        mirrored = self.symmetric and all(block.lefts is block.rights for block in self.blocks)
+        exact = not self.symmetric
         for block in self.blocks:
-            if mirrored:
+            if self.symmetric and block.lefts is block.rights:
                 tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
+                exact = tables.apart(block.lefts) and len(self.blocks) == 1
                 continue
             for left, right in block.pairs():
                 tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
-        return tables.symmetrised(out) if self.symmetric and not mirrored else out
+        return out if exact else tables.symmetrised(out)
 
     def in_double(self) -> np.ndarray[Any, Any]:
         """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""

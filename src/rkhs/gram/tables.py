@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from rkhs.backend.arrays import Array, apply_matrix, namespace, zeros
@@ -31,7 +32,7 @@ def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float
 
 
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
-    """Add the table of parts with themselves, exactly symmetric: one half is the mirror image of the other."""
+    """Add the table of parts with themselves, of which one half is the mirror image of the other."""
     side = max(1, int(tile_entries(budget, out, COPIES) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
     for k, (left, one) in enumerate(pieces):
@@ -41,9 +42,17 @@ def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: flo
             there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
             mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]
             if other is one:
-                tile = tile / 2
+                there += symmetrised(tile)
+                continue
             there += tile
             mirror += namespace(tile).matrix_transpose(tile)
+
+
+def apart(parts: Sequence[Part]) -> bool:
+    """Whether no entry of the table of parts with themselves is a sum, so that mirror images are exact."""
+    rows = sorted((part.rows for part in parts), key=lambda own: int(own.start))
+    disjoint = all(one.stop <= other.start for one, other in pairwise(rows))
+    return disjoint and all(part.matrix is None for part in parts)
 
 
 def _tile(
