@@ -31,7 +31,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     Parameters
     ----------
     kernel : as in `InvariantClassifier`
-    Cs : the values of C, or how many: between 0.1 and 10,000 for "auto" (6 by default), otherwise between 1 and 1000 (4)
+    Cs : the values of C, or how many: between 0.1 and 10,000 for "auto" (6 by default), otherwise from 1 to 1000 (4)
     nus : the values of nu, or how many: 0 and numbers between 100 and 1,000,000 for "auto" (6 in all by default), where
         sums of squares are normalised; otherwise 0 and numbers between 0.1 and 10 (4 in all)
     scales : the length scales to try for a kernel given by name; numbers, one per feature, or "median": for "auto"
@@ -51,8 +51,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     Attributes
     ----------
     C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
-    knowledge_report_ : for "auto": a "sentence" in plain words, the best "candidates" without and with a graph, and what
-        was "chosen"
+    knowledge_report_ : for "auto": a "sentence" in plain words, the best "candidates" without and with a graph, and
+        what was "chosen"
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the

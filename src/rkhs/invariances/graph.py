@@ -48,11 +48,11 @@ class Graph:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> X = np.linspace(0, 1, 6)[:, None]
-    >>> rkhs.invariances.Graph(n_neighbors=2, power=1)(X).shape  # one for each edge
-    (9,)
-    >>> rkhs.invariances.Graph(n_neighbors=2, power=2)(X).shape  # one for each point
-    (6,)
+    >>> X = np.array([[0.0], [1.0], [3.0], [6.0], [10.0]])
+    >>> rkhs.invariances.Graph(n_neighbors=1, power=1)(X).shape  # one for each edge
+    (4,)
+    >>> rkhs.invariances.Graph(n_neighbors=1, power=2)(X).shape  # one for each point
+    (5,)
     """
 
     n_neighbors: int = 10

@@ -48,15 +48,15 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
 
 
 def test_unlabelled_points_help_where_classes_are_clusters():
-    X, y = make_moons(300, noise=0.08, random_state=0)
-    few = np.where(np.arange(300) < 16, y, -1)
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    few = np.where(np.arange(200) < 20, y, -1)
     machine = rkhs.InvariantClassifierCV().fit(X, few)
     plain = rkhs.InvariantClassifierCV(nus=[0]).fit(X, few)
     assert isinstance(machine.best_params_["invariance"], rkhs.invariances.Graph)
     assert plain.best_params_["invariance"] is None
-    assert machine.score(X[16:], y[16:]) > plain.score(X[16:], y[16:])
+    assert machine.score(X[20:], y[20:]) > plain.score(X[20:], y[20:])
     assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows helped: ")
-    assert machine.knowledge_report_["candidates"][1]["error"] == 1 - machine.best_score_
+    assert machine.knowledge_report_["candidates"][1]["error"] == pytest.approx(1 - machine.best_score_)
 
 
 def test_unlabelled_points_are_left_out_where_they_do_not_help():
