@@ -70,7 +70,7 @@ def measure(X: Matrix, y: Matrix, labelled: Matrix, loss: str) -> dict[str, Any]
     few[labelled] = np.where(y[labelled] > 0, 2, 1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)  # those of InvariantClassifierCV
     plain = GridSearchCV(SVC(gamma=1 / (2 * rkhs.median_scale(X) ** 2)), {"C": CS}, cv=folds)
-    ours = rkhs.InvariantClassifierCV(Cs=CS, loss=loss, unlabeled=0)
+    ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=CS, loss=loss, unlabeled=0)
     times = [perf_counter()]
     plain.fit(X[labelled], few[labelled])
     times.append(perf_counter())

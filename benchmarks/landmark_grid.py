@@ -30,8 +30,10 @@ def machines(task: str, p: int) -> tuple[Any, Any]:
     grid: dict[str, Any] = {"Cs": CS, "nus": NUS, "cv": FOLDS, "scales": FEATURES**0.5, **own}
     own |= {"C": 10.0, "nu": 1e-2, "scale": FEATURES**0.5}
     if task == "regression":
-        return rkhs.InvariantRegressor(**own), rkhs.InvariantRegressorCV(**grid)
-    return rkhs.InvariantClassifier(loss="squared_hinge", **own), rkhs.InvariantClassifierCV(**grid)
+        return rkhs.InvariantRegressor(**own), rkhs.InvariantRegressorCV(invariance="gradient", **grid)
+    return rkhs.InvariantClassifier(loss="squared_hinge", **own), rkhs.InvariantClassifierCV(
+        invariance="gradient", **grid
+    )
 
 
 def data(task: str, rows: int, labels: int) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ order = rng.permutation(len(X))[:250]
 X, truth = StandardScaler().fit_transform(X[order]), truth[order]
 y = np.where(np.arange(250) < 30, truth, -1)
 
-search = rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=4, nus=4, cv=3).fit(X, y)
+search = rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=4, nus=4, cv=3).fit(X, y)
 print("best:", search.best_params_)
 print(f"error where there was no label: {100 * np.mean(search.predict(X[30:]) != truth[30:]):.1f} %")
 

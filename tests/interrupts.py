@@ -276,7 +276,7 @@ def regressor(**options):
 
 def searcher(**options):
     settings = {"Cs": [1, 10, 100], "nus": [0, 0.1], "scales": 0.5, "cv": 3, "cv_tol": TOL, "tol": TOL}
-    return rkhs.InvariantClassifierCV(**settings | options)
+    return rkhs.InvariantClassifierCV(invariance="gradient", **settings | options)
 
 
 def cut(*columns):
@@ -301,7 +301,11 @@ CASES = {
     "search hinge": Searching(lambda: searcher(loss="hinge"), X, Y),
     "search landmarks": Searching(lambda: searcher(approximation=SPAN), X, Y),
     "search regression": Searching(
-        lambda: rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, cv_tol=TOL, tol=TOL), X, SLOPES
+        lambda: rkhs.InvariantRegressorCV(
+            invariance="gradient", Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, cv_tol=TOL, tol=TOL
+        ),
+        X,
+        SLOPES,
     ),
     "probabilities": Asking(fitted(classifier(), X, Y), lambda m: m.predict_proba(PLACES)),
     "probabilities, three": Asking(fitted(classifier(loss="logistic"), X, THREE), lambda m: m.predict_proba(PLACES)),

@@ -163,7 +163,7 @@ def _named() -> list[Any]:
     from rkhs.functionals import LocalDeviation
     from rkhs.invariances.named import NAMED
 
-    return [*NAMED.values(), LocalDeviation]
+    return [*(make for make in NAMED.values() if hasattr(make, "__qualname__")), LocalDeviation]
 
 
 def _modules(package: ModuleType) -> list[ModuleType]:

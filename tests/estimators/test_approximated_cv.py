@@ -24,7 +24,9 @@ def without(fold):
 @pytest.mark.parametrize("approximation", [FIXED, WAVES], ids=["landmarks", "waves"])
 def test_every_cell_is_the_machine_with_these_values(loss, approximation):
     own = {"loss": loss, "approximation": approximation}
-    search = rkhs.InvariantClassifierCV(Cs=CS, nus=NUS, scales=[0.3, 0.6], cv=3, cv_tol=1e-8, **own).fit(X, FEW)
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", Cs=CS, nus=NUS, scales=[0.3, 0.6], cv=3, cv_tol=1e-8, **own
+    ).fit(X, FEW)
     results = search.cv_results_
     assert len(results["params"]) == 8
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -58,7 +60,7 @@ def test_regression():
     cv = KFold(3, shuffle=True, random_state=0)
     own = {"scale": 1.0, "approximation": rkhs.Landmarks(rkhs.Evaluation(points[::3])), "unlabeled": np.nan}
     search = rkhs.InvariantRegressorCV(
-        Cs=CS, nus=NUS, scales=1.0, cv=cv, approximation=own["approximation"], unlabeled=np.nan
+        invariance="gradient", Cs=CS, nus=NUS, scales=1.0, cv=cv, approximation=own["approximation"], unlabeled=np.nan
     ).fit(points, y)
     for k, (train, test) in enumerate(cv.split(points)):
         some = np.full(50, np.nan)
@@ -78,7 +80,9 @@ def test_balanced_classes_and_weights_are_those_of_each_fold(loss):
         "loss": loss, "class_weight": "balanced", "unlabeled": None,
         "approximation": rkhs.Landmarks(rkhs.Evaluation(points[:30])),
     }  # fmt: skip
-    ours = rkhs.InvariantClassifierCV(Cs=CS, nus=[0.0], scales=2.0, cv=KFold(3), cv_tol=1e-8, **own).fit(points, y)
+    ours = rkhs.InvariantClassifierCV(
+        invariance="gradient", Cs=CS, nus=[0.0], scales=2.0, cv=KFold(3), cv_tol=1e-8, **own
+    ).fit(points, y)
     theirs = GridSearchCV(rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **own), {"C": CS}, cv=KFold(3))
     theirs.fit(points, y)
     for k in range(3):
@@ -100,7 +104,8 @@ def test_own_functionals_choose_as_the_exact_search_does():
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     settings = {"Cs": CS, "nus": NUS, "scales": 1.0, "cv": 3, "cv_tol": 1e-6}
     exact, near = (
-        rkhs.InvariantClassifierCV(approximation=approximation, **settings).fit(X, FEW) for approximation in (None, own)
+        rkhs.InvariantClassifierCV(invariance="gradient", approximation=approximation, **settings).fit(X, FEW)
+        for approximation in (None, own)
     )
     np.testing.assert_allclose(near.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"])
     assert near.best_params_ == exact.best_params_

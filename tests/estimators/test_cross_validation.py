@@ -24,7 +24,9 @@ def moons():
 def test_without_invariances_it_is_the_grid_search_of_svc(moons):
     X, y = moons
     Cs = [0.1, 1.0, 10.0]
-    ours = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", cv_tol=1e-6).fit(X, y)
+    ours = rkhs.InvariantClassifierCV(
+        invariance="gradient", Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", cv_tol=1e-6
+    ).fit(X, y)
     theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, y)
     for k in range(5):
         name = f"split{k}_test_score"
@@ -36,9 +38,15 @@ def test_without_invariances_it_is_the_grid_search_of_svc(moons):
 def test_every_cell_is_the_machine_with_these_values(moons):
     X, y = moons
     few = np.where(np.arange(60) < 40, y, -1)
-    search = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0, 0.1], scales=["median", 0.3], cv=4, cv_tol=1e-8).fit(
-        X, few
-    )
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient",
+        loss="squared_hinge",
+        Cs=[1, 100],
+        nus=[0, 0.1],
+        scales=["median", 0.3],
+        cv=4,
+        cv_tol=1e-8,
+    ).fit(X, few)
     results = search.cv_results_
     assert len(results["params"]) == 8
     for k, (_, test) in enumerate(shuffled(4).split(X[:40], y[:40])):
@@ -59,7 +67,9 @@ def test_balanced_classes_are_those_of_each_fold(centers):
     y = np.where(np.arange(60) < 25, 0, y)  # most of the first class are in the first fold, and left out there
     Cs, folds = [0.01, 0.1, 1.0], KFold(3)
     settings = {"loss": "squared_hinge", "class_weight": "balanced"}
-    ours = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings).fit(X, y)
+    ours = rkhs.InvariantClassifierCV(
+        invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings
+    ).fit(X, y)
     plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
     theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
     for k in range(3):
@@ -67,14 +77,18 @@ def test_balanced_classes_are_those_of_each_fold(centers):
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Folds, "weighted", lambda self, _: self)
-        counted = rkhs.InvariantClassifierCV(Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings).fit(X, y)
+        counted = rkhs.InvariantClassifierCV(
+            invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings
+        ).fit(X, y)
     scores = [found.cv_results_["split0_test_score"] for found in (ours, counted)]
     assert not np.allclose(*scores)  # the counts of all labels are not those of the fold
 
 
 def test_three_classes():
     X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
-    search = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0, 0.1], cv=3, cv_tol=1e-6).fit(X, y)
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", loss="squared_hinge", Cs=[1, 100], nus=[0, 0.1], cv=3, cv_tol=1e-6
+    ).fit(X, y)
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
     for cell, values in enumerate(search.cv_results_["params"]):
@@ -86,7 +100,7 @@ def test_regression(moons):
     X = np.linspace(0, 6, 30)[:, None]
     y = np.sin(X[:, 0])
     cv = KFold(3, shuffle=True, random_state=0)
-    search = rkhs.InvariantRegressorCV(Cs=[1, 100], nus=[0, 0.1], cv=cv, cv_tol=1e-8).fit(X, y)
+    search = rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1, 100], nus=[0, 0.1], cv=cv, cv_tol=1e-8).fit(X, y)
     for k, (train, test) in enumerate(cv.split(X)):
         some = np.full(30, np.nan)
         some[train] = y[train]
@@ -102,7 +116,9 @@ def test_own_folds_name_rows_of_X(moons):
     few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labelled rows are the even ones
     test = np.array([0, 2, 4, 6, 8, 10, 12])
     train = np.setdiff1d(np.arange(60), test)
-    search = rkhs.InvariantClassifierCV(Cs=[10], nus=[0.1], cv=[(train, test)], cv_tol=1e-8).fit(X, few)
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", loss="squared_hinge", Cs=[10], nus=[0.1], cv=[(train, test)], cv_tol=1e-8
+    ).fit(X, few)
     fold = few.copy()
     fold[test] = -1
     machine = rkhs.InvariantClassifier(loss="squared_hinge", C=10, nu=0.1, tol=1e-8).fit(X, fold)
@@ -113,7 +129,7 @@ def test_knowledge_with_several_losses_has_one_nu(moons):
     X, y = moons
     knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "laplacian"]
     search = rkhs.InvariantClassifierCV(
-        Cs=[1, 10], nus=[0, 0.1], cv=3, cv_tol=1e-8, invariance=knowledge, fit_intercept=False
+        loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, cv_tol=1e-8, invariance=knowledge, fit_intercept=False
     ).fit(X, y)
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
@@ -125,7 +141,9 @@ def test_knowledge_with_several_losses_has_one_nu(moons):
 
 
 def test_without_knowledge_nu_does_nothing(moons):
-    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3, invariance=None).fit(*moons)
+    search = rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, invariance=None).fit(
+        *moons
+    )
     mean = search.cv_results_["mean_test_score"].reshape(2, 2)
     np.testing.assert_array_equal(mean[:, 0], mean[:, 1])
 
@@ -144,13 +162,19 @@ def test_of_equals_the_one_with_the_least_loss():
 def test_the_loss_among_equals_is_that_of_held_out_labels():
     """One C makes f so small that nobody is sure; accuracies on the folds are the same."""
     X = np.repeat([[0.0], [10.0]], 6, axis=0) + np.linspace(0, 1, 12)[:, None]
-    search = rkhs.InvariantClassifierCV(Cs=[1e-3, 10], nus=[0], cv=3, fit_intercept=False).fit(X, np.repeat([0, 1], 6))
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", loss="squared_hinge", Cs=[1e-3, 10], nus=[0], cv=3, fit_intercept=False
+    ).fit(X, np.repeat([0, 1], 6))
     assert np.ptp(search.cv_results_["mean_test_score"]) == 0
     assert search.C_ == 10
 
 
 def test_the_form_of_the_results(moons):
-    ours = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3).fit(*moons).cv_results_
+    ours = (
+        rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3)
+        .fit(*moons)
+        .cv_results_
+    )
     theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [1, 2]}, cv=3).fit(*moons).cv_results_
     assert set(ours) == {name.replace("gamma", "nu") for name in theirs}
     assert all(len(ours[name]) == 4 for name in ours)

@@ -79,6 +79,7 @@ def test_no_probabilities_where_no_fold_is_solved(monkeypatch):
 def test_a_search_never_chooses_what_is_not_solved(make, approximation, monkeypatch):
     """The best candidate and one fold of another are not solved: the best of the others is chosen, and all is said."""
     options = {"Cs": [0.01, 1, 100], "nus": [0.1], "scales": 0.5, "cv": 3, "approximation": approximation}
+    options["invariance"] = "gradient"
     whole = make(**options).fit(X, Y)
     assert whole.search_status_ == "converged"
     first = make(**options)
@@ -96,13 +97,15 @@ def test_a_search_never_chooses_what_is_not_solved(make, approximation, monkeypa
 def test_a_search_without_any_solution_is_an_error(monkeypatch):
     unsolved(monkeypatch, *["no further progress"] * 4)
     with pytest.raises(RuntimeError, match=r"none of the 2 candidates.*larger cv_tol"):
-        rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0], scales=0.5, cv=2).fit(X, Y)
+        rkhs.InvariantClassifierCV(
+            invariance="gradient", loss="squared_hinge", Cs=[1, 10], nus=[0], scales=0.5, cv=2
+        ).fit(X, Y)
 
 
 def test_ctrl_c_ends_a_search_with_what_is_solved(monkeypatch):
     """The first scale is solved; within the second one Ctrl-C comes, and the third is not begun."""
     options = {"Cs": [1, 10], "nus": [0.1], "scales": [0.5, 0.3, 1.0], "cv": 3}
-    whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
+    whole = rkhs.InvariantClassifierCV(invariance="gradient", **options).fit(X, Y)
     begun = []
     grid = Problem.grid_and_status
 
@@ -113,7 +116,7 @@ def test_ctrl_c_ends_a_search_with_what_is_solved(monkeypatch):
         return grid(self, *args, **given)
 
     monkeypatch.setattr(Problem, "grid_and_status", at_the_second)
-    search = rkhs.InvariantClassifierCV(**options)
+    search = rkhs.InvariantClassifierCV(invariance="gradient", **options)
     with pytest.warns(ConvergenceWarning, match=r"of 6 candidates.*interrupted"):
         search.fit(X, Y)
     assert len(begun) == 2
@@ -132,7 +135,9 @@ def test_ctrl_c_before_anything_is_solved_is_raised(monkeypatch):
         return grid(self, *args, **given, callback=lambda record: (_ for _ in ()).throw(KeyboardInterrupt))
 
     monkeypatch.setattr(Problem, "grid_and_status", stopped)
-    search = rkhs.InvariantClassifierCV(Cs=[10, 100], nus=[0.1], scales=0.5, cv=3, cv_tol=1e-8)
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", loss="squared_hinge", Cs=[10, 100], nus=[0.1], scales=0.5, cv=3, cv_tol=1e-8
+    )
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
     with pytest.raises(NotFittedError):
@@ -142,7 +147,7 @@ def test_ctrl_c_before_anything_is_solved_is_raised(monkeypatch):
 CLASSIFIERS = [
     rkhs.InvariantClassifier(),
     rkhs.InvariantClassifier(approximation=rkhs.Landmarks(10)),
-    rkhs.InvariantClassifierCV(Cs=[1], nus=[0], cv=2),
+    rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1], nus=[0], cv=2),
     rkhs.LaplacianSVC(),
     rkhs.ThinPlateClassifier(),
     rkhs.VirtualSampleSVC(),

@@ -111,9 +111,11 @@ def test_another_process_opens_it(tmp_path):
 
 MACHINES = {
     "classifier": machine(),
-    "classifier CV": rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1.0, 10.0], nus=[0.0, 0.1], cv=2),
+    "classifier CV": rkhs.InvariantClassifierCV(
+        invariance="gradient", loss="squared_hinge", Cs=[1.0, 10.0], nus=[0.0, 0.1], cv=2
+    ),
     "regressor": rkhs.InvariantRegressor(unlabeled=-1),
-    "regressor CV": rkhs.InvariantRegressorCV(unlabeled=-1, Cs=[1.0], nus=[0.0, 0.1], cv=2),
+    "regressor CV": rkhs.InvariantRegressorCV(invariance="gradient", unlabeled=-1, Cs=[1.0], nus=[0.0, 0.1], cv=2),
     "thin plate classifier": rkhs.ThinPlateClassifier(),
     "thin plate regressor": rkhs.ThinPlateRegressor(),
     "Laplacian": rkhs.LaplacianSVC(),

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.folds import folds_of
-from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid, as_list
+from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
 from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.knowledge import FUNCTIONS, Labelled, best, candidates, report, results
 from rkhs.estimators.labels import class_weights
-from rkhs.estimators.options import check_in_span
+from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import Search, search
+from rkhs.finite.solution import CONVERGED
+from rkhs.gram.approximation import Landmarks
 from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
+
+AUTO = "auto"
+MOST_LABELS = 1000  # by which knowledge is chosen
+EXACT = 4000  # points up to which the chosen machine has all representers, where nothing else is asked for
 
 
 class CrossValidated:
@@ -25,14 +36,61 @@ class CrossValidated:
 
     plain: type[Any]  # the machine with single values
 
+    @property
+    def _automatic(self) -> bool:
+        own: Any = self
+        return isinstance(own.invariance, str) and own.invariance == AUTO
+
+    def _choose_knowledge(self, sample: Sample) -> Problem:
+        """The problem of the best settings by leave-one-out errors, with a graph of all points where that helps.
+
+        Leaves `knowledge_report_` beside what `_choose` leaves.
+        """
+        own: Any = self
+        Cs = as_grid(6 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
+        nus = as_grid(6 if own.nus is None else own.nus, "nus", GRAPH_RANGE, with_zero=True)
+        named = isinstance(own.kernel, str) and own.kernel in SCALED
+        scales = as_list(own.scales) if own.scales != "median" else None if named else [1.0]
+        labels = self._plain(C=1.0)._label_term(sample, 1.0)
+        weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target)
+        some = np.arange(len(weight))
+        if len(some) > MOST_LABELS:
+            some = np.sort(np.random.default_rng(own.random_state or 0).choice(some, MOST_LABELS, replace=False))
+        rows = np.flatnonzero(sample.labelled)[some]
+        mean = float(weight.mean())
+        labelled = Labelled(
+            rows,
+            target.reshape(len(target), -1)[some].astype(np.float64),
+            weight[some] / float(weight[some].mean()),
+            sample.y[rows] if hasattr(own, "classes_") else None,
+        )
+        X = to_numpy(sample.X).astype(np.float64)
+        start = perf_counter()
+        found = candidates(
+            X, labelled, lambda scale: as_kernel(own.kernel, scale, sample.X), scales, Cs, nus, own.fit_intercept
+        )
+        chosen = best(found)
+        own.knowledge_report_ = report(found, chosen, labelled.classes is not None)
+        own.C_, own.nu_, own.scale_, own.epsilon_ = chosen.C / mean, chosen.nu, chosen.scale, as_list(own.epsilons)[0]
+        own.best_index_ = found.index(chosen)
+        own.best_score_ = own.knowledge_report_["score"]
+        own.best_params_ = {**chosen.params, "C": own.C_}
+        own.cv_results_ = results(found, perf_counter() - start, labelled.classes is not None)
+        own.search_status_ = CONVERGED
+        machine = self._plain(C=own.C_, nu=own.nu_, scale=own.scale_, invariance=chosen.graph, epsilon=own.epsilon_)
+        problem = invariant_problem(machine, sample)
+        if problem.approximation is None and sample.size > EXACT:
+            problem = replace(problem, approximation=Landmarks(FUNCTIONS))
+        return problem
+
     def _choose(self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]) -> Any:
         """The machine with the best values, not trained yet; leaves `cv_results_` and all that belongs to it."""
         own: Any = self
         if own.approximation is not None:
             check_in_span(own)
         grids = {
-            "C": as_grid(own.Cs, "Cs", C_RANGE),
-            "nu": as_grid(own.nus, "nus", NU_RANGE, with_zero=True),
+            "C": as_grid(4 if own.Cs is None else own.Cs, "Cs", C_RANGE),
+            "nu": as_grid(4 if own.nus is None else own.nus, "nus", NU_RANGE, with_zero=True),
             "scale": as_list(own.scales),
             "epsilon": as_list(own.epsilons),
         }

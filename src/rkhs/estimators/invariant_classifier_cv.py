@@ -16,23 +16,30 @@ from rkhs.estimators.sample import Sample, Vector
 
 
 class InvariantClassifierCV(CrossValidated, Classifier):
-    """`InvariantClassifier` with C and nu (scale and epsilon, if there are several) of the best held-out accuracy.
+    """`InvariantClassifier` with settings, and the use of unlabelled points, chosen from the data.
 
-    The labelled points are split into stratified folds; the labels of one fold are left out at a time, and its
-    points stay, unlabelled, as [Z] 6.2 has it.  The grid shares its work over folds, C, nu and classes.  Among
-    candidates of equal accuracy, of which there are many with few labels, the one with the least loss of held-out
-    labels is taken.
+    By default (``invariance="auto"``) length scales, C, and whether and how the graph of nearest neighbours helps are
+    chosen by exact leave-one-out errors of the squared loss: each label is predicted from all others, its point staying
+    in, unlabelled.  Features are taken as they are or divided by their standard deviations, whichever predicts better.
+    A graph is taken where the error falls by a tenth; `knowledge_report_` says what it gained.
+
+    With any other `invariance` C and nu are those of the best held-out accuracy: the labelled points are split into
+    stratified folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and
+    classes.  Among candidates of equal accuracy, of which there are many with few labels, the one with the least loss
+    of held-out labels is taken.
 
     Parameters
     ----------
     kernel : as in `InvariantClassifier`
-    Cs : the values of C, or how many between 1 and 1000
-    nus : the values of nu, or how many: 0 and numbers between 0.1 and 10
-    scales : the length scales to try for a kernel given by name; numbers or "median"
+    Cs : the values of C, or how many: between 0.1 and 10,000 for "auto" (6 by default), otherwise from 1 to 1000 (4)
+    nus : the values of nu, or how many: 0 and numbers between 100 and 1,000,000 for "auto" (6 in all by default), where
+        sums of squares are normalised; otherwise 0 and numbers between 0.1 and 10 (4 in all)
+    scales : the length scales to try for a kernel given by name; numbers, one per feature, or "median": for "auto"
+        1/2, 1, 2 and 4 times the median distance
     epsilons : the widths to try for losses that are given by name and have one
-    loss : as in `InvariantClassifier`; "squared_hinge" by default, whose grid takes about half the time of "hinge" on
-        sonar and ionosphere with 90 labels, with no larger an error
-    invariance, invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
+    loss : as in `InvariantClassifier`; "auto" chooses by the squared loss, and learns with this one
+    invariance : "auto", or as in `InvariantClassifier`
+    invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
         as in `InvariantClassifier`
     approximation : as in `InvariantClassifier`, of rows in memory: they are summed up once for each scale and epsilon,
         and the grid combines and solves p x p matrices
@@ -44,6 +51,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     Attributes
     ----------
     C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
+    knowledge_report_ : for "auto": a "sentence" in plain words, the best "candidates" without and with a graph, and
+        what was "chosen"
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
@@ -54,14 +63,19 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     --------
     >>> import numpy as np, rkhs
     >>> from sklearn.datasets import make_moons
-    >>> X, y = make_moons(60, noise=0.1, random_state=0)
-    >>> search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3).fit(X, np.where(np.arange(60) < 20, y, -1))
+    >>> X, y = make_moons(200, noise=0.25, random_state=0)
+    >>> few = np.where(np.arange(200) < 20, y, -1)
+    >>> machine = rkhs.InvariantClassifierCV().fit(X, few)
+    >>> print(machine.knowledge_report_["sentence"])
+    Unlabelled rows helped: 5.0 % errors instead of 15.0 %.
+
+    Knowledge of one's own, with C and nu by folds; with an approximation the rows are looked at once:
+
+    >>> own = {"invariance": "gradient", "Cs": [1, 10], "nus": [0, 0.1], "cv": 3}
+    >>> search = rkhs.InvariantClassifierCV(**own).fit(X, few)
     >>> len(search.cv_results_["params"]), sorted(search.best_params_)
     (4, ['C', 'nu'])
-
-    With an approximation the rows are looked at once:
-
-    >>> near = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3, approximation=rkhs.Landmarks(30)).fit(X, y)
+    >>> near = rkhs.InvariantClassifierCV(**own, approximation=rkhs.Landmarks(30)).fit(X, y)
     >>> near.solution_.span
     'Landmarks: 30 functions'
     """
@@ -72,12 +86,12 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self,
         kernel: Any = "gaussian",
         *,
-        Cs: Any = 4,
-        nus: Any = 4,
+        Cs: Any = None,
+        nus: Any = None,
         scales: Any = "median",
         epsilons: Any = 0.1,
-        loss: Any = "squared_hinge",
-        invariance: Any = "gradient",
+        loss: Any = "squared",
+        invariance: Any = "auto",
         invariance_loss: Any = "squared",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -114,6 +128,9 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         """Choose C and nu, and learn f with them from points X (t, n) and their classes y."""
         self._check_rows(X)
         sample = self._sample(X, y, sample_weight)
+        if self._automatic:
+            self._learn(self._choose_knowledge(sample), sample)
+            return self
         machine = self._choose(sample, StratifiedKFold, accuracy)
         if self.approximation is None:
             self._learn(invariant_problem(machine, sample), sample)

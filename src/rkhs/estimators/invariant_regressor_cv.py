@@ -18,21 +18,24 @@ from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensi
 
 
 class InvariantRegressorCV(CrossValidated, Regressor):
-    """`InvariantRegressor` with C and nu (scale and epsilon, if there are several) of the least held-out error.
+    """`InvariantRegressor` with settings, and the use of unlabelled points, chosen from the data.
 
-    The points with a target are split into folds; the targets of one fold are left out at a time, and its points
-    stay, unlabelled, as [Z] 6.2 has it.  The grid shares its work over folds, C and nu.  The score is minus the mean
-    error at the points left out: squared for the squared losses, the quantile's own for "quantile" and absolute for
-    the others.  Among equals the one with the least loss of held-out targets is taken.
+    By default (``invariance="auto"``) length scales, C, and whether and how the graph of nearest neighbours helps are
+    chosen by exact leave-one-out errors of the squared loss, as in `InvariantClassifierCV`.
+
+    With any other `invariance` C and nu are those of the least held-out error: the points with a target are split into
+    folds; the targets of one fold are left out at a time, and its points stay, unlabelled.  The grid shares its work
+    over folds, C and nu.  The score is minus the mean error at the points left out: squared for the squared losses, the
+    quantile's own for "quantile" and absolute for the others.  Among equals the one with the least loss of held-out
+    targets is taken.
 
     Parameters
     ----------
     kernel : as in `InvariantRegressor`
-    Cs : the values of C, or how many between 1 and 1000
-    nus : the values of nu, or how many: 0 and numbers between 0.1 and 10
-    scales : the length scales to try for a kernel given by name; numbers or "median"
+    Cs, nus, scales : as in `InvariantClassifierCV`
     epsilons : the widths to try for losses that are given by name and have one
-    loss, quantile, invariance, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
+    invariance : "auto", or as in `InvariantRegressor`
+    loss, quantile, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
         as in `InvariantRegressor`
     approximation : as in `InvariantRegressor`, of rows in memory: they are summed up once for each scale and epsilon,
         and the grid combines and solves p x p matrices
@@ -44,6 +47,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     Attributes
     ----------
     C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
+    knowledge_report_ : for "auto", as in `InvariantClassifierCV`
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
@@ -54,7 +58,10 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> search = rkhs.InvariantRegressorCV(Cs=[1, 100], nus=[0, 0.1], cv=4).fit(X, np.sin(X[:, 0]))
+    >>> rkhs.InvariantRegressorCV().fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.9999
+    True
+    >>> own = {"invariance": "gradient", "Cs": [1, 100], "nus": [0, 0.1], "cv": 4}
+    >>> search = rkhs.InvariantRegressorCV(**own).fit(X, np.sin(X[:, 0]))
     >>> search.best_params_
     {'C': 100.0, 'nu': 0.0}
     """
@@ -65,13 +72,13 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self,
         kernel: Any = "gaussian",
         *,
-        Cs: Any = 4,
-        nus: Any = 4,
+        Cs: Any = None,
+        nus: Any = None,
         scales: Any = "median",
         epsilons: Any = 0.1,
         loss: Any = "squared",
         quantile: float = 0.5,
-        invariance: Any = "gradient",
+        invariance: Any = "auto",
         invariance_loss: Any = "squared",
         fit_intercept: bool = True,
         unlabeled: Any = None,
@@ -107,6 +114,9 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         """Choose C and nu, and learn f with them from points X (t, n) and their targets y."""
         self._check_rows(X)
         sample = self._sample(X, y, sample_weight)
+        if self._automatic:
+            self._learn(self._choose_knowledge(sample))
+            return self
         machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
         if self.approximation is None:
             self._learn(invariant_problem(machine, sample))

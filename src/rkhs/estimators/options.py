@@ -33,6 +33,7 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "polynomial": lambda scale: Polynomial(degree=3, offset=1.0),
     "linear": lambda scale: Linear(),
 }
+SCALED = ("gaussian", "matern", "rational_quadratic")
 # each takes the width epsilon and the level tau, which most have no use for
 LOSSES: dict[str, Callable[[float, float], Loss]] = {
     "hinge": lambda epsilon, tau: Hinge(),

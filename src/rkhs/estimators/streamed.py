@@ -232,9 +232,9 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
     for one in invariances:
-        if one.functional in WHOLE:
+        if one.functional in WHOLE or one.once:
             raise ValueError(
-                f'The invariance "{one.functional}" looks at all points at once, and an approximation sees them in '
+                f"The invariance {one.functional!r} looks at all points at once, and an approximation sees them in "
                 'blocks: use "gradient", or a callable X -> functionals of single points, such as '
                 "lambda X: rkhs.LocalDeviation(X, width=0.1)."
             )

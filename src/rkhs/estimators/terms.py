@@ -32,7 +32,7 @@ def invariance_term(one: Invariance, points: Sample, nu: float, loss: Any, epsil
     """nu * weight * sum_i loss(L_i(f); target) at some points; an invariance without a loss gets `loss`."""
     given, name = (loss, "invariance_loss") if one.loss is None else (one.loss, "The loss of an Invariance")
     functionals = one(points.X)
-    weight = nu * one.weight * copies(functionals, points.weight)
+    weight = nu * one.weight * (1.0 if one.once else copies(functionals, points.weight))
     return Term(functionals, as_loss(given, INVARIANCE, name, epsilon), target=one.target, weight=weight)
 
 

@@ -2,6 +2,7 @@
 
 from rkhs.invariances.base import Invariance, as_invariances
 from rkhs.invariances.copies import Moved, copies
+from rkhs.invariances.graph import Graph
 from rkhs.invariances.images import ImageTangents
 from rkhs.invariances.jitter import Jitter
 from rkhs.invariances.monotone import Monotone
@@ -10,6 +11,7 @@ from rkhs.invariances.signals import SignalTangents
 from rkhs.invariances.tangents import Tangents
 
 __all__ = [
+    "Graph",
     "ImageTangents",
     "Invariance",
     "Jitter",

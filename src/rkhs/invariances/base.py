@@ -61,9 +61,19 @@ class Invariance:
         if not 0 <= self.weight < float("inf"):
             raise ValueError(f"The weight of an invariance must be finite and not negative, got {self.weight!r}.")
 
+    @property
+    def maker(self) -> Knowledge:
+        """The callable X -> functionals."""
+        return NAMED[self.functional] if isinstance(self.functional, str) else self.functional
+
+    @property
+    def once(self) -> bool:
+        """Whether it looks at all points together, each of them once however often it is given."""
+        return bool(getattr(self.maker, "once", False))
+
     def __call__(self, X: Array) -> Functional:
         """The functionals at the points X."""
-        make = NAMED[self.functional] if isinstance(self.functional, str) else self.functional
+        make = self.maker
         functionals = make(X)
         if not isinstance(functionals, Functional):
             raise TypeError(

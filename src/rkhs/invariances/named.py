@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
 from rkhs.backend.arrays import Array, as_points, to_numpy
 from rkhs.functionals import Functional, Gradient, GraphDifference, LocalDeviation
+from rkhs.invariances.graph import Graph
 
 NEIGHBOURS = 10
 
@@ -53,4 +54,5 @@ NAMED: dict[str, Callable[[Array], Functional]] = {
     "gradient": Gradient,
     "local_average": local_average,
     "laplacian": laplacian,
+    "graph": Graph(),
 }

@@ -1,0 +1,134 @@
+"""The choice of settings and of unlabelled points by exact leave-one-out errors."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+import rkhs
+from rkhs.estimators.knowledge import GAIN, Candidate, Labelled, best, candidates, left_out
+
+RNG = np.random.default_rng(0)
+
+
+def kernel_of(scale):
+    return rkhs.Gaussian(scale=scale)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_left_out_values_are_those_of_refits(intercept):
+    X, weight = RNG.standard_normal((12, 3)), RNG.uniform(0.5, 2.0, 12)
+    target = RNG.standard_normal((12, 2))
+    kernel, basis = rkhs.Gaussian(1.5), rkhs.Constant() if intercept else None
+    for C, values in zip((0.5, 30.0), left_out(kernel(X), target, weight, (0.5, 30.0), intercept), strict=True):
+        for i in range(12):
+            kept = np.arange(12) != i
+            term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], C * weight[kept])
+            f = rkhs.Problem(kernel, [term], basis).solve(tol=1e-12).function
+            np.testing.assert_allclose(values[i], f(X[i : i + 1])[0], rtol=1e-8, atol=1e-10)
+
+
+def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
+    """The error of a candidate is that of InvariantClassifier without each label, its point left in."""
+    X = RNG.standard_normal((40, 2))
+    rows, y = np.arange(10), np.where(X[:, 0] > 0, 1, -1)
+    labelled = Labelled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
+    found = candidates(X, labelled, kernel_of, [1.3], [5.0], [0, 1e3], True)
+    one = next(c for c in found if c.graph is not None and c.graph.power == 2 and c.graph.n_neighbors == 5)
+    errors = []
+    for i in rows:
+        few = np.full(40, "none", dtype=object)
+        few[rows] = y[rows]
+        few[i] = "none"
+        machine = rkhs.InvariantClassifier(
+            loss="squared", scale=1.3, C=5.0, nu=1e3, invariance=one.graph, unlabeled="none", tol=1e-10
+        ).fit(X, few)
+        errors.append(machine.decision_function(X[i : i + 1])[0] - y[i])
+    assert one.loss == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
+    assert one.error == np.mean(np.abs(errors) > 1)
+
+
+def test_unlabelled_points_help_where_classes_are_clusters():
+    X, y = make_moons(200, noise=0.25, random_state=0)
+    few = np.where(np.arange(200) < 20, y, -1)
+    machine = rkhs.InvariantClassifierCV().fit(X, few)
+    plain = rkhs.InvariantClassifierCV(nus=[0]).fit(X, few)
+    assert isinstance(machine.best_params_["invariance"], rkhs.invariances.Graph)
+    assert plain.best_params_["invariance"] is None
+    assert machine.score(X[20:], y[20:]) > plain.score(X[20:], y[20:])
+    assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows helped: ")
+    assert machine.knowledge_report_["candidates"][1]["error"] == pytest.approx(1 - machine.best_score_)
+
+
+def test_unlabelled_points_are_left_out_where_they_do_not_help():
+    X = np.random.default_rng(1).standard_normal((200, 5))
+    y = (np.sin(4 * X[:, 0]) > 0).astype(int)  # which is not what neighbours share
+    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(200) < 40, y, -1))
+    assert machine.best_params_["invariance"] is None
+    assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows did not help: ")
+
+
+@pytest.mark.parametrize("what", ["units", "rows twice", "features twice"])
+def test_what_must_not_change_the_choice(what):
+    X, y = make_moons(120, noise=0.1, random_state=3)
+    few = np.where(np.arange(120) < 20, y, -1)
+    one = rkhs.InvariantClassifierCV().fit(X, few)
+    changed = {
+        "units": lambda A: 1000 * A,
+        "rows twice": lambda A: A,
+        "features twice": lambda A: np.hstack([A, A]) / 2**0.5,
+    }[what]
+    twice = what == "rows twice"
+    Z, labels = (np.vstack([X, X]), np.concatenate([few, few])) if twice else (changed(X), few)
+    other = rkhs.InvariantClassifierCV().fit(Z, labels)
+    graphs = [m.best_params_["invariance"] for m in (one, other)]
+    assert (graphs[0] is None) == (graphs[1] is None)
+    assert graphs[0] is None or graphs[0].power == graphs[1].power
+    assert one.nu_ == other.nu_
+    np.testing.assert_allclose(other.decision_function(changed(X)), one.decision_function(X), atol=2e-3)
+
+
+def test_features_of_other_units_are_brought_to_one():
+    X = RNG.standard_normal((150, 3)) * [1.0, 1e4, 1e-3]
+    y = (X[:, 0] + 1e3 * X[:, 2] > 0).astype(int)
+    machine = rkhs.InvariantClassifierCV().fit(X[:80], y[:80])
+    assert np.ndim(machine.scale_) == 1
+    assert machine.score(X[80:], y[80:]) > 0.85
+
+
+def test_several_classes_and_regression():
+    X = RNG.standard_normal((90, 2))
+    y = np.argmax(X @ RNG.standard_normal((2, 3)), axis=1)
+    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(90) < 40, y, -1))
+    assert machine.decision_function(X).shape == (90, 3)
+    assert machine.score(X[40:], y[40:]) > 0.85
+    f = np.sin(2 * X[:, 0])
+    regressor = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.where(np.arange(90) < 50, f, np.nan))
+    assert regressor.score(X[50:], f[50:]) > 0.9
+    assert regressor.best_score_ < 0
+
+
+def test_a_graph_has_to_gain_enough():
+    plain = Candidate(1.0, None, 0.0, 1.0, loss=1.0, error=0.2)
+    little, much = (
+        Candidate(1.0, rkhs.invariances.Graph(), 1.0, 1.0, loss=loss, error=0.1) for loss in (1 - GAIN / 2, 0.5)
+    )
+    assert best([plain, little]) is plain
+    assert best([plain, little, much]) is much
+
+
+def test_more_points_than_functions(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.knowledge.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 100)
+    monkeypatch.setattr("rkhs.estimators.cross_validated.FUNCTIONS", 60)
+    X, y = make_moons(400, noise=0.08, random_state=0)
+    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(400) < 20, y, -1))
+    assert machine.solution_.span == "Landmarks: 60 functions"
+    assert machine.score(X, y) > 0.97
+    assert machine.predict_proba(X).shape == (400, 2)
+
+
+def test_two_labels_will_do():
+    X, y = make_moons(60, noise=0.05, random_state=0)
+    few = np.full(60, -1)
+    few[[np.argmax(y == 0), np.argmax(y == 1)]] = 0, 1
+    assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.5
