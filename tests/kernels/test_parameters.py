@@ -75,7 +75,7 @@ def test_tangents_of_local_averages(kernel):
         (rkhs.Matern(1.5, (0.7, 1.3)), lambda s: oracle.matern(1.5, s)),
         (rkhs.Gaussian((0.7, 1.3)), oracle.gaussian),
     ],
-    ids=repr,
+    ids=["Matern 1/2", "Matern 3/2", "Gaussian"],
 )
 @pytest.mark.parametrize("distance", [1.0, 1e-3, 1e-9])
 def test_values_to_30_digits(kernel, define, distance):

@@ -1,0 +1,160 @@
+"""Do unlabelled rows help?  `InvariantClassifierCV()` with nothing set, against peers that are searched.
+
+    python -m benchmarks.unlabelled [--draws N] [--only REGEX] [--out DIR]
+
+Errors at the unlabelled rows, in percent, means over draws of the labels.  Peers, in the same run: SVC over
+5 C x 5 gamma, on features as they are and divided by their deviations, and LabelSpreading on the graph of
+5, 10 or 30 neighbours, whichever predicts held-out labels best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import warnings
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from sklearn import datasets
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.semi_supervised import LabelSpreading
+from sklearn.svm import SVC
+
+import rkhs
+from benchmarks.timing import markdown, show, write
+from rkhs.datasets.files import path_of
+
+Vector = np.ndarray[Any, Any]
+BOOK = ("usps_ssl", "g241c", "g241n", "bci")  # with labels drawn by others
+TABLES = {"ionosphere": 60, "sonar": 60, "australian": 50, "raetsch_image": 100, "raetsch_splice": 100,
+          "raetsch_banana": 50, "raetsch_german": 100, "raetsch_diabetes": 100, "raetsch_twonorm": 50}  # fmt: skip
+OTHERS = {"digits": 30, "breast_cancer": 50, "wine": 30}  # of scikit-learn
+ROWS = 2000  # of a table, at most
+
+
+def sets(draws: int) -> dict[str, tuple[Vector, Vector, list[Vector]]]:
+    """Points, classes and the labelled rows of each draw."""
+    found = {}
+    for name in BOOK:
+        with np.load(data_file(name)) as file:
+            found[name] = file["X"], _codes(file["y"]), list(file["idx_lab100"][:draws])
+    with np.load(data_file("usps_digits")) as file:
+        found["usps_digits"] = _drawn(file["X_test"].astype(float), file["y_test"], 50, draws)
+    with np.load(data_file("mnist")) as file:
+        rows = np.random.default_rng(1).choice(60_000, 3000, replace=False)
+        found["mnist"] = _drawn(file["X_train"][rows].reshape(3000, -1) / 255, file["y_train"][rows], 100, draws)
+    for name, labels in TABLES.items():
+        with np.load(data_file(name)) as file:
+            X, y = file["X"], file["y"]
+        rows = np.random.default_rng(2).permutation(len(y))[:ROWS]
+        found[name] = _drawn(X[rows].astype(float), y[rows], labels, draws)
+    for name, labels in OTHERS.items():
+        both = getattr(datasets, f"load_{name}")()
+        found[name] = _drawn(both.data, both.target, labels, draws)
+    return found
+
+
+def data_file(name: str) -> Path:
+    """Where a file of the shared data is, or an exit that says that it is missing."""
+    found = path_of(name)
+    if found is None:
+        sys.exit(f"{name} is missing: set RKHS_DATA to the folder of the data.")
+    return found
+
+
+def _codes(y: Vector) -> Vector:
+    return np.unique(y, return_inverse=True)[1]
+
+
+def _drawn(X: Vector, y: Vector, labels: int, draws: int) -> tuple[Vector, Vector, list[Vector]]:
+    """Labels drawn at random, at least two of each class."""
+    y, rng, found = _codes(y), np.random.default_rng(0), []
+    while len(found) < draws:
+        rows = rng.choice(len(y), labels, replace=False)
+        if np.bincount(y[rows], minlength=y.max() + 1).min() >= 2:
+            found.append(rows)
+    return X, y, found
+
+
+def ours(X: Vector, y: Vector, rows: Vector) -> Vector:
+    """The classes that the default machine predicts."""
+    few = np.full(len(y), -1)
+    few[rows] = y[rows]
+    return rkhs.InvariantClassifierCV().fit(X, few).predict(X)
+
+
+def svc(X: Vector, y: Vector, rows: Vector) -> Vector:
+    """Those of a searched SVC."""
+    wide = X[rows].var() * X.shape[1]
+    grid = {"C": [0.1, 1, 10, 100, 1000], "gamma": [g / wide for g in (0.05, 0.2, 0.5, 2, 5)]}
+    return GridSearchCV(SVC(), grid, cv=_folds(y[rows])).fit(X[rows], y[rows]).predict(X)
+
+
+def spreading(X: Vector, y: Vector, rows: Vector) -> Vector:
+    """Those of label spreading."""
+
+    def spread(k: int, kept: Vector) -> Vector:
+        few = np.full(len(y), -1)
+        few[kept] = y[kept]
+        return LabelSpreading(kernel="knn", n_neighbors=k, max_iter=100).fit(X, few).transduction_
+
+    def right(k: int) -> float:
+        parts = _folds(y[rows]).split(X[rows], y[rows])
+        return float(np.mean([np.mean(spread(k, rows[a])[rows[b]] == y[rows[b]]) for a, b in parts]))
+
+    return spread(max((5, 10, 30), key=right), rows)
+
+
+def _folds(y: Vector) -> StratifiedKFold:
+    return StratifiedKFold(max(2, min(5, int(np.bincount(y)[np.bincount(y) > 0].min()))), shuffle=True, random_state=0)
+
+
+WAYS = {"ours": ours, "SVC": svc, "spreading": spreading}
+
+
+def measured(X: Vector, y: Vector, draws: list[Vector]) -> dict[str, float]:
+    """Mean errors in percent at the rows without a label, and seconds of our fits."""
+    scaled = StandardScaler().fit_transform(X)
+    found: dict[str, list[float]] = {}
+    for rows in draws:
+        rest = np.setdiff1d(np.arange(len(y)), rows)
+        for name, points in (("ours", X), ("SVC", X), ("SVC, scaled", scaled), ("spreading", X)):
+            start = perf_counter()
+            predicted = WAYS[name.split(",")[0]](points, y, rows)
+            found.setdefault(name, []).append(100 * float(np.mean(predicted[rest] != y[rest])))
+            if name == "ours":
+                found.setdefault("seconds", []).append(perf_counter() - start)
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def main() -> None:
+    """Measure all sets, print the table and write it as JSON and Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--only", default="", help="sets whose names match")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    console, found = Console(width=130), {}
+    for name, (X, y, draws) in sets(options.draws).items():
+        if re.search(options.only, name):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found[name] = measured(X, y, draws)
+            console.print(name, found[name])
+            write(options.out, "unlabelled.json", json.dumps(found, indent=1))
+    heads = ["ours", "SVC", "SVC, scaled", "spreading", "seconds"]
+    rows = [[name, *(f"{own[head]:.1f}" for head in heads)] for name, own in found.items()]
+    rows.append(["mean", *(f"{np.mean([own[head] for own in found.values()]):.1f}" for head in heads)])
+    table = (f"Errors in percent, {options.draws} draws", ["set", *heads], rows)
+    show(console, *table)
+    write(options.out, "unlabelled.md", markdown(*table))
+
+
+if __name__ == "__main__":
+    main()
