@@ -25,7 +25,7 @@ class InvariantClassifier(Classifier):
     scale : the length scale of a kernel given by name, or "median": the median distance between training points
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
     C : weight of the loss of each labelled point
-    invariance : "gradient", "local_average", "laplacian" (nearest neighbours), a callable X -> rkhs.Functional, an
+    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
         `rkhs.Invariance`, a list of these, or None
     nu : weight of the invariances; 0 leaves them out
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss

@@ -28,7 +28,7 @@ class InvariantRegressor(Regressor):
     epsilon : the width of the losses that are given by name and have one: "huber" (its delta) and the
         epsilon-insensitive ones
     quantile : the level of the loss "quantile"
-    invariance : "gradient", "local_average", "laplacian" (nearest neighbours), a callable X -> rkhs.Functional, an
+    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
         `rkhs.Invariance`, a list of these, or None
     nu : weight of the invariances; 0 leaves them out
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss

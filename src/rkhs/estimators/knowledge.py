@@ -12,7 +12,7 @@ unlabelled, and so does its place in the graph.
 
 The least error wins; a graph only where the error falls by a tenth (`GAIN`): leave-one-out errors of 50 to 100 labels
 are off by about that much, and where unlabelled points do not help a graph costs more than it gains where they help
-a little (20 sets, 10 draws each, `python -m benchmarks.unlabelled`).
+a little (15 sets, 10 draws each: docs/decisions/unlabelled-rows.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
 
 - a callable X -> rkhs.Functional, for example ``rkhs.Gradient``,
-- the name of one: "gradient", "local_average", "laplacian",
+- the name of one: "gradient", "local_average", "laplacian", "graph",
 - an `Invariance`, which adds a weight, a loss, a target and the points it is about,
 - or a list of these.
 """
