@@ -49,7 +49,7 @@ def note_in(path: str | Path) -> dict[str, Any]:
 
 
 def opened(path: str | Path) -> tuple[dict[str, Any], bytes]:
-    """The note in a file, and its members as an archive of skops that is not packed: they are what was written to it."""
+    """The note in a file, and its members as an archive that is not packed: they are what was written to it."""
     _check_there(path)
     data = Path(path).read_bytes()
     try:

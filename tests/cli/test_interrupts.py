@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 from interrupting import COMMANDS, check_files, interrupt, prepare, start
 
 

@@ -58,8 +58,10 @@ LINE = b'{"cell": {"k": 0}, "result": {"square": 0}, "seconds": 0.1}\n'
         b"\xff\xfe\n",
         b"3\n",
         b"null\n",
-    ]
-    + [b'{"cell": 1, "result": {}, "seconds": 1}\n', b"[" * 100_000 + b"\n", b"\0" * 20 + b"\n"],
+        b'{"cell": 1, "result": {}, "seconds": 1}\n',
+        b"[" * 100_000 + b"\n",
+        b"\0" * 20 + b"\n",
+    ],
     ids=lambda line: repr(line[:12]),
 )
 @pytest.mark.parametrize("place", [1, 2, 3])
