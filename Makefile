@@ -7,7 +7,7 @@ TORCH := torch==2.13.0
 .PHONY: demo test check docs bench scale few-labels format clean
 
 demo: .venv/.installed
-	$(BIN)/rkhs demo --out build/demo
+	$(BIN)/rkhs demo --out build/demo --force
 
 # Two processes of one thread each are faster than one of two: most tests are small.
 test: .venv/.tested

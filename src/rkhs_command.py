@@ -5,7 +5,6 @@ It is outside of the package because `import rkhs` takes most of a second, in wh
 
 import os
 import signal
-from typing import Any
 
 
 def main() -> None:
@@ -16,7 +15,7 @@ def main() -> None:
     main()
 
 
-def _end(number: int, _: Any) -> None:
+def _end(number: int, _: object) -> None:
     os.write(2, b"Stopped.\n")
     os._exit(128 + number)
 

@@ -33,10 +33,13 @@ COMMANDS = {
 
 
 def start(arguments, folder: Path):
-    """The command in a group of its own, at the first line of which a file `ready` appears."""
+    """The command in a group of its own, when it has begun to listen: before that, nothing of ours has run."""
     door = (
-        "import os, signal; os.close(os.open('ready', os.O_CREAT)); from rkhs_command import main; "
-        f"import sys; sys.argv = ['rkhs', *{arguments!r}]; main()"
+        "import os, signal, sys; usual = signal.signal\n"
+        "def listening(*given):\n"
+        "    usual(*given); os.close(os.open('ready', os.O_CREAT))\n"
+        "signal.signal = listening; from rkhs_command import main\n"
+        f"sys.argv = ['rkhs', *{arguments!r}]; main()"
     )
     (folder / "ready").unlink(missing_ok=True)
     command = [sys.executable, "-c", door]
@@ -45,7 +48,6 @@ def start(arguments, folder: Path):
     )
     while not (folder / "ready").exists():
         time.sleep(0.001)
-    time.sleep(0.005)  # until `main` is called: two small modules of Python
     return process
 
 

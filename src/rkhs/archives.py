@@ -49,7 +49,7 @@ def note_in(path: str | Path) -> dict[str, Any]:
 
 
 def opened(path: str | Path) -> tuple[dict[str, Any], bytes]:
-    """The note and all bytes of a file, which are what was written to it."""
+    """The note in a file, and its members as an archive that is not packed: they are what was written to it."""
     _check_there(path)
     data = Path(path).read_bytes()
     try:
@@ -61,7 +61,7 @@ def opened(path: str | Path) -> tuple[dict[str, Any], bytes]:
     del contents[NOTE]
     if stated is not None and stated != _checksum(contents, note):
         raise ModelFileError(f"{path} is damaged: it is not what was written to it. Save the model again.")
-    return note, data
+    return note, _zipped(contents, ZIP_STORED)
 
 
 def _check_there(path: str | Path) -> None:
@@ -74,7 +74,7 @@ def _check_there(path: str | Path) -> None:
 def _note(archive: ZipFile, size: int) -> dict[str, Any]:
     info = archive.getinfo(NOTE)
     _check_sizes([info], size)
-    note = json.loads(archive.read(info), parse_constant=_no_number)
+    note = json.loads(_unpacked(archive, info), parse_constant=_no_number)
     if not isinstance(note, dict) or not isinstance(note.get("rkhs"), str):
         raise ValueError(f"its {NOTE} names no version of rkhs")
     if not isinstance(note.setdefault("notes", {}), dict):
@@ -89,14 +89,20 @@ def _no_number(name: str) -> NoReturn:
 def _contents(archive: ZipFile, size: int) -> dict[str, bytes]:
     """All members by name; their checksums are looked at by zipfile."""
     _check_sizes(archive.infolist(), size)
-    contents = {info.filename: archive.read(info) for info in archive.infolist()}
+    contents = {info.filename: _unpacked(archive, info) for info in archive.infolist()}
     if len(contents) < len(archive.infolist()):
         raise ValueError("two of its members have the same name")
     return contents
 
 
+def _unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
+    """A member, of which no more is unpacked than it states; `ZipFile.read` would unpack all and then cut it off."""
+    with archive.open(info) as member:
+        return member.read(info.file_size)
+
+
 def _check_sizes(members: list[ZipInfo], size: int) -> None:
-    """Refuse what unpacks to too much, before it is unpacked: no more than the stated sizes is ever read."""
+    """Refuse what unpacks to too much, before it is unpacked."""
     for info in members:
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise ValueError(f"{info.filename} is packed by method {info.compress_type}, which rkhs.save does not use")

@@ -12,6 +12,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -31,14 +32,21 @@ def in_workers(name: str, cells: list[Cell], jobs: int) -> Iterator[Record]:
     command = [sys.executable, "-c", SERVE, name]
     pipe = subprocess.PIPE
     workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) for _ in range(jobs)]
-    with ended_with(workers):
-        for worker in workers:
-            Thread(target=_ask, args=(worker, todo, done), daemon=True).start()
-        for _ in cells:
-            found = done.get()
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+    threads = [Thread(target=_ask, args=(worker, todo, done), daemon=True) for worker in workers]
+    try:
+        with ended_with(workers):
+            for thread in threads:
+                thread.start()
+            for _ in cells:
+                found = done.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+    finally:
+        for worker, thread in zip(workers, threads, strict=True):
+            thread.join()
+            with suppress(OSError), worker:  # closes its pipes; what was not sent yet has nobody to go to
+                pass
 
 
 def _ask(worker: Any, todo: SimpleQueue[Cell | None], done: SimpleQueue[Any]) -> None:

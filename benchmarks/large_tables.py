@@ -1,0 +1,56 @@
+"""The machine that `rkhs fit` makes of a large table: in the span of landmarks beside all representers.
+
+    python -m benchmarks.large_tables [--sets raetsch_ringnorm ..] [--rows 3000]
+
+C = 10, nu = 0.1 before it grows with the rows; errors on the rows that are left.  Seconds are of the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from benchmarks.data import load
+from benchmarks.timing import seconds, show
+from rkhs.cli.learning import LABELLED, OTHERS, Settings
+from rkhs.cli.sample import Points, drawn
+from rkhs.invariances.named import NAMED
+
+
+def compared(name: str, invariance: str, rows: int) -> list[str]:
+    """A line of the table."""
+    X, numbers = load(name)
+    y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
+    learn, test = order[:rows], order[rows:]
+    few = drawn(Points(pd.DataFrame(X[learn]), y[learn], False), LABELLED, OTHERS)
+    settings = Settings(False, invariance, [10.0], [0.1] if invariance != "none" else [0.0])
+    search = settings.search(few.folds(5)).fit(few.features.to_numpy(), few.y)
+    line = [name, invariance]
+    for approximation in ("landmarks", None):
+        machine: Any = settings.machine(10.0, search.nu_ * rows / (LABELLED + OTHERS), search.function_.kernel.scale)
+        if approximation is None:
+            machine.set_params(approximation=None)
+        took = seconds(partial(machine.fit, X[learn], y[learn]), clock=process_time)
+        line += [f"{np.mean(machine.predict(X[test]) != y[test]):.4f}", f"{took:.1f}"]
+    return line
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="+", default=["raetsch_ringnorm", "raetsch_banana", "raetsch_waveform"])
+    parser.add_argument("--rows", type=int, default=3000)
+    given = parser.parse_args()
+    lines = [compared(name, invariance, given.rows) for name in given.sets for invariance in (*NAMED, "none")]
+    headings = ["set", "invariance", "landmarks: error", "s", "all: error", "s"]
+    show(Console(width=120), f"{given.rows} rows", headings, lines)
+
+
+if __name__ == "__main__":
+    main()
