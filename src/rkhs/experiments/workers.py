@@ -12,6 +12,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -31,26 +32,33 @@ def in_workers(name: str, cells: list[Cell], jobs: int) -> Iterator[Record]:
     command = [sys.executable, "-c", SERVE, name]
     pipe = subprocess.PIPE
     workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True) for _ in range(jobs)]
-    with ended_with(workers):
-        for worker in workers:
-            Thread(target=_ask, args=(worker, todo, done), daemon=True).start()
-        for _ in cells:
-            found = done.get()
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+    threads = [Thread(target=_ask, args=(worker, todo, done), daemon=True) for worker in workers]
+    try:
+        with ended_with(workers):
+            for thread in threads:
+                thread.start()
+            for _ in cells:
+                found = done.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+    finally:
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
 
 
 def _ask(worker: Any, todo: SimpleQueue[Cell | None], done: SimpleQueue[Any]) -> None:
     """Have one worker compute cells until none is left."""
-    while (cell := todo.get()) is not None:
-        try:
-            pickle.dump(cell, worker.stdin)
-            worker.stdin.flush()
-            done.put(pickle.load(worker.stdout))
-        except (OSError, EOFError, pickle.UnpicklingError):
-            done.put(ChildProcessError(f"A worker ended while it computed {cell}: perhaps it had too little memory."))
-            return
+    with worker.stdout, suppress(OSError), worker.stdin:  # closing the pipe to a worker that was ended is an error
+        while (cell := todo.get()) is not None:
+            try:
+                pickle.dump(cell, worker.stdin)
+                worker.stdin.flush()
+                done.put(pickle.load(worker.stdout))
+            except (OSError, EOFError, pickle.UnpicklingError):
+                done.put(ChildProcessError(f"A worker ended while it computed {cell}: had it too little memory?"))
+                return
 
 
 def serve() -> None:
