@@ -98,6 +98,18 @@ def test_names_that_a_terminal_would_understand_are_shown_and_kept(folder):
     assert set(found["decision"]) == {"[bold]", "no"}
 
 
+@pytest.mark.parametrize("columns", [1, 2], ids=["points", "plane"])
+def test_names_that_matplotlib_would_take_for_formulas_are_drawn(folder, columns):
+    frame = pd.read_csv("data.csv").drop(columns="b")
+    frame = frame.rename(columns={"a": "$x_{$"}).assign(other=np.arange(20))
+    frame["decision"] = np.where(frame["$x_{$"] > 0, "$b^{$", "no")
+    frame.to_csv("formulas.csv", index=False)
+    ignored = ["--ignore", "other"] if columns == 1 else []
+    done = command("fit", "formulas.csv", "--target", "decision", "--nu", "0", "--out", "m.skops", *ignored)
+    assert done.exit_code == 0, done.stderr
+    assert Path("m.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_texts_that_a_model_has_not_seen_are_told(folder):
     assert command(*FIT, "--out", "m.skops").exit_code == 0
     pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["[red]", "blue", "green"]}).to_csv("new.csv", index=False)

@@ -21,6 +21,11 @@ def draw(path: Path, machine: Any, X: Vector, used: Points, facts: dict[str, Any
     import matplotlib as mpl
 
     mpl.use("agg")
+    with mpl.rc_context({"text.parse_math": False}):  # a class may be called $b^{$
+        _draw(path, machine, X, used, facts)
+
+
+def _draw(path: Path, machine: Any, X: Vector, used: Points, facts: dict[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
     gridded = len(machine.cv_results_["params"]) > 1

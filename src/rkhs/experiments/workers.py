@@ -43,22 +43,22 @@ def in_workers(name: str, cells: list[Cell], jobs: int) -> Iterator[Record]:
                     raise found
                 yield found
     finally:
-        for worker, thread in zip(workers, threads, strict=True):
-            thread.join()
-            with suppress(OSError), worker:  # closes its pipes; what was not sent yet has nobody to go to
-                pass
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
 
 
 def _ask(worker: Any, todo: SimpleQueue[Cell | None], done: SimpleQueue[Any]) -> None:
     """Have one worker compute cells until none is left."""
-    while (cell := todo.get()) is not None:
-        try:
-            pickle.dump(cell, worker.stdin)
-            worker.stdin.flush()
-            done.put(pickle.load(worker.stdout))
-        except (OSError, EOFError, pickle.UnpicklingError):
-            done.put(ChildProcessError(f"A worker ended while it computed {cell}: perhaps it had too little memory."))
-            return
+    with worker.stdout, suppress(OSError), worker.stdin:  # closing the pipe to a worker that was ended is an error
+        while (cell := todo.get()) is not None:
+            try:
+                pickle.dump(cell, worker.stdin)
+                worker.stdin.flush()
+                done.put(pickle.load(worker.stdout))
+            except (OSError, EOFError, pickle.UnpicklingError):
+                done.put(ChildProcessError(f"A worker ended while it computed {cell}: had it too little memory?"))
+                return
 
 
 def serve() -> None:
