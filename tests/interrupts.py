@@ -141,6 +141,17 @@ class Searching(Fitting):
 
 
 @dataclass
+class Choosing(Fitting):
+    """`fit` of a machine that chooses by exact errors, all of them or none."""
+
+    def check(self, machine, kept, right, raised):
+        word = super().check(machine, kept, right, raised)
+        if word != "raised":
+            must(machine.best_params_ == right.best_params_, "other parameters")
+        return word
+
+
+@dataclass
 class Asking:
     """Something that a fitted machine computes when it is first asked for."""
 
@@ -228,6 +239,27 @@ class Solving:
             must(close(one.function(PLACES), true.function(PLACES), 1e-6), "another solve gives other values")
 
 
+@dataclass
+class Tuning(Solving):
+    """`tune` of a problem, which ends with the best settings so far."""
+
+    def work(self, problem):
+        return self.ask(problem)
+
+    def check(self, problem, kept, right, raised, found=None):
+        if found is None:
+            return "raised"
+        value = found.evidence().value
+        must(abs(value - found.tuning.value) <= 1e-6 * abs(value), f"evidence {value}, not {found.tuning.value}")
+        must(value <= right.tuning.value + 1e-3, f"evidence {value} above the largest")
+        if found.tuning.status == "converged":
+            must(abs(value - right.tuning.value) <= 1e-3 * abs(value), "'converged' elsewhere")
+        return found.tuning.status
+
+    def again(self, problem, right):
+        must(abs(self.work(problem).tuning.value - right.tuning.value) <= 1e-9, "another tuning finds other settings")
+
+
 def values(machine):
     """What it says at some places; None if it is not fitted."""
     try:
@@ -264,6 +296,11 @@ def problem(loss, target, basis=True, approximation=None):
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ]
     return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant() if basis else None, approximation=approximation)
+
+
+def open_problem():
+    target = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), SLOPES, rkhs.learn())
+    return rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [target], rkhs.Constant())
 
 
 def classifier(**options):
@@ -307,10 +344,15 @@ CASES = {
         X,
         SLOPES,
     ),
+    "search knowledge": Choosing(lambda: rkhs.InvariantClassifierCV(tol=TOL), X, HALF, (OTHER, OTHER_Y)),
     "probabilities": Asking(fitted(classifier(), X, Y), lambda m: m.predict_proba(PLACES)),
     "probabilities, three": Asking(fitted(classifier(loss="logistic"), X, THREE), lambda m: m.predict_proba(PLACES)),
     "probabilities, plate": Asking(fitted(rkhs.ThinPlateClassifier(), X, Y), lambda m: m.predict_proba(PLACES)),
     "deviations": Asking(fitted(regressor(), X, SLOPES), lambda m: m.predict(PLACES, return_std=True)[1]),
+    "leaving out": Asking(
+        lambda: pickle.dumps(problem(rkhs.Logistic(), SIGNS)), lambda p: p.leave_out().predictions[0]
+    ),
+    "tuning": Tuning(open_problem, lambda p: p.tune()),
     "partial_fit": Adding(lambda: regressor(approximation=SPAN), cut(X, SLOPES)),
     "partial_fit classes": Adding(lambda: classifier(approximation=SPAN, loss="logistic"), cut(X, Y)),
     "solve": Solving(lambda: problem(rkhs.Hinge(), SIGNS), lambda p: [p.solve(tol=TOL)]),

@@ -51,6 +51,13 @@ def test_knowledge_narrows_the_spread(sine):
     assert told.amplitude > free.amplitude
 
 
+def test_a_parameter_that_changes_after_the_fit_changes_nothing(sine):
+    machine = rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(*sine)
+    before = machine.predict(sine[0], return_std=True)
+    after = machine.set_params(C=1e-3).predict(sine[0], return_std=True)
+    np.testing.assert_array_equal(after, before)
+
+
 def test_spread_needs_squared_losses(sine):
     machine = rkhs.InvariantRegressor(loss="huber").fit(*sine)
     with pytest.raises(ValueError, match="all losses to be squared"):

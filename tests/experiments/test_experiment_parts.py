@@ -11,11 +11,11 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs.experiments import digits, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
-from rkhs.experiments.interrupts import ending
 from rkhs.experiments.pairs import verdict
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
 from rkhs.invariances.named import laplacian
+from rkhs.stopping import interrupts_raised
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_ctrl_c_ends_a_cell(moons):
 
     try:
         assert problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped).status == "interrupted"
-        with pytest.raises(KeyboardInterrupt), ending():
+        with pytest.raises(KeyboardInterrupt), interrupts_raised():
             problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:

@@ -138,3 +138,25 @@ def test_refusals():
         problem(rkhs.Gaussian(0.5), rkhs.Constant()).leave_out([np.zeros(12), np.ones(24)])
     with pytest.raises(ValueError, match="about the whole space"):
         replace(ours, approximation=rkhs.Landmarks(5)).leave_out()
+
+
+def test_an_interruption_is_raised(monkeypatch):
+    """Nothing is left out of half a solution."""
+    whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rkhs.finite.monitor.Monitor.report", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        whole.leave_out()
+
+
+def test_a_poor_solution_is_told(monkeypatch):
+    whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
+    solve = rkhs.Problem.solve
+    monkeypatch.setattr(
+        rkhs.Problem, "solve", lambda self, **_: solve(self, rkhs.solvers.Descent(max_iterations=1), tol=1e-9)
+    )
+    with pytest.warns(UserWarning, match="not exact: Solution"):
+        whole.leave_out()

@@ -220,6 +220,15 @@ def test_an_interruption_keeps_the_best(monkeypatch):
     assert tuned.evidence().value > problem().tune(time_limit=0).evidence().value
 
 
+def test_an_interruption_before_anything_is_known_is_raised(monkeypatch):
+    def interrupted(self, theta, slope=True):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "_objective", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        problem().tune()
+
+
 def test_the_same_seed_gives_the_same():
     np.testing.assert_array_equal(flat(problem().tune()), flat(problem().tune()))
 

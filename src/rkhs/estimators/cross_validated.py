@@ -70,6 +70,11 @@ class CrossValidated:
             X, labelled, lambda scale: as_kernel(own.kernel, scale, sample.X), scales, Cs, nus, own.fit_intercept
         )
         chosen = best(found)
+        if not np.isfinite(chosen.loss):
+            raise RuntimeError(
+                f"{type(self).__name__}: none of the {len(found)} candidates has errors that a computer can count. "
+                "Give the features another unit, or other scales."
+            )
         own.knowledge_report_ = report(found, chosen, labelled.classes is not None)
         own.C_, own.nu_, own.scale_, own.epsilon_ = chosen.C / mean, chosen.nu, chosen.scale, as_list(own.epsilons)[0]
         own.best_index_ = found.index(chosen)

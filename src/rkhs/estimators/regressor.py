@@ -11,6 +11,7 @@ from rkhs.estimators.folds import user_marks
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample
+from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
@@ -44,6 +45,11 @@ class Regressor(RegressorMixin, Machine):
         """Solve the problem, whose first term is that of the labels."""
         self._solve(problem)
 
+    def _keep(self, problem: Problem | None, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        own: Any = self
+        self._weight = float(own.C_ if hasattr(own, "C_") else own.C)  # of a target, whatever becomes of C
+
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """f at the rows of X; with `return_std` also the standard deviation of a new target there, or all covariances.
 
@@ -70,8 +76,3 @@ class Regressor(RegressorMixin, Machine):
         posterior, points = self.solution_.posterior, Evaluation(self._points(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return home(values, given), home(spread, given)
-
-    @property
-    def _weight(self) -> float:
-        """Of a target."""
-        return check_number(getattr(self, "best_params_", {}).get("C", getattr(self, "C", None)), "C")

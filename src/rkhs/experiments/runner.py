@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 import rkhs
 from rkhs.experiments.experiment import Cell, Experiment, Record, key
-from rkhs.experiments.interrupts import ending
 from rkhs.experiments.journal import Journal
 from rkhs.experiments.progress import shown
 from rkhs.experiments.workers import in_workers
@@ -101,7 +100,7 @@ def timed(name: str, cell: Cell) -> Record:
     """The record of a cell, with one BLAS thread."""
     from rkhs.experiments.registry import EXPERIMENTS
 
-    with threadpool_limits(1), ending():
+    with threadpool_limits(1):
         start = perf_counter()
         result = EXPERIMENTS[name].compute(cell)
         return Record(cell, result, round(perf_counter() - start, 3))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.solution import CONVERGED, Record
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.learning.observations import Matrix
 
 ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration
@@ -103,7 +103,9 @@ class Search:
         except Stopped as stop:
             return str(stop)
         except KeyboardInterrupt:
-            return "interrupted"
+            if self.best is None and begin is None:  # there is nothing to return
+                raise
+            return INTERRUPTED
         finally:
             self.monitor.close()
         return CONVERGED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 
 from rkhs.backend.arrays import like, to_numpy
 from rkhs.finite.represented import Represented
+from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.system import System
 from rkhs.functionals.base import stack
 from rkhs.functionals.places import places
@@ -29,6 +31,7 @@ from rkhs.problem.approximate import SpanProblem
 from rkhs.solvers.dense import double
 
 TIGHT = 1e-9  # the gap of a solution from which a step is taken
+LOOSE = 1e-4  # the gap from which it is told
 
 
 def check_squared(problem: Any, what: str) -> None:
@@ -97,6 +100,10 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
     labels = _labels(problem.terms, groups)
     seen = Groups(np.concatenate([own[rows] for own, rows in zip(labels, kept, strict=True)]))
     solution = problem.solve(tol=TIGHT)
+    if solution.status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if solution.relative_gap > LOOSE:
+        warnings.warn(f"What is left out is left out of a solution that is not exact: {solution}.", stacklevel=3)
     if exact:
         observations = Observations.of(represented)
         equations = observations.equations(problem.kernel, observations.weight)

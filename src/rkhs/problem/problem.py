@@ -344,7 +344,7 @@ class Problem:
         random_state : a seed
         verbose : progress; by default on a terminal, when it takes more than two seconds
 
-        Ctrl-C returns the best so far.
+        Ctrl-C returns the best so far, and is raised where there is nothing yet.
 
         Examples
         --------
