@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,9 @@ from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import Certificate, certify
-from rkhs.finite.ledger import Checked
-from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
+from rkhs.finite.monitor import Monitor
 from rkhs.finite.represented import Represented
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record, Solution
+from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
@@ -31,10 +29,9 @@ from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
+from rkhs.problem.solving import asked_until_done, certificate_of, stopped
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
-
-NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding is asked again
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +173,7 @@ class Problem:
         if not np.any(system.at_zero):  # f = 0 costs nothing
             certificate = certify(system, system.start(), tol)
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
-        watched = monitor.watching(system)
-        last, asked, before = first, monitor, inf
-        while True:
-            last, status = _watched(chosen, watched, last, asked, monitor)
-            certificate = _certificate(system, last, tol, status)
-            again = _again(certificate, system, asked, before, monitor)
-            if status != CONVERGED or again is None:
-                return self._solution(system, chosen.name, monitor, last, status, certificate)
-            asked, before = again, certificate.relative
+        return self._solution(system, chosen.name, monitor, *asked_until_done(chosen, system, first, monitor))
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
         """The solutions for several weights of one term; `grid` with one axis."""
@@ -231,9 +220,8 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
-        return self.grid_and_status(
-            weights, held_out, tol=tol, time_limit=time_limit, callback=callback, verbose=verbose
-        )[0]
+        watch: dict[str, Any] = {"time_limit": time_limit, "callback": callback, "verbose": verbose}
+        return self.grid_and_status(weights, held_out, tol=tol, **watch)[0]
 
     def grid_and_status(
         self,
@@ -241,32 +229,29 @@ class Problem:
         held_out: Mapping[Term | int, Sequence[Any]] | None = None,
         *,
         tol: float = 1e-4,
-        time_limit: float | None = None,
-        callback: Callable[[Record], Any] | None = None,
-        verbose: bool | None = None,
+        **watch: Any,
     ) -> tuple[np.ndarray[Any, Any], str]:
         """`grid`, and what stopped it, "converged" if nothing did: for those who would pass Ctrl-C on.
 
         Cells may all be within the tolerance where it was stopped.
         """
         cells = Cells.of(self.terms, weights, held_out or {})
+        monitor = Monitor(tol, **watch)
         if self.approximation is not None:
-            self._in_one_go(callback)
+            self._in_one_go(monitor.callback)
             span = self._on_span(self.approximation)
             if span.whole:
-                options: dict[str, Any] = {"tol": tol, "time_limit": time_limit, "verbose": verbose}
-                found, status = replace(self, approximation=None).grid_and_status(weights, held_out, **options)
+                found, status = replace(self, approximation=None).grid_and_status(weights, held_out, tol=tol, **watch)
                 return np.vectorize(self._unapproximated, otypes=[object])(found), status
-            return span.grid(cells, Monitor(tol, time_limit, verbose=verbose))
+            return span.grid(cells, monitor)
         system = self.system
-        monitor = Monitor(tol, time_limit, callback, verbose)
         multiples = cells.of_system(self.terms, system)
         tasks = GridTasks(system, multiples, cells.count or 1)
-        status = _stopped(monitor, lambda: tasks.solve(monitor))
+        status = stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
             cell, iterate = tasks.cell(k)
-            certificate = _certificate(cell, iterate, tol, status)
+            certificate = certificate_of(cell, iterate, monitor.tol, status)
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape), status
 
@@ -398,51 +383,3 @@ class Problem:
             basis_rank=None if basis.space is None else (basis.rank, basis.size),
             source=OfProblem.of(self.represented, system.terms),
         )
-
-
-def _certificate(system: System, iterate: Iterate, tol: float, status: str) -> Certificate:
-    """From images that were checked, or from scratch; in haste where a solver was stopped."""
-    if isinstance(iterate, Checked):
-        return iterate.certificate
-    return certify(system, iterate, tol, quick=status != CONVERGED)
-
-
-def _again(certificate: Certificate, system: System, asked: Monitor, before: float, monitor: Monitor) -> Monitor | None:
-    """What to ask a solver for that believes to be done, and is not; None where there is nothing to gain.
-
-    The same, from the true image, where products are inexact and that halves the true gap; and less, once, where
-    rounding leaves it just short of the tolerance.
-    """
-    gap, tol, left = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
-    if certificate.within(tol):
-        return None
-    if system.inexact and tol < gap <= before / 2:
-        return monitor
-    if asked is monitor and left > 0 and gap <= NEAR * tol:
-        return InnerMonitor(left / 2, outer=monitor)
-    return None
-
-
-def _watched(solver: Solver, system: System, start: Iterate, asked: Monitor, monitor: Monitor) -> tuple[Iterate, str]:
-    """What a solver finds and its status; the best iterate so far if it was stopped."""
-    found = monitor.best = start
-
-    def work() -> None:
-        nonlocal found
-        found = solver.run(system, start, asked)
-
-    status = _stopped(monitor, work)
-    return (found if status == CONVERGED else monitor.best or start), status
-
-
-def _stopped(monitor: Monitor, work: Callable[[], None]) -> str:
-    """What stopped the work; that it "converged" if nothing did."""
-    try:
-        work()
-    except Stopped as stop:
-        return str(stop)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    finally:
-        monitor.close()
-    return CONVERGED
