@@ -74,7 +74,7 @@ from rkhs.solvers.warped_path import warped_path
 from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 if TYPE_CHECKING:
-    from rkhs import datasets, invariances, plotting
+    from rkhs import datasets, invariances, plotting, preprocessing
     from rkhs.estimators import (
         InvariantClassifier,
         InvariantClassifierCV,
@@ -174,6 +174,7 @@ __all__ = [
     "median_scale",
     "parquet",
     "plotting",
+    "preprocessing",
     "save",
     "solvers",
     "stack",
@@ -197,7 +198,7 @@ _WHEN_ASKED = {
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for."""
-    if name in ("datasets", "estimators", "invariances", "plotting", "saving", "testing"):
+    if name in ("datasets", "estimators", "invariances", "plotting", "preprocessing", "saving", "testing"):
         return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
         moved = f": use rkhs.solvers.{name}" if name in solvers.__all__ else ""

@@ -55,6 +55,21 @@ def test_four_processes_are_one(client):
     same(regressor().fit(frame.drop(columns="y"), frame["y"]), alone)
 
 
+def test_columns_of_parquet_files(client, tmp_path):
+    """dask reads several files at once where few of their columns are asked for, which are other files for X and y."""
+    names = [f"x{j}" for j in range(5)]
+    for k in range(8):
+        rows = slice(500 * k, 500 * (k + 1))
+        pd.DataFrame(X[rows], columns=names).assign(y=Y[rows], w=1.0).to_parquet(tmp_path / f"part{k}.parquet")
+    frame = dask.dataframe.read_parquet(tmp_path)
+    assert len(frame["y"].to_delayed()) < frame.npartitions == 8
+    alone = regressor().fit(rkhs.parquet(tmp_path, target="y", features=names, rows=500))
+    same(regressor().fit(frame[names], frame["y"]), alone)
+    same(regressor().fit(frame[names], frame["y"], frame["w"]), alone)
+    one = regressor().fit(rkhs.parquet(tmp_path, target="y", features=names[:1], rows=500))
+    same(regressor().fit(frame[names[:1]], frame["y"]), one)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_other_losses(client, loss):
     alone = classifier(loss).fit(rkhs.blocks(X, CLASSES, rows=1000))

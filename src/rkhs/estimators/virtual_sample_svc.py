@@ -21,8 +21,10 @@ class VirtualSampleSVC(Classifier):
 
     Parameters
     ----------
-    transforms : callables X -> transformed X of the same shape, each of which adds a copy of every point
-    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose : as in `InvariantClassifier`
+    transforms : callables X -> transformed X of the same shape, each of which adds a copy of every point, such as
+        those of `rkhs.invariances.copies` and `rkhs.invariances.RandomMotion`
+    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose, device, precision : as in
+        `InvariantClassifier`
 
     Attributes
     ----------
@@ -50,6 +52,8 @@ class VirtualSampleSVC(Classifier):
         solver: Any = "auto",
         tol: float = 1e-4,
         verbose: bool = False,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> None:
         self.transforms = transforms
         self.kernel = kernel
@@ -61,6 +65,8 @@ class VirtualSampleSVC(Classifier):
         self.solver = solver
         self.tol = tol
         self.verbose = verbose
+        self.device = device
+        self.precision = precision
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
@@ -68,7 +74,9 @@ class VirtualSampleSVC(Classifier):
         sample = self._sample(X, y, sample_weight)
         larger = self._with_copies(sample)
         kernel = as_kernel(self.kernel, self.scale, sample.X)
-        problem = Problem(kernel, [self._label_term(larger, self.C)], Constant() if self.fit_intercept else None)
+        basis = Constant() if self.fit_intercept else None
+        terms = [self._label_term(larger, self.C)]
+        problem = Problem(kernel, terms, basis, device=self.device, precision=self.precision)
         self._learn(problem, larger, copies=1 + len(self.transforms))
         return self
 

@@ -6,6 +6,7 @@ from rkhs.invariances.graph import Graph
 from rkhs.invariances.images import ImageTangents
 from rkhs.invariances.jitter import Jitter
 from rkhs.invariances.monotone import Monotone
+from rkhs.invariances.motions import RandomMotion
 from rkhs.invariances.sampled import Sampled
 from rkhs.invariances.signals import SignalTangents
 from rkhs.invariances.tangents import Tangents
@@ -17,6 +18,7 @@ __all__ = [
     "Jitter",
     "Monotone",
     "Moved",
+    "RandomMotion",
     "Sampled",
     "SignalTangents",
     "Tangents",

@@ -48,9 +48,6 @@ class ImageTangents:
     step: float = 1.0
 
     def __post_init__(self) -> None:
-        shape = tuple(int(side) for side in self.shape)
-        if len(shape) != 2 or min(shape) < 2:
-            raise ValueError(f"shape must be (rows, columns), at least two of each, got {self.shape!r}.")
         kinds = (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds)
         if not kinds or not set(kinds) <= set(FLOWS):
             raise ValueError(f"kinds must be among {', '.join(FLOWS)}, got {list(kinds)}.")
@@ -60,7 +57,7 @@ class ImageTangents:
             raise ValueError(f"smoothing must be a width in pixels, zero or more, got {self.smoothing!r}.")
         if not self.step > 0:
             raise ValueError(f"step must be a positive number of pixels, got {self.step!r}.")
-        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "shape", as_shape(self.shape))
         object.__setattr__(self, "kinds", kinds)
 
     @property
@@ -76,7 +73,7 @@ class ImageTangents:
     def vectors(self, X: Array) -> Array:
         """The tangents (t, k, n) of the rows of X."""
         points = as_points(X)
-        images = self._images(points)
+        images = as_images(points, self.shape)
         if self.method == "analytic":
             steep = slopes(images, self.smoothing)
             tangents = [tangent(steep, kind, name) for kind, name in self._flows]
@@ -91,22 +88,32 @@ class ImageTangents:
     def moved(self, X: Array, amount: float) -> Array:
         """The rows of X really moved, in each of the ways: (t, k, n).  They are not smoothed."""
         points = as_points(X)
-        images = self._images(points)
+        images = as_images(points, self.shape)
         return like(self._rows([moved(images, kind, name, amount) for kind, name in self._flows]), points)
 
     @property
     def _flows(self) -> list[tuple[str, str]]:
         return [(kind, name) for kind in self.kinds for name in FLOWS[kind]]
 
-    def _images(self, points: Array) -> np.ndarray[Any, Any]:
-        rows, columns = self.shape
-        if points.shape[1] != rows * columns:
-            raise ValueError(
-                f"X has {points.shape[1]} features, and images of shape {self.shape} have {rows * columns}: "
-                "give the shape of the images that are the rows of X."
-            )
-        return to_numpy(points).astype(np.float64).reshape(-1, rows, columns)
-
     def _rows(self, images: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         t, rows, columns = images[0].shape
         return np.stack(images, axis=1).reshape(t, len(images), rows * columns)
+
+
+def as_shape(shape: Any) -> tuple[int, int]:
+    """(rows, columns), at least two of each."""
+    sides = tuple(int(side) for side in shape)
+    if len(sides) != 2 or min(sides) < 2:
+        raise ValueError(f"shape must be (rows, columns), at least two of each, got {shape!r}.")
+    return sides[0], sides[1]
+
+
+def as_images(points: Array, shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """The rows as images (t, rows, columns), in float64."""
+    rows, columns = shape
+    if points.shape[1] != rows * columns:
+        raise ValueError(
+            f"X has {points.shape[1]} features, and images of shape {shape} have {rows * columns}: "
+            "give the shape of the images that are the rows of X."
+        )
+    return to_numpy(points).astype(np.float64).reshape(-1, rows, columns)

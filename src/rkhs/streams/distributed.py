@@ -92,8 +92,8 @@ def _delayed(column: Any, X: Any) -> list[Any]:
         if not hasattr(X, "chunks"):
             raise TypeError("y and weights of a dask data frame must be dask series, divided as it is.")
         column = dask.array.from_array(column, chunks=(X.chunks[0],))
-    if not hasattr(column, "chunks"):
-        return list(column.to_delayed())
+    if not hasattr(column, "chunks"):  # dask's whole optimisation joins partitions, of X and y in different ways
+        return list(column.simplify().to_delayed(optimize_graph=False))
     if column.ndim == 2:
         column = column.rechunk({1: -1})
     return list(column.to_delayed().ravel())

@@ -1,0 +1,37 @@
+"""Transformers of images that are rows of X: nothing is learnt but how many pixels there are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rkhs.invariances.images import as_images, as_shape
+
+Images = np.ndarray[Any, Any]  # (t, rows, columns)
+KINDS = [np.float64, np.float32]
+
+
+class ImageTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """X (t, rows * columns) -> images -> X of the same shape and type."""
+
+    shape: Any
+
+    @abstractmethod
+    def _transformed(self, images: Images) -> Images:
+        """The images, each made into another of the same shape."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that rows are images of the shape; nothing else is learnt."""
+        as_images(validate_data(self, X, dtype=KINDS), as_shape(self.shape))
+        return self
+
+    def transform(self, X: Any) -> Images:
+        """The transformed images, as rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=KINDS, reset=False)
+        images = self._transformed(as_images(X, as_shape(self.shape)))
+        return images.reshape(X.shape).astype(X.dtype, copy=False)
