@@ -10,12 +10,15 @@ and the others then solve linear equations: u_i = b_i for all of them.  Where th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import certify
+from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Matrix, Saddle
@@ -66,8 +69,8 @@ class LibSVM(OutputSolver):
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
         for tol in TOLERANCES:
-            found = _sharpened(system, *_machine(system.gram.dense(), labels, weights, system.Q, tol))
-            certificate = certify(system, found)
+            rough = _machine(system.gram.dense(), labels, weights, system.Q, tol)
+            found, certificate = _best(system, (_sharpened(system, *rough), _iterate(*rough)), monitor.tol)
             monitor.report(found, float(certificate.primal[0]), certificate.relative)
             if certificate.within(monitor.tol):
                 return found
@@ -98,14 +101,18 @@ def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) 
     return a[: len(labels)] - a[len(labels) :], np.zeros(0)
 
 
+def _iterate(a: Matrix, c: Matrix) -> Iterate:
+    """The coefficients of a machine are a point of the dual as well."""
+    return Iterate(a[:, None], c[:, None], a[:, None])
+
+
 def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
-    """The iterate with u_i = b_i wherever a_i is inside its box, if that has a smaller gap than the one given."""
-    rough = Iterate(a[:, None], c[:, None], a[:, None])  # the coefficients are a point of the dual
+    """The iterate with u_i = b_i wherever a_i is inside its box."""
     low, high = (end[:, 0] for end in system.box)
     margin = INSIDE * (high - low)
     free = np.flatnonzero((a > low + margin) & (a < high - margin))
     if len(free) == 0:
-        return rough
+        return _iterate(a, c)
     G, Q = system.gram.dense(), system.Q
     aim = np.concatenate([t.target[:, 0] for t in system.terms])[free]
     block = G[np.ix_(free, free)]
@@ -113,23 +120,35 @@ def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
     step, shift = saddle.solve((aim - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
     b = a.copy()
     b[free] += step[:, 0]
-    b = np.clip(b, low, high)[:, None]
-    sharp = Iterate(b, (c + shift[:, 0])[:, None], b)
-    return min((rough, sharp), key=lambda iterate: certify(system, iterate).relative)
+    return _iterate(np.clip(b, low, high), c + shift[:, 0])
+
+
+def _best(system: System, iterates: Iterable[Iterate], tol: float) -> tuple[Iterate, Certificate]:
+    """The first whose gap is within the tolerance, or that of the smallest gap, with its certificate."""
+    judged = []
+    for iterate in iterates:
+        judged.append((iterate, certify(system, iterate, tol)))
+        if judged[-1][1].within(tol):
+            return judged[-1]
+    return min(judged, key=lambda pair: pair[1].relative)
 
 
 def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float]:
     """LIBSVM's coefficients (N,) and intercept."""
-    from sklearn.svm import SVC  # here, because it takes longer to import than rkhs
-
-    class Quiet(SVC):  # type: ignore[misc]
-        """Without a warning at its limit: the certificate tells, and a filter would be one of all threads."""
-
-        def _warn_from_fit_status(self) -> None:
-            pass
-
-    machine = Quiet(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
+    machine = _quiet()(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
     machine.fit(G, labels, sample_weight=weights)
     a = np.zeros(len(labels))
     a[machine.support_] = machine.dual_coef_[0]
     return a, float(machine.intercept_[0])
+
+
+@cache
+def _quiet() -> Any:
+    """SVC without a warning at its limit: the certificate tells, and a filter would be one of all threads."""
+    from sklearn.svm import SVC  # here, because it takes longer to import than rkhs
+
+    class Quiet(SVC):  # type: ignore[misc]
+        def _warn_from_fit_status(self) -> None:
+            pass
+
+    return Quiet
