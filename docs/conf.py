@@ -3,7 +3,8 @@
 from importlib.metadata import version as installed
 
 project = "rkhs"
-author = "the rkhs authors"
+author = "the rkhs developers"
+copyright = f"2026, {author}"
 release = version = installed("rkhs")
 
 extensions = [
@@ -11,11 +12,16 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax comes from this package and is part of the site: nothing is fetched by readers
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["generated/**/README*", "auto_examples/*.ipynb"]
+templates_path = ["_templates"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["dollarmath"]
 suppress_warnings = [
     "config.cache",
     "ref.ref",  # scikit-learn's labels in docstrings that estimators inherit
@@ -23,9 +29,16 @@ suppress_warnings = [
 
 html_theme = "furo"
 html_title = "rkhs"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 autosummary_generate = True
 autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -36,13 +49,21 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "show_signature": False,
     "min_reported_time": 1,
 }
 
 
 def plain_formulas(app, what, name, obj, options, lines):
-    """Our docstrings write |f| for a norm, which reStructuredText would take for a substitution."""
-    for k, line in enumerate(lines):
+    """Show an indented formula after the purpose as it is; elsewhere |f| is a norm, not a substitution of reST."""
+    if len(lines) > 2 and not lines[1].strip() and lines[2].startswith("    "):  # purpose, blank line, formula
+        lines.insert(2, "")
+        lines.insert(2, "::")
+        text = [k for k, line in enumerate(lines) if k > 3 and line.strip() and not line.startswith(" ")]
+        end = text[0] if text else len(lines)
+    else:
+        end = 0
+    for k, line in enumerate(lines[end:], end):
         if not line.lstrip().startswith((">>>", "...")):
             lines[k] = line.replace("|", r"\|")
 
