@@ -1,5 +1,6 @@
 """How the documentation is built: `make docs`."""
 
+import re
 from importlib.metadata import version as installed
 
 project = "rkhs"
@@ -39,6 +40,7 @@ copybutton_prompt_is_regexp = True
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+default_role = "autolink"  # `rkhs.Problem` in a docstring is a link
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -50,8 +52,25 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,  # that page would fetch scripts from elsewhere
     "min_reported_time": 1,
 }
+
+
+ITEM = re.compile(r"(?P<names>[\w*][\w, *]*) : (?P<text>.*)")
+
+
+def described(app, what, name, obj, options, lines):
+    """Docstrings say "name : what it is"; numpydoc would take that for a type, and wants the text on its own line."""
+    for k in range(len(lines) - 1, -1, -1):
+        found = ITEM.fullmatch(lines[k])
+        if found and heading(lines, k) in ("Parameters", "Attributes", "Returns"):
+            lines[k : k + 1] = [found["names"], "    " + found["text"]]
+
+
+def heading(lines, k):
+    """The last line above k that is underlined."""
+    return next((lines[j - 1] for j in range(k - 1, 0, -1) if re.fullmatch("-{3,}", lines[j])), "")
 
 
 def plain_formulas(app, what, name, obj, options, lines):
@@ -71,3 +90,4 @@ def plain_formulas(app, what, name, obj, options, lines):
 def setup(app):
     """Before numpydoc reads them."""
     app.connect("autodoc-process-docstring", plain_formulas, priority=400)
+    app.connect("autodoc-process-docstring", described, priority=401)

@@ -24,7 +24,6 @@ def draw(ax, f, truth, points, values, title):
     ax.set_title(title)
 
 
-# %%
 # **Points without a label.**  Two of 200 points have a label.  The model below also knows that it should change slowly
 # wherever there are points.
 
@@ -36,7 +35,6 @@ for ax, nu, name in zip(axes[:, 0], (0.0, 1.0), ("2 labels", "2 labels + 198 poi
     rkhs.plotting.BoundaryDisplay.from_estimator(model, X, few, ax=ax, representers=False, legend=ax is axes[1, 0])
     ax.set_title(f"{name}: {100 * model.score(X, y):.1f} % right")
 
-# %%
 # **Slopes.**  Four values were measured; below, the four slopes too.
 
 points = np.array([[0.05], [0.35], [0.65], [0.95]])
@@ -63,7 +61,6 @@ for x, value, rise in zip(points[:, 0], wave(points), slope(points)[:, 0], stric
     axes[1, 1].plot([x - 0.04, x + 0.04], [value - 0.04 * rise, value + 0.04 * rise], color="tab:red", lw=2)
 axes[0, 1].legend(loc="upper left", fontsize=9)
 
-# %%
 # **Shape.**  Twelve noisy values of something that only rises; below, the model knows that it rises.
 
 random = np.random.default_rng(3)
