@@ -20,6 +20,7 @@ check: .venv/.checked
 	$(BIN)/lint-imports
 
 docs: .venv/.documented
+	rm -rf docs/generated
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going docs build/docs
 	@echo "Open build/docs/index.html"
 

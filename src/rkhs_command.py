@@ -1,6 +1,6 @@
 """The door of the command.
 
-It is outside of the package because `import rkhs` takes most of a second, in which Ctrl-C has to work too.
+It is outside of the package because importing the command takes most of a second, in which Ctrl-C has to work too.
 """
 
 import os

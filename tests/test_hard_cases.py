@@ -233,7 +233,7 @@ def test_logistic_regression_with_one_class_and_an_offset():
 
 
 def test_a_null_space_that_separates_can_be_dropped():
-    """[W] 6.2: without the polynomials the minimiser exists."""
+    """Walder and Chapelle 2007, 6.2: without the polynomials the minimiser exists."""
     term = values_term(rkhs.Logistic(), SIDES)
     solution = rkhs.Problem(rkhs.Polyharmonic(2), [term], null_space="dropped").solve()
     assert solution.status == "converged"

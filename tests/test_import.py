@@ -21,10 +21,25 @@ HEAVY = (
 )
 
 
-def test_nothing_heavy_is_imported():
-    code = f"import rkhs, sys; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+@pytest.mark.parametrize(
+    ("use", "heavy"), [("rkhs", ("numpy", "scipy", *HEAVY)), ("rkhs.Problem, rkhs.gram, rkhs.blocks", HEAVY)]
+)
+def test_nothing_heavy_is_imported(use, heavy):
+    code = f"import rkhs, sys; {use}; print(*sorted(set(sys.modules) & set({heavy!r})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize("first", ["kernels", "gram.tables", "losses", "solvers.base", "estimators", "streams"])
+def test_whatever_is_imported_first(first):
+    """Nothing depends on an order, and `rkhs.gram` is the function, not the package of that name."""
+    code = f"import rkhs.{first}, rkhs; print(rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation([[0.0]])).shape)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(1, 1)"
+
+
+def test_the_table_of_names_is_that_of_all():
+    assert {*rkhs._WHEN_ASKED, *rkhs._MODULES} - {"estimators", "saving", "testing"} == set(rkhs.__all__)
 
 
 def test_every_name_is_there_and_known_to_dir():

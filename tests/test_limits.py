@@ -149,7 +149,7 @@ def test_gaussian_process_with_gradients():
     ids=repr,
 )
 def test_dilation(kernel, power, loss, s):
-    """[W] Corollary 2.3: with X scaled by s and the weights by s^-power the predictions are the same."""
+    """Walder and Chapelle 2007, Corollary 2.3: X times s and weights times s^-power predict the same."""
 
     def machine(s):
         terms = [rkhs.Term(rkhs.Evaluation(s * X), loss, LABELS, 0.5 * s**-power)]

@@ -1,80 +1,19 @@
-"""rkhs: kernel machines that learn from anything linear you know about the function.
+"""rkhs: kernel models that learn from anything linear you know about the function.
 
-What stands on scikit-learn (estimators, invariances, model files, pictures) is imported when it is first asked for:
-scikit-learn takes longer to import than all the rest.
+Everything is imported when it is first asked for: NumPy, SciPy and scikit-learn together take most of a second.
 """
 
+import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rkhs import solvers
-from rkhs.calculus.polynomials import Constant, Polynomials
-from rkhs.calculus.spaces import Functions
-from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
-from rkhs.finite.function import Function, inner
-from rkhs.finite.solution import Solution
-from rkhs.finite.term import Term
-from rkhs.functionals import (
-    Average,
-    Derivative,
-    Difference,
-    DirectionalDerivative,
-    Evaluation,
-    Functional,
-    Gradient,
-    GraphDifference,
-    Hessian,
-    Laplacian,
-    LocalAverage,
-    LocalDeviation,
-    stack,
-)
-from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
-from rkhs.kernels import (
-    AutodiffKernel,
-    Gaussian,
-    Kernel,
-    Linear,
-    Matern,
-    Multiple,
-    Polyharmonic,
-    Polynomial,
-    Product,
-    Pullback,
-    RationalQuadratic,
-    Sum,
-    ThinPlate,
-    learn,
-    median_scale,
-)
-from rkhs.learning.evidence import Evidence
-from rkhs.learning.leave_out import LeftOut
-from rkhs.learning.posterior import Posterior
-from rkhs.learning.tuning import Tuning
-from rkhs.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    OneSided,
-    Quantile,
-    SmoothedHinge,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-    SquaredOneSided,
-)
-from rkhs.problem import Problem
-from rkhs.solvers.base import NotApplicableError
-from rkhs.solvers.warped import WarpedGram
-from rkhs.solvers.warped_path import warped_path
-from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
-
 if TYPE_CHECKING:
-    from rkhs import datasets, invariances, plotting, preprocessing
+    __version__: str
+    from rkhs import datasets, invariances, plotting, preprocessing, solvers
+    from rkhs.calculus.polynomials import Constant, Polynomials
+    from rkhs.calculus.spaces import Functions
+    from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
     from rkhs.estimators import (
         InvariantClassifier,
         InvariantClassifierCV,
@@ -85,13 +24,68 @@ if TYPE_CHECKING:
         ThinPlateRegressor,
         VirtualSampleSVC,
     )
+    from rkhs.finite.function import Function, inner
+    from rkhs.finite.solution import Solution
+    from rkhs.finite.term import Term
+    from rkhs.functionals import (
+        Average,
+        Derivative,
+        Difference,
+        DirectionalDerivative,
+        Evaluation,
+        Functional,
+        Gradient,
+        GraphDifference,
+        Hessian,
+        Laplacian,
+        LocalAverage,
+        LocalDeviation,
+        stack,
+    )
+    from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
     from rkhs.invariances import Invariance
+    from rkhs.kernels import (
+        AutodiffKernel,
+        Gaussian,
+        Kernel,
+        Linear,
+        Matern,
+        Multiple,
+        Polyharmonic,
+        Polynomial,
+        Product,
+        Pullback,
+        RationalQuadratic,
+        Sum,
+        ThinPlate,
+        learn,
+        median_scale,
+    )
+    from rkhs.learning.evidence import Evidence
+    from rkhs.learning.leave_out import LeftOut
+    from rkhs.learning.posterior import Posterior
+    from rkhs.learning.tuning import Tuning
+    from rkhs.losses import (
+        Absolute,
+        EpsilonInsensitive,
+        Hinge,
+        Huber,
+        Logistic,
+        Loss,
+        OneSided,
+        Quantile,
+        SmoothedHinge,
+        Squared,
+        SquaredEpsilonInsensitive,
+        SquaredHinge,
+        SquaredOneSided,
+    )
+    from rkhs.problem import Problem
     from rkhs.saving import load, save
-
-try:
-    __version__ = version("rkhs")
-except PackageNotFoundError:  # a copy of the source that was never installed
-    __version__ = "0+unknown"
+    from rkhs.solvers.base import NotApplicableError
+    from rkhs.solvers.warped import WarpedGram
+    from rkhs.solvers.warped_path import warped_path
+    from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 __all__ = [
     "Absolute",
@@ -181,31 +175,79 @@ __all__ = [
     "warped_path",
 ]
 
-_WHEN_ASKED = {
-    "Invariance": "invariances",
-    "InvariantClassifier": "estimators",
-    "InvariantClassifierCV": "estimators",
-    "InvariantRegressor": "estimators",
-    "InvariantRegressorCV": "estimators",
-    "LaplacianSVC": "estimators",
-    "ThinPlateClassifier": "estimators",
-    "ThinPlateRegressor": "estimators",
-    "VirtualSampleSVC": "estimators",
-    "load": "saving",
-    "save": "saving",
+_WHERE = {  # module: what of it is public here
+    "calculus.polynomials": "Constant Polynomials",
+    "calculus.spaces": "Functions",
+    "errors": "BlockError ModelFileError NotBoundedError UnattainedError",
+    "estimators": (
+        "InvariantClassifier InvariantClassifierCV InvariantRegressor InvariantRegressorCV LaplacianSVC "
+        "ThinPlateClassifier ThinPlateRegressor VirtualSampleSVC"
+    ),
+    "finite.function": "Function inner",
+    "finite.solution": "Solution",
+    "finite.term": "Term",
+    "functionals": (
+        "Average Derivative Difference DirectionalDerivative Evaluation Functional Gradient GraphDifference "
+        "Hessian Laplacian LocalAverage LocalDeviation stack"
+    ),
+    "gram": "FourierFeatures Gram Landmarks gram",
+    "invariances": "Invariance",
+    "kernels": (
+        "AutodiffKernel Gaussian Kernel Linear Matern Multiple Polyharmonic Polynomial Product Pullback "
+        "RationalQuadratic Sum ThinPlate learn median_scale"
+    ),
+    "learning.evidence": "Evidence",
+    "learning.leave_out": "LeftOut",
+    "learning.posterior": "Posterior",
+    "learning.tuning": "Tuning",
+    "losses": (
+        "Absolute EpsilonInsensitive Hinge Huber Logistic Loss OneSided Quantile SmoothedHinge Squared "
+        "SquaredEpsilonInsensitive SquaredHinge SquaredOneSided"
+    ),
+    "problem": "Problem",
+    "saving": "load save",
+    "solvers.base": "NotApplicableError",
+    "solvers.warped": "WarpedGram",
+    "solvers.warped_path": "warped_path",
+    "streams": "Block Blocks StreamedProblem blocks parquet",
 }
+_WHEN_ASKED = {name: module for module, names in _WHERE.items() for name in names.split()}
+_MODULES = ("datasets", "estimators", "invariances", "plotting", "preprocessing", "saving", "solvers", "testing")
 
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for."""
-    if name in ("datasets", "estimators", "invariances", "plotting", "preprocessing", "saving", "testing"):
+    if name == "__version__":
+        return _version()
+    if name in _MODULES:
         return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
-        moved = f": use rkhs.solvers.{name}" if name in solvers.__all__ else ""
+        moved = f": use rkhs.solvers.{name}" if name in import_module("rkhs.solvers").__all__ else ""
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
     found = globals()[name] = getattr(import_module(f"rkhs.{_WHEN_ASKED[name]}"), name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("rkhs")
+    except PackageNotFoundError:  # a copy of the source that was never installed
+        return "0+unknown"
+
+
+class _Package(ModuleType):
+    """`rkhs.gram` is the function, also after the package of that name has been imported and bound here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "gram" and isinstance(value, ModuleType):
+            value = value.gram
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -17,15 +17,47 @@ Use Matern(nu=1.5), or a Difference of values.
 
 
 class UnattainedError(ValueError):
-    """A problem has no minimiser: its objective falls for ever along a function that is not penalised."""
+    """A problem has no minimiser: its objective falls for ever along a function that is not penalised.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Logistic(), target=[1.0])
+    >>> try:
+    ...     rkhs.Problem(rkhs.Gaussian(), [term], basis=rkhs.Constant()).solve()
+    ... except rkhs.UnattainedError:
+    ...     print("one class only: the constant grows for ever")
+    one class only: the constant grows for ever
+    """
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model of ours, or a model that cannot be written to one."""
+    """A file that is not a model of ours, or a model that cannot be written to one.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> try:
+    ...     rkhs.load(__file__)
+    ... except rkhs.ModelFileError:
+    ...     print("not a model")
+    not a model
+    """
 
 
 class BlockError(ValueError):
-    """A block of rows cannot be used; `block` is its number, the first being 0."""
+    """A block of rows cannot be used; `block` is its number, the first being 0.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> model = rkhs.InvariantRegressor(scale=1.0, approximation=rkhs.Landmarks(2))
+    >>> try:
+    ...     model.partial_fit(np.full((4, 1), np.nan), np.zeros(4))
+    ... except rkhs.BlockError as error:
+    ...     print(error.block)
+    0
+    """
 
     def __init__(self, block: int, reason: str) -> None:
         super().__init__(block, reason)

@@ -108,6 +108,17 @@ def load(path: str | Path) -> Any:
     A file that was written by another version, or not by `rkhs.save`, that is damaged, or that holds types other than
     ours and scikit-learn's is refused with a `ModelFileError`.  So is one that unpacks to more than 64 MiB and to more
     than 50 times its size, which `rkhs.save` never writes.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from tempfile import TemporaryDirectory
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> model = rkhs.InvariantClassifier(invariance=None).fit(X, [0, 0, 1, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     rkhs.save(model, folder + "/model.skops")
+    ...     rkhs.load(folder + "/model.skops").predict([[2.5]])
+    array([1])
     """
     _check_version(path, notes_of(path)["rkhs"])
     note, data = opened(path)

@@ -41,7 +41,7 @@ def close(found, exact, tolerance):
 
 
 def test_the_example_of_the_paper():
-    """[Z] 4.3 with s = 0.7, th = 0.4: the average of widths s and th is of width sqrt(s^2 + th^2), not s + th."""
+    """Zhang et al. 2013, 4.3, s = 0.7, th = 0.4: widths s and th average to sqrt(s^2 + th^2), not s + th."""
     s, th, x_i, x = 0.7, 0.4, 0.3, 1.1
     kernel = rkhs.Gaussian(s)
     found = rkhs.gram(kernel, rkhs.LocalDeviation([[x_i]], th), rkhs.Evaluation([[x]])).dense().item()

@@ -104,7 +104,7 @@ def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kerne
 
 
 def test_two_moons_of_the_report():
-    """[L] section 5: the share of nonzero coefficients is 0.5, 36.6, 50.9, 61.7, 77.4 and 74.1 % there."""
+    """Lee et al. 2006, section 5: the share of nonzero coefficients is 0.5, 36.6, 50.9, 61.7, 77.4 and 74.1 % there."""
     X, y = make_moons(200, noise=0.05, random_state=0)
     X, y = 1.8 * X, 2.0 * y - 1.0
     labelled = [int(np.argmin(y)), int(np.argmax(y))]

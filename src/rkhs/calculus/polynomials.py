@@ -27,7 +27,9 @@ LARGEST = 1000  # power of two of a scale
 
 @dataclass(frozen=True, eq=False)
 class Polynomials(Space):
-    """The space of polynomials in R^n of at most the given degree (of A x, with a linear map A).
+    """A basis of polynomials, which are not penalised.
+
+    The space of polynomials in R^n of at most the given degree (of A x, with a linear map A).
 
     Its basis is the monomials, by degree: ``1, x_0, x_1, .., x_0^2, x_0 x_1, ..``.  Degree -1 is the
     space {0}.  `L(polynomials)` is the matrix of the functionals on the basis, exact for derivatives

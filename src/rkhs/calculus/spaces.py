@@ -65,7 +65,9 @@ class SumOfSpaces(Space):
 
 @dataclass(frozen=True, eq=False)
 class Functions(Space):
-    """The span of the user's own functions: X (t, n) -> values (t, r), and -> gradients (t, r, n) where needed.
+    """A basis of your own functions, which are not penalised.
+
+    The span of the user's own functions: X (t, n) -> values (t, r), and -> gradients (t, r, n) where needed.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class Source:
 
 
 CATALOGUE: dict[str, Source] = {
-    # Table 1 of [Z]: the SSL book's sets, and UCI's
+    # Table 1 of Zhang et al. 2013: the SSL book's sets, and UCI's
     "bci": Source(400, 117),
     "g241c": Source(1500, 241),
     "g241n": Source(1500, 241),
@@ -36,7 +36,7 @@ CATALOGUE: dict[str, Source] = {
     "australian": Source(690, 14, 40981, ("1",)),
     "ionosphere": Source(351, 34, 59, ("g",)),
     "sonar": Source(208, 60, 40, ("Mine",)),
-    # Table 1 of [W]: Raetsch's
+    # Table 1 of Walder and Chapelle 2007: Raetsch's
     "raetsch_banana": Source(5300, 2, 1460, ("2",)),
     "raetsch_breast_cancer": Source(263, 9),
     "raetsch_diabetes": Source(768, 8, 37, ("tested_positive",)),

@@ -9,7 +9,15 @@ BESIDE = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 
 class MissingDataError(OSError):
-    """A data set is neither in a folder nor at OpenML; the text says what to do."""
+    """A data set is neither in a folder nor at OpenML; the text says what to do.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> raise rkhs.datasets.MissingDataError("Put sonar.npz into the folder that RKHS_DATA names.")
+    Traceback (most recent call last):
+    rkhs.datasets.files.MissingDataError: Put sonar.npz into the folder that RKHS_DATA names.
+    """
 
 
 def folder() -> Path | None:

@@ -20,6 +20,14 @@ class Dataset:
 
     `train` counts the first rows, which are the training set, where a split is part of the data.  `label_sets` are
     the official sets of 100 labelled points (sets, 100) where there are some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.datasets import Dataset
+    >>> data = Dataset("mine", np.zeros((3, 2)), np.array([-1, 1, 1]), None, "nowhere")
+    >>> data.X.shape
+    (3, 2)
     """
 
     name: str
@@ -52,6 +60,13 @@ def load(name: str) -> Dataset:
 
     The file is looked for in the folder that the environment variable RKHS_DATA names, or in `../shared/data` beside
     the repository.  `MissingDataError` says what is missing if there is neither file nor network.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> data = rkhs.datasets.load("sonar")  # doctest: +SKIP
+    >>> data.X.shape  # doctest: +SKIP
+    (208, 60)
     """
     if name not in CATALOGUE:
         raise ValueError(f"There is no data set {name!r}; there are {', '.join(NAMES)}.")

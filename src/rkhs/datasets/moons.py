@@ -14,7 +14,15 @@ PLACES = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}
 
 @dataclass(frozen=True, eq=False)
 class TwoMoons:
-    """Points X (t, 2), their moons y (t,) in {-1, +1}, and the two labelled points."""
+    """Points X (t, 2), their moons y (t,) in {-1, +1}, and the two labelled points.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> moons = rkhs.datasets.two_moons(100)
+    >>> moons.X.shape, len(moons.labelled)
+    ((100, 2), 2)
+    """
 
     X: Array
     y: Array

@@ -1,4 +1,4 @@
-"""Folds of the labelled points; all other points are unlabelled in every fold ([Z] 6.2)."""
+"""Folds of the labelled points; all other points are unlabelled in every fold (Zhang et al. 2013, 6.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The support vector machine with invariances of [Z]."""
+"""The support vector machine with invariances of Zhang et al. 2013."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantClassifier(Classifier):
-    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)): InvSVM.
+    """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)): InvSVM
 
     The first sum is over the labelled points, the second over functionals of f that are known to be small: its
-    gradient at all points, labelled or not, or whatever `invariance` says.  C and nu are the lambda and nu of [Z]
-    (2), weights of sums, not of means.  Several classes are learnt one against the rest, in one problem.
+    gradient at all points, labelled or not, or whatever `invariance` says.  C and nu are the lambda and nu of Zhang et
+    al. 2013, formula (2), weights of sums, not of means.  Several classes are learnt one against the rest, in
+    one problem.
 
     Parameters
     ----------
@@ -31,7 +34,7 @@ class InvariantClassifier(Classifier):
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
     epsilon : the width of losses that are given by name and have one
     fit_intercept : whether f has a constant that is not penalised
-    class_weight : None, a dict, or "balanced": each class counts the same ([Z] 6.3's normalisation within each class)
+    class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame

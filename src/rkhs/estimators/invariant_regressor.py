@@ -13,10 +13,12 @@ from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
 class InvariantRegressor(Regressor):
-    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)).
+    """Regressor that learns from values at some points and from what is known about f at all of them.
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f))
 
     The first sum is over the points with a target, the second over functionals of f that are known to be small.  C
-    and nu are the lambda and nu of [Z] (2), weights of sums, not of means.
+    and nu are the lambda and nu of formula (2) of Zhang et al. 2013, weights of sums, not of means.
 
     Parameters
     ----------

@@ -146,7 +146,7 @@ def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vec
     """The factor on the weight of each point by its class.
 
     "balanced" is l / (k l_c) for a class with l_c of the l labelled points among k classes: with it the losses of
-    every class count the same, which is [Z] 6.3's normalisation within each class times l / k.
+    every class count the same, which is the normalisation of Zhang et al. 2013, section 6.3, times l / k.
     """
     if class_weight is None:
         return np.ones(len(codes))

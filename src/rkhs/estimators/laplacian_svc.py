@@ -16,7 +16,9 @@ from rkhs.problem import Problem
 
 
 class LaplacianSVC(Classifier):
-    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum over edges of (f(x_i) - f(x_j))^2: LapSVM.
+    """SVM that also wants neighbours in a graph to have similar values (LapSVM).
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum over edges of (f(x_i) - f(x_j))^2: LapSVM
 
     Two points, labelled or not, are joined by an edge if one is among the nearest neighbours of the other.
 

@@ -1,4 +1,4 @@
-"""The thin-plate machines of [W]: a kernel without a length scale, so the weight C is all there is to choose."""
+"""The thin-plate models of Walder and Chapelle 2007: a kernel without a length scale, so only C is to be chosen."""
 
 from __future__ import annotations
 
@@ -57,11 +57,13 @@ def linearly_separable(X: Vector, target: Vector) -> bool:
 
 
 class ThinPlateClassifier(Classifier):
-    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: [W]'s machine.
+    """Classifier without a length scale: a thin plate bent by the labels.
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: the model of Walder and Chapelle 2007
 
     |f|^2 does not see linear functions, and rotations, shifts and, up to a factor, dilations of the points do not
     change it: there is no length scale to choose.  Where linear functions alone separate the classes they would take
-    over, and are left out ([W] 6.2 and 7).  Several classes are learnt one against the rest, in one problem.
+    over, and are left out (Walder and Chapelle 2007, 6.2 and 7).  Several classes are learnt one against the rest.
 
     Parameters
     ----------
@@ -119,7 +121,9 @@ class ThinPlateClassifier(Classifier):
 
 
 class ThinPlateRegressor(Regressor):
-    """min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: a smoothing spline.
+    """Smoothing spline in any dimension: a thin plate bent by the values.
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: a smoothing spline
 
     |f|^2 does not see linear functions, and there is no length scale to choose.
 

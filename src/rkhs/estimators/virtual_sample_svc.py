@@ -1,4 +1,4 @@
-"""Virtual samples: the oldest way to teach a machine an invariance, and [Z]'s rival."""
+"""Virtual samples: the oldest way to teach a machine an invariance, and the rival in Zhang et al. 2013."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from rkhs.problem import Problem
 
 
 class VirtualSampleSVC(Classifier):
-    """min 1/2 |f|^2 + C sum_i sum_k loss(f(T_k x_i); y_i), over transformed copies T_k x_i of the points: VirSVM.
+    """SVM trained on moved copies of the labelled points (VirSVM).
+
+        min 1/2 |f|^2 + C sum_i sum_k loss(f(T_k x_i); y_i), over transformed copies T_k x_i of the points: VirSVM
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""[Z] Figure 2: digits that may move, InvSVM beside virtual samples (VirSVM) and a plain SVM.
+"""Zhang et al. 2013, Figure 2: digits that may move, InvSVM against virtual samples (VirSVM) and a plain SVM.
 
 50 labelled images of the first digit of a pair and 10 of the second; logistic loss normalised within each class,
 epsilon-insensitive loss on invariances.  Images are moved by 2 pixels in 4 directions, turned by 10 degrees, scaled and
@@ -191,7 +191,8 @@ def page(records: list[Record], _: Path) -> str:
         rows.append([*row, *(f"{b} of {len(own['SVM'])} (p = {p:.1g})" for b, p in zip(below, tests, strict=True))])
     times = "; ".join(f"{m}: {np.mean([r.seconds for r in chosen(records, machine=m)]):.1f} s" for m in MACHINES)
     return (
-        "[Z] Figure 2 shows points without numbers: InvSVM's error against VirSVM's, most points on InvSVM's side. "
+        "Figure 2 of Zhang et al. 2013 shows points without numbers: InvSVM's error against VirSVM's, most points on "
+        "InvSVM's side. "
         "Ours are the same scatter plots and, in percent, means and standard deviations over the repeats. InvSVM has "
         f"the lowest mean on {better} of {len(rows)} pairs.\n\n"
         + table(["digits", *MACHINES, "InvSVM below VirSVM", "InvSVM below SVM"], rows)
@@ -218,4 +219,4 @@ def draw(records: list[Record], png: Path) -> None:
     plt.close(figure)
 
 
-DIGITS = Experiment("digits", "Digits that move ([Z] Figure 2)", plan, compute, page, draw)
+DIGITS = Experiment("digits", "Digits that move (Zhang et al. 2013, Figure 2)", plan, compute, page, draw)

@@ -1,4 +1,4 @@
-"""[Z] 4.3's local averages, which no paper tests, under the protocol of Table 1; and when which invariance helps.
+"""The local averages of Zhang et al. 2013, 4.3, under the protocol of Table 1; and when which invariance helps.
 
 L_i(f) = E f(x_i + z) - f(x_i) with z ~ N(0, width^2 I), one functional for each point where the gradient has n.
 """

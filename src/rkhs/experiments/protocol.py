@@ -1,4 +1,4 @@
-"""[Z] 6.2's protocol: l labels drawn at random, the rest of the set without labels, which is also the test set.
+"""The protocol of Zhang et al. 2013, 6.2: l labels drawn at random, the rest without labels, which is the test set.
 
 The Gaussian kernel has the median distance as its scale.  5 stratified folds of the labels choose the weights; the
 points of a fold stay, unlabelled, while its labels are left out.  Draws are stratified, as the folds are, and nested:

@@ -1,4 +1,4 @@
-"""The machines of [W]: squared hinge, with the Gaussian or the thin plate.
+"""The machines of Walder and Chapelle 2007: squared hinge, with the Gaussian or the thin plate.
 
     min 1/2 |f|^2 + C sum_i max(0, 1 - y_i f(x_i))^2
 

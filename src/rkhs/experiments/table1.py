@@ -1,4 +1,4 @@
-"""[Z] Table 1: few labels, nine data sets, SVM beside LapSVM and InvSVM (hinge, squared gradients at all points)."""
+"""Zhang et al. 2013, Table 1: few labels, nine sets, SVM, LapSVM and InvSVM (hinge, squared gradients everywhere)."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def _seconds(work: Callable[[], float]) -> tuple[float, float]:
     return round(perf_counter() - start, 3), found
 
 
-TABLE1 = Experiment("table1", "Few labels ([Z] Table 1)", partial(plan, "columns"), compute, page, draw)
+TABLE1 = Experiment("table1", "Few labels (Zhang et al. 2013, Table 1)", partial(plan, "columns"), compute, page, draw)
 TABLE1_ROWS = Experiment(
     "table1-rows",
-    "Few labels, rows of unit length ([Z] Table 1)",
+    "Few labels, rows of unit length (Zhang et al. 2013, Table 1)",
     partial(plan, "rows"),
     compute,
     page,

@@ -1,4 +1,4 @@
-"""The numbers of [Z] Table 1: mean and standard deviation of the test error in percent, for l = 30, 60, 90."""
+"""Zhang et al. 2013, Table 1: mean and standard deviation of the test error in percent, for l = 30, 60, 90."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The theorems of the papers as checks: what a proof says, computed, beside what it says.
 
-- [L] Theorem 5, [Z] 4.1: the norm of the partial derivative on the Gaussian RKHS is 1 / scale.
-- [Z] Theorems 3 to 6: |L(f)| <= |z_L| |f|, on random f, with equality for f = z_L.
-- [Z] Theorem 6: for local averages |z_L| <= 2 C, C^2 a bound of k(x, x).
-- [Z] 4.3 and appendix B: the inner products of local averages, as printed, as corrected, and by quadrature.
+- Lee et al. 2006, Theorem 5, Zhang et al. 2013, 4.1: on the Gaussian RKHS the norm of a derivative is 1 / scale.
+- Zhang et al. 2013, Theorems 3 to 6: |L(f)| <= |z_L| |f|, on random f, with equality for f = z_L.
+- Zhang et al. 2013, Theorem 6: for local averages |z_L| <= 2 C, C^2 a bound of k(x, x).
+- Zhang et al. 2013, 4.3 and appendix B: inner products of local averages, as printed, corrected, and by quadrature.
 """
 
 from __future__ import annotations
@@ -137,12 +137,14 @@ def page(records: list[Record], _: Path) -> str:
     ]
     functions = chosen(records, check="bound")[0].cell["functions"]
     return (
-        "The norm of the partial derivative on the Gaussian RKHS ([L] Theorem 5, [Z] 4.1):\n\n"
+        "The norm of the partial derivative on the Gaussian RKHS (Lee et al. 2006, Theorem 5; Zhang et al. 2013, "
+        "4.1):\n\n"
         + table(["scale", "dimension", "1 / scale", "computed"], norms)
         + f"The largest |L(f)| / (|z| |f|) over {functions} random functions must not exceed 1, and is 1 for the "
-        "representer z ([Z] Theorems 1 and 3 to 6):\n\n"
+        "representer z (Zhang et al. 2013, Theorems 1 and 3 to 6):\n\n"
         + table(["kernel", "functional", "random functions", "representer"], bounds)
-        + "Inner products of local averages ([Z] 4.3, appendix B): the printed widths s + th are wrong, the variances "
+        + "Inner products of local averages (Zhang et al. 2013, 4.3, appendix B): the printed widths s + th are wrong, "
+        "the variances "
         "add:\n\n" + table(["s, th, x_i, x", "inner product", *WHO], averages)
     )
 

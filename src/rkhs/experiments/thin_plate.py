@@ -1,4 +1,4 @@
-"""[W] Table 1: the thin plate, which has no length scale, beside the Gaussian, which has one to choose.
+"""Walder and Chapelle 2007, Table 1: the thin plate, without a length scale, against the Gaussian, with one.
 
 Both minimise  1/2 |f|^2 + C sum_i max(0, 1 - y_i f(x_i))^2  with an unpenalised constant (Gaussian) or linear function
 (thin plate).  Five splits; on four fifths five folds choose C, and the scale of the Gaussian; the last fifth is the
@@ -163,4 +163,5 @@ def draw(records: list[Record], png: Path) -> None:
     plt.close(figure)
 
 
-THIN_PLATE = Experiment("thin-plate", "Thin plate beside Gaussian ([W] Table 1)", plan, compute, page, draw)
+TITLE = "Thin plate and Gaussian (Walder and Chapelle 2007, Table 1)"
+THIN_PLATE = Experiment("thin-plate", TITLE, plan, compute, page, draw)

@@ -1,4 +1,4 @@
-"""[Z] Figure 1: two labels, two hundred points, and a gradient that is small at all of them.
+"""Zhang et al. 2013, Figure 1: two labels, two hundred points, and a gradient that is small at all of them.
 
 min 1/2 |f|^2 + sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(d_j f)     Gaussian kernel of scale 0.25, lambda = 1
 
@@ -24,12 +24,12 @@ LOSSES = {
     "hinge + epsilon-insensitive": ("hinge", "epsilon_insensitive"),
 }
 SCALE = 0.25
-EPSILON = 0.001  # [L]'s; [Z] does not tell its own
+EPSILON = 0.001  # as in Lee et al. 2006; Zhang et al. 2013 do not tell theirs
 SEEDS = 20
 
 
 def machine_of(moons: TwoMoons, losses: str, nu: float) -> InvariantClassifier:
-    """The trained machine of a panel; [Z] (2) has no constant."""
+    """The trained machine of a panel; formula (2) of Zhang et al. 2013 has no constant."""
     loss, invariance_loss = LOSSES[losses]
     known = np.zeros(len(moons.y), dtype=int)
     known[moons.labelled] = moons.y[moons.labelled]
@@ -70,7 +70,8 @@ def page(records: list[Record], _: Path) -> str:
     seeds = len(values(records, "seed"))
     worst = max(r.result["relative gap"] for r in records)
     return (
-        "[Z] Figure 1 is a picture without numbers: with growing nu the boundary moves into the gap between the moons. "
+        "Figure 1 of Zhang et al. 2013 is a picture without numbers: with growing nu the boundary moves into the gap "
+        "between the moons. "
         f"Ours, in percent of the unlabelled points that are on the wrong side (mean and standard deviation over "
         f"{seeds} data set{'s' if seeds > 1 else ''} of 200 points; every machine certified to a relative gap of "
         f"{worst:.0e}):\n\n" + table(["losses", *(f"nu = {nu:g}" for nu in nus)], rows)
@@ -98,4 +99,4 @@ def draw(records: list[Record], png: Path) -> None:
     plt.close(figure)
 
 
-TWO_MOONS = Experiment("two-moons", "Two moons ([Z] Figure 1)", plan, compute, page, draw)
+TWO_MOONS = Experiment("two-moons", "Two moons (Zhang et al. 2013, Figure 1)", plan, compute, page, draw)

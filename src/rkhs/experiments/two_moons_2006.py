@@ -1,6 +1,6 @@
-"""[L] Figure 1: two moons by a box-constrained dual, and how many of its coefficients are not zero.
+"""Lee et al. 2006, Figure 1: two moons by a box-constrained dual, and how many of its coefficients are not zero.
 
-[L] minimises  sum_i hinge(f(x_i); y_i) + rho_2 sum_j eps-insensitive(d_j f) + rho_1 |f|^2.  Divided by 2 rho_1 that is
+They minimise  sum_i hinge(f(x_i); y_i) + rho_2 sum_j eps-insensitive(d_j f) + rho_1 |f|^2.  Divided by 2 rho_1 that is
 our problem with C = 1 / (2 rho_1) and nu = rho_2 / (2 rho_1).
 """
 
@@ -19,7 +19,7 @@ from rkhs.solvers import BoxDual
 
 PRINTED = {0.0: 0.5, 0.001: 36.6, 0.005: 50.9, 0.01: 61.7, 0.1: 77.4, 10.0: 74.1}  # rho_2: percent not zero
 SCALE, EPSILON, RHO_1 = 0.12, 0.001, 1.0
-NOISES = (0.05, 0.1)  # of the moons, which [L] does not tell,
+NOISES = (0.05, 0.1)  # of the moons, which Lee et al. 2006 do not tell,
 PLACES = ("middle", "end")  # nor where its labelled points are
 SEEDS = 10
 ZERO = 1e-6  # of the largest that a coefficient may be
@@ -83,7 +83,8 @@ def page(records: list[Record], _: Path) -> str:
         ours = [f"{place}, noise {noise:g}" for place, noise in kinds]
         tables.append(f"{what}:\n\n" + table(["rho_2", "printed", *ours], rows))
     return (
-        "[L] prints the share of basis functions with a coefficient that is not zero (0.5 % is 2 of 402, so there were "
+        "Lee et al. 2006 print the share of basis functions with a coefficient that is not zero (0.5 % is 2 of 402, so "
+        "there were "
         "200 points), and no errors. Its moons are not published. Ours have a labelled point in the middle or at the "
         "outer end of each moon, and two sizes of noise; mean and standard deviation over "
         f"{len(values(records, 'seed'))} data sets.\n\n" + "".join(tables)
@@ -107,4 +108,4 @@ def draw(records: list[Record], png: Path) -> None:
     plt.close(figure)
 
 
-TWO_MOONS_2006 = Experiment("two-moons-2006", "Two moons ([L] Figure 1)", plan, compute, page, draw)
+TWO_MOONS_2006 = Experiment("two-moons-2006", "Two moons (Lee et al. 2006, Figure 1)", plan, compute, page, draw)

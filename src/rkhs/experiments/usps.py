@@ -1,8 +1,8 @@
-"""[W] section 7: USPS digits, ten machines of one against the rest, Gaussian beside thin plate.
+"""Walder and Chapelle 2007, section 7: USPS digits, ten models of one against the rest, Gaussian and thin plate.
 
 Squared hinge; five folds of the 7,291 training digits choose the parameters of each machine, which is then trained on
-all of them; the largest of the ten values labels the 2,007 test digits.  Linear functions separate the digits, so [W]
-6.2 leaves them out of the thin plate's functions ("without basis"); "with basis" is what happens if they stay.
+all of them; the largest of the ten values labels the 2,007 test digits.  Linear functions separate the digits, so
+section 6.2 leaves them out of the thin plate's functions ("without basis"); "with basis" is what happens if they stay.
 """
 
 from __future__ import annotations
@@ -173,4 +173,4 @@ def page(records: list[Record], _: Path) -> str:
     )
 
 
-USPS = Experiment("usps", "USPS digits ([W] section 7)", plan, compute, page)
+USPS = Experiment("usps", "USPS digits (Walder and Chapelle 2007, section 7)", plan, compute, page)

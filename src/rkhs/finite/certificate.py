@@ -44,6 +44,14 @@ class Certificate:
     """J and the duality gap of each output (c,), by how much rounding may have made that gap too small, and moved J.
 
     `nothing` (c,) is the J that is zero beside J(0) if it is all rounding; a unit of rounding of that is zero anyway.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
+    >>> certificate = rkhs.Problem(rkhs.Gaussian(), [term]).solve().certificate
+    >>> bool(certificate.gap < 1e-4)
+    True
     """
 
     primal: Vector

@@ -18,7 +18,9 @@ from rkhs.kernels.base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """f = sum_i a_i z_i + sum_j c_j p_j: representers of a family of functionals, and basis functions.
+    """A function of the RKHS, which can be evaluated, differentiated, averaged, measured.
+
+        f = sum_i a_i z_i + sum_j c_j p_j: representers of a family of functionals, and basis functions
 
     `f(X)` evaluates it and `L(f)` applies any bounded functional to it:
     L(f) = sum_i a_i <z_L, z_i> + sum_j c_j L(p_j).  With coefficients of shape (size, outputs) it has several
@@ -139,7 +141,9 @@ class Function:
 
 
 def inner(f: Function, g: Function) -> Any:
-    """<f, g> in the RKHS of both.
+    """The inner product of two functions of one RKHS.
+
+        <f, g> in the RKHS of both
 
     Examples
     --------

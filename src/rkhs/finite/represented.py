@@ -26,7 +26,7 @@ from rkhs.kernels.base import Kernel
 class Represented:
     """The functionals of all terms, whose representers and basis functions make f, and the losses on their values.
 
-    Functionals of weight zero are left out.  With `dropped`, a kernel's null space is left out ([W] 6.2).
+    Functionals of weight zero are left out.  With `dropped`, so is the null space (Walder and Chapelle 2007, 6.2).
     """
 
     kernel: Kernel

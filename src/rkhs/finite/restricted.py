@@ -1,4 +1,4 @@
-"""A conditionally positive definite kernel without its polynomials ([W] 6.2).
+"""A conditionally positive definite kernel without its polynomials (Walder and Chapelle 2007, 6.2).
 
 The polynomials P of the null space are not penalised, so where they separate the data they take over.  Leaving them
 out leaves f = sum a_i z_i with P'a = 0: a space S of functions, finite-dimensional here, with inner product a'Ga.  On

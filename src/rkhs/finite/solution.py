@@ -34,6 +34,14 @@ class Solution:
 
     `basis_rank` is how many of the basis functions, the kernel's polynomials among them, are independent on the
     functionals, and how many there are; None without a basis, and in a span.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0])
+    >>> solution = rkhs.Problem(rkhs.Gaussian(), [term]).solve()
+    >>> solution.status, bool(solution.relative_gap < 1e-4), solution.function([[1.0]]).round(2)
+    ('converged', True, array([0.6]))
     """
 
     function: Any  # a Function; a FeatureFunction of an approximation by features
@@ -50,9 +58,18 @@ class Solution:
 
     @property
     def posterior(self) -> Any:
-        """What is known of f beside this minimiser, where all losses are squared: an `rkhs.Posterior`.
+        """Error bars: what is known of f around this minimiser, where all losses are squared; an `rkhs.Posterior`.
 
         `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0], weight=1e4)
+        >>> posterior = rkhs.Problem(rkhs.Gaussian(), [term]).solve().posterior
+        >>> near, far = posterior.std(rkhs.Evaluation([[1.0], [5.0]]))
+        >>> bool(near < far)
+        True
         """
         if self.source is None:
             raise ValueError(

@@ -15,7 +15,9 @@ from rkhs.losses.base import Loss
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """weight * sum_i loss(L_i(f); target_i).
+    """One term of a problem: functionals, a loss, targets and a weight.
+
+        weight * sum_i loss(L_i(f); target_i)
 
     Parameters
     ----------

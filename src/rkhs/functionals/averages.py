@@ -17,7 +17,9 @@ from rkhs.functionals.evaluation import Evaluation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalAverage(Functional):
-    """L_i(f) = E f(x_i + z),  z ~ N(0, width^2 I): shape (t,).  One width, or one per feature.
+    """Averages around points, as a blurred sensor sees them.
+
+        L_i(f) = E f(x_i + z),  z ~ N(0, width^2 I): shape (t,).  One width, or one per feature
 
     Exact for Gaussian kernels (per-feature scales and linear changes of input included) and for
     polynomial ones; to 1e-12 for Matern and the rational quadratic, as mixtures of Gaussians; by the
@@ -56,7 +58,9 @@ class LocalAverage(Functional):
 
 
 def LocalDeviation(X: Array, width: float | tuple[float, ...]) -> Functional:
-    """L_i(f) = E f(x_i + z) - f(x_i): by how much the local average differs from the value, shape (t,).
+    """By how much averages around points differ from the values there.
+
+        L_i(f) = E f(x_i + z) - f(x_i): by how much the local average differs from the value, shape (t,)
 
     Examples
     --------
@@ -70,7 +74,9 @@ def LocalDeviation(X: Array, width: float | tuple[float, ...]) -> Functional:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Average(Functional):
-    """L_i(f) = sum_j w_ij f(x_ij), the average over the sample x_i1, x_i2, .. : shape (t,).
+    """Averages over samples of points, such as regions.
+
+        L_i(f) = sum_j w_ij f(x_ij), the average over the sample x_i1, x_i2, .. : shape (t,)
 
     Parameters
     ----------

@@ -69,6 +69,13 @@ class Functional(ABC):
     """A family of linear functionals f -> L(f), of the given shape; flat in C order.
 
     A new family defines `shape`, `parts` and `__repr__`; the algebra, `L(f)` and the Gram operator follow.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> L = rkhs.Evaluation([[1.0]]) - 2 * rkhs.Evaluation([[0.0]])
+    >>> isinstance(L, rkhs.Functional), L.shape
+    (True, (1,))
     """
 
     __array_ufunc__ = None  # so that `array @ functional` comes to us

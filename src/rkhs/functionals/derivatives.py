@@ -17,7 +17,9 @@ from rkhs.functionals.base import Functional, Part, described
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Derivative(Functional):
-    """L_i(f) = d^m f / dx_a dx_b .. (x_i) for axes = [a, b, ..]: shape (t,).
+    """One partial derivative, of any order, at points.
+
+        L_i(f) = d^m f / dx_a dx_b .. (x_i) for axes = [a, b, ..]: shape (t,)
 
     With several lists of axes, all of one length, several derivatives at each point: shape (t, k).
 
@@ -52,7 +54,9 @@ class Derivative(Functional):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DirectionalDerivative(Functional):
-    """L_i(f) = <v_i, grad f(x_i)>: shape (t,) for V of shape (t, n), (t, k) for k directions each, (t, k, n).
+    """Slopes along given directions at points.
+
+        L_i(f) = <v_i, grad f(x_i)>: shape (t,) for V of shape (t, n), (t, k) for k directions each, (t, k, n)
 
     Examples
     --------
@@ -100,7 +104,9 @@ class _AtPoints(Functional):
 
 
 class Gradient(_AtPoints):
-    """L_ia(f) = df/dx_a (x_i), all first partial derivatives: shape (t, n).
+    """All slopes at points.
+
+        L_ia(f) = df/dx_a (x_i), all first partial derivatives: shape (t, n)
 
     Examples
     --------
@@ -120,7 +126,9 @@ class Gradient(_AtPoints):
 
 
 class Hessian(_AtPoints):
-    """L_iab(f) = d^2 f / dx_a dx_b (x_i), all second partial derivatives: shape (t, n, n).
+    """All second derivatives at points.
+
+        L_iab(f) = d^2 f / dx_a dx_b (x_i), all second partial derivatives: shape (t, n, n)
 
     Examples
     --------
@@ -142,7 +150,9 @@ class Hessian(_AtPoints):
 
 
 class Laplacian(_AtPoints):
-    """L_i(f) = sum_a d^2 f / dx_a^2 (x_i): shape (t,).
+    """The sum of the second derivatives at points.
+
+        L_i(f) = sum_a d^2 f / dx_a^2 (x_i): shape (t,)
 
     Examples
     --------

@@ -16,7 +16,9 @@ from rkhs.functionals.base import Functional, Part, described
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference(Functional):
-    """L_i(f) = f(x_i) - f(y_i): shape (t,).
+    """Differences of values at two places.
+
+        L_i(f) = f(x_i) - f(y_i): shape (t,)
 
     Examples
     --------
@@ -49,7 +51,9 @@ class Difference(Functional):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphDifference(Functional):
-    """L_e(f) = sqrt(w_e) (f(x_i) - f(x_j)) for the edges e = (i, j) of a graph on the points: shape (e,).
+    """Differences of values along the edges of a graph.
+
+        L_e(f) = sqrt(w_e) (f(x_i) - f(x_j)) for the edges e = (i, j) of a graph on the points: shape (e,)
 
     The squared loss on it is the graph Laplacian's  sum_e w_e (f(x_i) - f(x_j))^2.
 

@@ -11,7 +11,9 @@ from rkhs.functionals.base import Functional, Part, described
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(Functional):
-    """L_i(f) = f(x_i) at the rows x_i of X: shape (t,).
+    """Values at points.
+
+        L_i(f) = f(x_i) at the rows x_i of X: shape (t,)
 
     Examples
     --------

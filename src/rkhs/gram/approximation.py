@@ -13,7 +13,9 @@ SELECTIONS = ("k-means++", "random")
 
 @dataclass(frozen=True)
 class Landmarks:
-    """f in the span of p representers: of values, and of derivatives along chosen directions, at chosen points.
+    """Approximation by p functions that sit at chosen points, for many rows.
+
+    f in the span of p representers: of values, and of derivatives along chosen directions, at chosen points.
 
     The values are at points of the problem, chosen by k-means++ or at random.  The derivatives are taken where the
     problem has derivatives too, along the gradient of a first f that knows values only: the representers of a gradient
@@ -57,7 +59,9 @@ class Landmarks:
 
 @dataclass(frozen=True)
 class FourierFeatures:
-    """f in the span of p random waves cos(<w, x> + b), frequencies drawn from the spectrum of the kernel.
+    """Approximation by p random waves, for many rows.
+
+        f in the span of p random waves cos(<w, x> + b), frequencies drawn from the spectrum of the kernel
 
     For Gaussian, Matern and rational quadratic kernels.  Needs no points to be chosen, and costs the least per row; for
     the same p it is further from the solution than `Landmarks`.

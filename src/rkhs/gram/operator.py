@@ -33,7 +33,9 @@ def gram(
     memory: float | None = None,
     precision: str | None = None,
 ) -> Gram:
-    """G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None).
+    """The matrix of inner products of two families of functionals under a kernel, as an operator.
+
+        G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None)
 
     Parameters
     ----------
@@ -83,7 +85,15 @@ def gram(
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """The Gram operator of two families under a kernel; made by `gram`."""
+    """The Gram operator of two families under a kernel; made by `gram`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> G = rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(np.zeros((1, 3))))
+    >>> isinstance(G, rkhs.Gram), G.shape, G @ np.ones(3)
+    (True, (3, 3), array([1., 1., 1.]))
+    """
 
     kernel: Kernel
     L: Functional

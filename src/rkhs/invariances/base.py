@@ -25,7 +25,9 @@ Knowledge = Callable[[Array], Functional]
 
 @dataclass(frozen=True)
 class Invariance:
-    """weight * sum_i loss(L_i(f); target), for the functionals L = functional(X) at the training points.
+    """Something known about f at the training points, with its own weight, loss, target and points.
+
+        weight * sum_i loss(L_i(f); target), for the functionals L = functional(X) at the training points
 
     Parameters
     ----------

@@ -30,7 +30,9 @@ WEIGHTS = ("heat", "ones")
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """L = A @ Evaluation(X) with  |L(f)|^2 = f'L^p f / tr(L^p),  on a graph of neighbours or one that is given.
+    """Neighbours in a graph have similar values.
+
+        L = A @ Evaluation(X) with  |L(f)|^2 = f'L^p f / tr(L^p),  on a graph of neighbours or one that is given
 
     Divided by the trace of L^p, the sum of squares is about one for a function that is white noise of variance one,
     however many points there are and whatever the graph: weights mean the same everywhere.

@@ -15,7 +15,9 @@ from rkhs.invariances.flows import FLOWS, moved, slopes, smooth, tangent
 
 @dataclass(frozen=True)
 class ImageTangents:
-    """L_ik(f) = <v_ik, grad f(x_i)> with v_ik = d/da T_k(x_i, a): how f changes when the image x_i moves in the way k.
+    """An image stays the same when it moves, turns, grows or shears a little.
+
+        L_ik(f) = <v_ik, grad f(x_i)> with v_ik = d/da T_k(x_i, a): how f changes when the image x_i moves in the way k
 
     The rows of X are images of the given shape, flat in C order.  One unit of each motion moves the border of the image
     by about one pixel, so that all kinds have comparable tangents (`rkhs.invariances.flows`).
@@ -25,7 +27,7 @@ class ImageTangents:
     shape : (rows, columns)
     kinds : of "translation" (two tangents), "rotation", "scaling", "shear" (two), "thickness"
     method : "analytic" differentiates the smoothed image; "difference" takes (T(x, step) - T(x, -step)) / (2 step) of
-        the smoothed image really moved ([Z] 6.3), which also sees what is `step` pixels away
+        the smoothed image really moved (Zhang et al. 2013, 6.3), which also sees what is `step` pixels away
     smoothing : width in pixels of the Gaussian that smooths the image first
     step : the motion of the difference, in pixels at the border
 

@@ -14,7 +14,9 @@ from rkhs.functionals import Functional, Gradient
 
 @dataclass(frozen=True)
 class Jitter:
-    """L_ia(f) = width_a df/dx_a (x_i): how f changes when feature a of x_i is off by its usual error.
+    """f changes little when features are off by their usual errors.
+
+        L_ia(f) = width_a df/dx_a (x_i): how f changes when feature a of x_i is off by its usual error
 
     The sum of squares over a is E (f(x_i + z) - f(x_i))^2 for small noise z ~ N(0, diag(width^2)), so give the error of
     measurement of each feature; zero for one that is exact.

@@ -14,7 +14,9 @@ from rkhs.losses import OneSided
 
 
 def Monotone(features: Mapping[Any, int], weight: float = 1.0, on: str = "all") -> Invariance:
-    """loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1.
+    """f rises with some features and falls with others.
+
+        loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1
 
     Parameters
     ----------

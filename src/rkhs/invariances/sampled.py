@@ -14,7 +14,9 @@ from rkhs.invariances.base import Invariance
 
 @dataclass(frozen=True)
 class Sampled:
-    """L = functional(X_S) for a random subset S of at most `most` rows of X.
+    """Another invariance, at a random sample of the points only.
+
+        L = functional(X_S) for a random subset S of at most `most` rows of X
 
     Parameters
     ----------

@@ -26,7 +26,9 @@ TANGENTS: dict[str, Callable[[Signals, Signals, Signals], Signals]] = {
 
 @dataclass(frozen=True)
 class SignalTangents:
-    """L_ik(f) = <v_ik, grad f(x_i)>: how f changes when the signal x_i changes a little in the way k.
+    """A signal stays the same when it shifts, stretches, grows or drifts a little.
+
+        L_ik(f) = <v_ik, grad f(x_i)>: how f changes when the signal x_i changes a little in the way k
 
     The rows of X are signals sampled at equal steps.  With g the smoothed signal and time from -1 to 1 the tangents are
     -g' (shift), -time g' (stretch), g (amplitude), 1 (offset) and time (drift).

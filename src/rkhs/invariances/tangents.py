@@ -13,7 +13,9 @@ from rkhs.functionals import DirectionalDerivative
 
 @dataclass(frozen=True)
 class Tangents:
-    """L_i(f) = <v_i, grad f(x_i)> with v_i = (T(x_i, step) - T(x_i, -step)) / (2 step).
+    """A transformation of your own changes nothing, as long as it is small.
+
+        L_i(f) = <v_i, grad f(x_i)> with v_i = (T(x_i, step) - T(x_i, -step)) / (2 step)
 
     Parameters
     ----------

@@ -37,7 +37,9 @@ class _Several(Kernel):
 
 @dataclass(frozen=True)
 class Sum(_Several):
-    """k(x, y) = k_1(x, y) + k_2(x, y) + ..
+    """The sum of kernels; write k_1 + k_2.
+
+        k(x, y) = k_1(x, y) + k_2(x, y) + ..
 
     Examples
     --------
@@ -82,7 +84,9 @@ class Sum(_Several):
 
 @dataclass(frozen=True)
 class Product(_Several):
-    """k(x, y) = k_1(x, y) k_2(x, y) .. of positive definite kernels.
+    """The product of kernels; write k_1 * k_2.
+
+        k(x, y) = k_1(x, y) k_2(x, y) .. of positive definite kernels
 
     Examples
     --------
@@ -128,7 +132,16 @@ class Product(_Several):
 
 @dataclass(frozen=True)
 class Multiple(Kernel):
-    """k(x, y) = factor * k_1(x, y), with a positive factor."""
+    """A positive multiple of a kernel; write 2 * k.
+
+    k(x, y) = factor * k_1(x, y), with a positive factor
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> (2 * rkhs.Gaussian())([[0.0]])
+    array([[2.]])
+    """
 
     factor: Any  # a number, or open
     kernel: Kernel
@@ -177,7 +190,9 @@ class Multiple(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Pullback(Kernel):
-    """k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``.
+    """A kernel after a linear map of the points; write k @ A.
+
+        k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``
 
     Examples
     --------

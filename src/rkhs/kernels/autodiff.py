@@ -18,7 +18,9 @@ from rkhs.kernels.base import Kernel
 
 @dataclass(frozen=True)
 class AutodiffKernel(Kernel):
-    """k(x, y) = fn(x, y) for a function of two PyTorch vectors, with derivatives by forward mode.
+    """Any kernel that PyTorch can compute, with its derivatives.
+
+        k(x, y) = fn(x, y) for a function of two PyTorch vectors, with derivatives by forward mode
 
     Correct wherever fn is differentiable *as written*: a norm |x - y| inside fn has no derivative at
     x = y and yields NaN there, even where k is smooth.  Write such kernels as functions of |x - y|^2, or

@@ -25,10 +25,16 @@ from rkhs.kernels.open import Open
 
 
 class Kernel(ABC):
-    """A symmetric function k(x, y) on R^n with the inner products of its representers.
+    """A kernel: a symmetric function k(x, y) of two points, with the inner products of its representers.
 
     A new kernel that is a function of the distance or of the dot product writes a `ladder` and
     derives from `FormKernel`; any other writes `pair`.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> isinstance(rkhs.Gaussian() + 2 * rkhs.Linear(), rkhs.Kernel)
+    True
     """
 
     __array_ufunc__ = None  # so that `array * kernel` is not taken entry by entry

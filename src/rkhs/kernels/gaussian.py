@@ -19,7 +19,9 @@ from rkhs.kernels.tangents import Weighted, square
 
 @dataclass(frozen=True)
 class Gaussian(ScaledKernel):
-    """k(x, y) = exp(-|x - y|^2 / (2 scale^2)), with one scale or one per feature.
+    """The Gaussian kernel: smooth functions, all derivatives allowed.
+
+        k(x, y) = exp(-|x - y|^2 / (2 scale^2)), with one scale or one per feature
 
     Derivatives of every order are bounded; the norm of a first partial derivative is 1 / scale.
 

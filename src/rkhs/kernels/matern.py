@@ -20,7 +20,9 @@ ORDERS = (0.5, 1.5, 2.5, 3.5)
 
 @dataclass(frozen=True)
 class Matern(ScaledKernel):
-    """k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1.
+    """The Matern kernel: functions with derivatives of order below nu.
+
+        k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1
 
     nu = 1/2 is exp(-r), 3/2 is (1 + z) exp(-z), and so on to 7/2.  Derivatives of order m are bounded
     iff m < nu.

@@ -13,7 +13,9 @@ from rkhs.kernels.base import FormKernel
 
 @dataclass(frozen=True)
 class Polyharmonic(FormKernel):
-    """k(x, y) = +-r^power, or +-r^power log r when the power is even;  r = |x - y|.
+    """The polyharmonic kernel: a power of the distance, which has no length scale.
+
+        k(x, y) = +-r^power, or +-r^power log r when the power is even;  r = |x - y|
 
     The sign is the one that makes it conditionally positive definite, in every dimension: of order
     ceil(power / 2), or power/2 + 1 when the power is even.  Power 2 is the r^2 log r of thin-plate
@@ -103,7 +105,9 @@ def _half_power(s: Array, twice: int) -> Array:
 
 @dataclass(frozen=True)
 class ThinPlate(FormKernel):
-    """The thin-plate kernel of order m in R^d, d < 2m:  +-r^(2m-d), or +-r^(2m-d) log r for even d.
+    """The thin-plate kernel, which has no length scale.
+
+        The thin-plate kernel of order m in R^d, d < 2m:  +-r^(2m-d), or +-r^(2m-d) log r for even d
 
     Its norm is the integral of all squared m-th derivatives; it is conditionally positive definite of
     order m, and its null space is the polynomials of degree below m.  In higher dimensions use

@@ -20,7 +20,9 @@ from rkhs.kernels.base import FormKernel
 
 @dataclass(frozen=True)
 class Polynomial(FormKernel):
-    """k(x, y) = (<x, y> + offset)^degree;  offset 0 is the homogeneous kernel.
+    """The polynomial kernel.
+
+        k(x, y) = (<x, y> + offset)^degree;  offset 0 is the homogeneous kernel
 
     Its space is finite-dimensional, so every functional is bounded.  Local averages are exact.
 
@@ -68,7 +70,9 @@ class Polynomial(FormKernel):
 
 @dataclass(frozen=True)
 class Linear(Polynomial):
-    """k(x, y) = <x, y>.
+    """The linear kernel: linear functions.
+
+        k(x, y) = <x, y>
 
     Examples
     --------

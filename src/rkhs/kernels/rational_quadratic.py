@@ -21,7 +21,9 @@ from rkhs.kernels.tangents import Weighted
 
 @dataclass(frozen=True)
 class RationalQuadratic(ScaledKernel):
-    """k(x, y) = (1 + |x - y|^2 / (2 alpha scale^2))^(-alpha), a mixture of Gaussians of all scales.
+    """The rational quadratic kernel: smooth functions of several length scales at once.
+
+        k(x, y) = (1 + |x - y|^2 / (2 alpha scale^2))^(-alpha), a mixture of Gaussians of all scales
 
     Derivatives of every order are bounded.
 

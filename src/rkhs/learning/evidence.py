@@ -31,9 +31,20 @@ from rkhs.learning.settings import Setting, gradient
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The log marginal likelihood, and the amplitude tau that makes it largest: the covariance is tau^2 k.
+    """How likely the targets are under a kernel and weights.
+
+    The log marginal likelihood, and the amplitude tau that makes it largest: the covariance is tau^2 k.
 
     `gradient`, where it was asked for, has the derivative in the logarithm of each setting by name.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]), weight=100.0)
+    >>> smooth, rough = (rkhs.Problem(rkhs.Gaussian(scale=s), [term]).evidence().value for s in (0.3, 0.01))
+    >>> bool(smooth > rough)
+    True
     """
 
     value: float

@@ -37,10 +37,21 @@ DETERMINED = 1e-10  # share of a group's own size, under which the others do not
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Predictions for all functionals of each term by an f that has not seen them, and targets minus these.
+    """Predictions for what was left out, and their errors.
+
+    Predictions for all functionals of each term by an f that has not seen them, and targets minus these.
 
     Arrays have the shapes of the terms' targets, one for each term.  `exact` says that they are what solving again
     would give; else each is one step of Newton's method away from the solution.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]), weight=100.0)
+    >>> left = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).leave_out()
+    >>> left.exact, left.residuals[0].shape, bool(np.abs(left.residuals[0][1:-1]).max() < 0.1)
+    (True, (20,), True)
     """
 
     predictions: tuple[Any, ...]

@@ -33,6 +33,15 @@ class Tuning:
     `value` is the criterion: the log evidence, or minus n/2 log of the mean squared leave-one-out residual, summed over
     terms.  `at_bounds` names settings that ran away as far as they may.  `functionals` is how many were looked at, and
     how many there are.  `status` is "converged", or says what stopped the search: the settings are the best so far.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]), weight=100.0)
+    >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn()), [term]).tune()
+    >>> problem.tuning.status
+    'converged'
     """
 
     criterion: str

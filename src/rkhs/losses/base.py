@@ -23,7 +23,14 @@ from rkhs.backend.arrays import Array, namespace
 
 
 class Loss(ABC):
-    """A convex loss of u = L(f) with target b."""
+    """A convex loss, of a number u that a functional gives and its target b.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> isinstance(rkhs.Huber(0.1), rkhs.Loss), rkhs.Huber(0.1).smooth
+    (True, True)
+    """
 
     smooth: bool = False  # has a Lipschitz-continuous gradient
     quadratic: bool = False  # is (u - b)^2

@@ -13,7 +13,9 @@ from rkhs.losses.regression import SQUARED
 
 @dataclass(frozen=True)
 class Hinge(IntervalLoss):
-    """loss = max(0, 1 - b u), the support vector machine's.
+    """Hinge loss, for classes: that of the support vector machine.
+
+        loss = max(0, 1 - b u), the support vector machine's
 
     Examples
     --------
@@ -30,7 +32,9 @@ class Hinge(IntervalLoss):
 
 @dataclass(frozen=True)
 class SquaredHinge(IntervalLoss):
-    """loss = max(0, 1 - b u)^2.
+    """Squared hinge loss, for classes: smooth, so faster than the hinge.
+
+        loss = max(0, 1 - b u)^2
 
     Examples
     --------
@@ -52,7 +56,9 @@ class SquaredHinge(IntervalLoss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(IntervalLoss):
-    """loss = (1 - m)^2 / (2 width) for margins m = b u between 1 - width and 1, linear below, 0 above.
+    """Hinge loss with its corner rounded, for classes.
+
+        loss = (1 - m)^2 / (2 width) for margins m = b u between 1 - width and 1, linear below, 0 above
 
     Examples
     --------

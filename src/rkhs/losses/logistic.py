@@ -13,7 +13,9 @@ STEPS = 20  # of Newton's method, which takes five: a bound for what is not a nu
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """loss = log(1 + exp(-b u)).
+    """Logistic loss, for classes.
+
+        loss = log(1 + exp(-b u))
 
     Examples
     --------

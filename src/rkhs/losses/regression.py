@@ -14,7 +14,9 @@ SQUARED = 1 / 2  # the width of losses that begin like r^2, whose second derivat
 
 @dataclass(frozen=True)
 class Squared(IntervalLoss):
-    """loss = (u - b)^2.
+    """Squared loss: the fastest, and the one with error bars.
+
+        loss = (u - b)^2
 
     Examples
     --------
@@ -45,7 +47,9 @@ class Squared(IntervalLoss):
 
 @dataclass(frozen=True)
 class EpsilonInsensitive(IntervalLoss):
-    """loss = max(0, |u - b| - epsilon).
+    """Absolute loss beyond a tolerance: facts hold within epsilon, a few not at all.
+
+        loss = max(0, |u - b| - epsilon)
 
     Examples
     --------
@@ -65,7 +69,9 @@ class EpsilonInsensitive(IntervalLoss):
 
 @dataclass(frozen=True)
 class Absolute(EpsilonInsensitive):
-    """loss = |u - b|.
+    """Absolute loss: a few facts may be far off.
+
+        loss = |u - b|
 
     Examples
     --------
@@ -79,7 +85,9 @@ class Absolute(EpsilonInsensitive):
 
 @dataclass(frozen=True)
 class SquaredEpsilonInsensitive(IntervalLoss):
-    """loss = max(0, |u - b| - epsilon)^2.
+    """Squared loss beyond a tolerance.
+
+        loss = max(0, |u - b| - epsilon)^2
 
     Examples
     --------
@@ -104,7 +112,9 @@ class SquaredEpsilonInsensitive(IntervalLoss):
 
 @dataclass(frozen=True)
 class Huber(IntervalLoss):
-    """loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b.
+    """Squared loss near the target, absolute far from it.
+
+        loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b
 
     It is `Squared` near the target, and everywhere for delta -> infinity, and grows like `Absolute` far from it.
 
@@ -131,7 +141,9 @@ class Huber(IntervalLoss):
 
 @dataclass(frozen=True)
 class Quantile(IntervalLoss):
-    """loss = tau (b - u) below the target, (1 - tau) (u - b) above: its minimiser is the tau-quantile.
+    """Loss whose minimiser is a quantile.
+
+        loss = tau (b - u) below the target, (1 - tau) (u - b) above: its minimiser is the tau-quantile
 
     Examples
     --------
@@ -156,7 +168,9 @@ class Quantile(IntervalLoss):
 
 @dataclass(frozen=True)
 class OneSided(IntervalLoss):
-    """loss = max(0, b - u): only what is below the target is penalised.
+    """Loss for inequalities: nothing above the target, linear below.
+
+        loss = max(0, b - u): only what is below the target is penalised
 
     On derivatives with target 0 it makes f increasing, on second derivatives convex, on values positive.
 
@@ -173,7 +187,9 @@ class OneSided(IntervalLoss):
 
 @dataclass(frozen=True)
 class SquaredOneSided(IntervalLoss):
-    """loss = max(0, b - u)^2.
+    """Loss for inequalities: nothing above the target, squared below.
+
+        loss = max(0, b - u)^2
 
     Examples
     --------

@@ -17,7 +17,9 @@ COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:
 
 @dataclass(eq=False)
 class BoundaryDisplay:
-    """f over a rectangle of the plane; labelled points, unlabelled points and active representers on it.
+    """Decision boundary of a classifier of two features.
+
+    f over a rectangle of the plane; labelled points, unlabelled points and active representers on it.
 
     Build it with `from_estimator`.  Circles are representers of values and arrows those of slopes: the direction in
     which f was held flat, as long as its coefficient.

@@ -17,7 +17,9 @@ Vector = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class ChangeDisplay:
-    """f(T(x, a)) as a function of a, for each motion T: a flat line is what the invariance asks for.
+    """How f changes while points move along an invariance.
+
+    f(T(x, a)) as a function of a, for each motion T: a flat line is what the invariance asks for.
 
     Build it with `from_estimator`.
 

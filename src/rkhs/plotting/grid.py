@@ -15,7 +15,9 @@ Vector = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class GridDisplay:
-    """The cross-validated score over two hyper-parameters; the best cell has a frame.
+    """Scores of a search over C and nu, as a coloured grid.
+
+    The cross-validated score over two hyper-parameters; the best cell has a frame.
 
     Build it with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with
     `from_results` from a dict like their `cv_results_`.  Further hyper-parameters are at their best in each cell.

@@ -16,7 +16,9 @@ Vector = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class TangentsDisplay:
-    """One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.
+    """An image, its tangents, and where they lead.
+
+    One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.
 
     Build it with `from_image`.
 

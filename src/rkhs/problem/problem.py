@@ -36,13 +36,16 @@ from rkhs.solvers.base import Solver
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """min over f in H + span(basis):  1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i).
+    """A convex problem, written as on paper: a kernel and terms, each a family of functionals with a loss.
+
+        min over f in H + span(basis):  1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i)
 
     The basis is not penalised.  A conditionally positive definite kernel brings its polynomials by itself, unless
     `null_space` is "dropped": then f has no polynomial part, which is what to do where polynomials alone separate
-    the data ([W] 6.2; the Gram matrix becomes dense).  With an `approximation`, rkhs.Landmarks or rkhs.FourierFeatures,
-    f is sought in the span of finitely many functions: time grows linearly with the number of points, and the
-    certificate is that of the problem in the span.
+    the data (Walder and Chapelle 2007, 6.2; the Gram matrix becomes dense).
+
+    With an `approximation`, rkhs.Landmarks or rkhs.FourierFeatures, f is sought in the span of finitely many
+    functions: time grows linearly with the number of points, and the certificate is that of the problem in the span.
 
     With a `device`, such as "cuda", all numbers are brought there and the problem is solved there by PyTorch; where
     there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of

@@ -13,7 +13,18 @@ from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
 
 class NotApplicableError(ValueError):
-    """A solver cannot solve this problem; the message says why and which can."""
+    """A solver cannot solve this problem; the message says why and which can.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
+    >>> try:
+    ...     rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.Newton())
+    ... except rkhs.NotApplicableError:
+    ...     print("Newton's method needs smooth losses")
+    Newton's method needs smooth losses
+    """
 
 
 @dataclass(frozen=True)
@@ -23,6 +34,12 @@ class Solver(ABC):
     `run` iterates until the relative gap is at most `monitor.tol`, telling the monitor after each iteration, and
     returns its last iterate.  It raises `Stopped` with a status when it must give up before.  What it believes of its
     gap is not asked for: the certificate of what it returns is computed from scratch by whoever called it.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> isinstance(rkhs.solvers.Newton(), rkhs.solvers.Solver)
+    True
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The box-constrained dual ([L] section 5), exactly: an interior-point method, then every coefficient in its place.
+"""The box-constrained dual (Lee et al. 2006, section 5), exactly: interior points, then every coefficient in its place.
 
 For losses that are linear or quadratic in the distance from an interval, in any mix; see `dual` for the problem,
 `interior` for the method, `settle` for the last step.

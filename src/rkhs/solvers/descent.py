@@ -39,6 +39,13 @@ class Descent(Solver):
     ----------
     memory : how many of the last steps are kept as directions
     max_iterations : after which it gives up
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Logistic(), target=[-1.0, 1.0])
+    >>> rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.Descent()).status
+    'converged'
     """
 
     memory: int = 3

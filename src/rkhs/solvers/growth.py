@@ -1,4 +1,4 @@
-"""Coordinate-wise growth ([Z] section 6.1): a few representers, chosen one by one, and all corrected each time.
+"""Coordinate-wise growth (Zhang et al. 2013, section 6.1): a few representers, chosen one by one, all corrected then.
 
 On the span of the chosen representers J is a small problem, solved exactly (`small`).  The gradient g = a + w
 loss'(u) is then orthogonal to the span, so the slope of J along what z_i would add to it, at unit length, is

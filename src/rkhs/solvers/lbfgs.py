@@ -1,4 +1,4 @@
-"""L-BFGS on the coefficients, the papers' way ([Z] section 6.1): the reference, and what others race against.
+"""L-BFGS on the coefficients, the papers' way (Zhang et al. 2013, section 6.1): the reference that others race against.
 
 As a function of the coefficients,
 

@@ -1,4 +1,4 @@
-"""Newton's method with active sets ([W] section 6.1, after Chapelle's primal support vector machine).
+"""Newton's method with active sets (Walder and Chapelle 2007, section 6.1, after Chapelle's primal SVM).
 
 At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0, the quadratic model of J is minimal at
 

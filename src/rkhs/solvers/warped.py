@@ -32,7 +32,9 @@ ROUNDED = 64  # units of rounding of the points, by which a basis function that 
 
 @dataclass(frozen=True, eq=False)
 class WarpedGram:
-    """The covariance of any functionals given the quadratic terms of a problem.
+    """What squared terms leave of a kernel: the covariance of any functionals given them.
+
+    The covariance of any functionals given the quadratic terms of a problem.
 
     Examples
     --------

@@ -38,7 +38,9 @@ LOST = 1e-10  # of the largest squared length, below which a direction is roundi
 def warped_path(
     problem: Any, factors: Sequence[float], M: Functional, columns: Any = slice(None), tol: float = 1e-3
 ) -> list[Matrix]:
-    """For each factor on the weights of its quadratic terms, the covariance (m, k) of M and M.take(columns) given them.
+    """What squared terms leave of a kernel, for many weights of these terms at once.
+
+    For each factor on the weights of its quadratic terms, the covariance (m, k) of M and M.take(columns) given them.
 
     That of `WarpedGram`, for problems whose quadratic terms see no basis function.  Entries are right to `tol` times
     the largest variance of M before anything was observed.  Products are in the precision of the problem's points.

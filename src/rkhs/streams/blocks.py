@@ -27,7 +27,17 @@ Task = Callable[[Any, "Block", Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Points X (t, n) with y (t,) and weights (t,), or None for either, and the names of the columns of X, if any."""
+    """Some rows of a stream.
+
+    Points X (t, n) with y (t,) and weights (t,), or None for either, and the names of the columns of X, if any.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rows = next(iter(rkhs.blocks(np.zeros((5, 2)), np.arange(5.0), rows=3)))
+    >>> rows.X.shape, rows.y
+    ((3, 2), array([0., 1., 2.]))
+    """
 
     index: int
     X: Vector
@@ -77,7 +87,15 @@ def _check_columns(index: int, X: Any, owner: Any, first: bool) -> None:
 
 
 class Blocks(ABC):
-    """A stream of blocks of rows; see `rkhs.blocks`."""
+    """A stream of blocks of rows; see `rkhs.blocks`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rows = rkhs.blocks(np.zeros((5, 2)), rows=2)
+    >>> isinstance(rows, rkhs.Blocks)
+    True
+    """
 
     replays: bool = True  # whether it can be read more than once
 

@@ -30,7 +30,9 @@ ROWS = 5000  # of the sample from which functions are chosen, at least
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem:
-    """The problem of `rkhs.Problem` with its rows in blocks: terms(block) are the terms of the rows of one block.
+    """A problem whose rows come in blocks and are never all in memory.
+
+    The problem of `rkhs.Problem` with its rows in blocks: terms(block) are the terms of the rows of one block.
 
     Every block must give the same list of terms, if some with no functionals.  Landmarks are chosen from a sample of
     all rows, so the stream is read twice (once, and landmarks from the first block, if it cannot be read again); more

@@ -33,7 +33,7 @@ FAMILIES = (Evaluation, Gradient, Hessian)  # of orders 0, 1, 2, as far as they 
 
 
 def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> None:
-    """Check that a kernel on R^n obeys the laws of kernels; an AssertionError names the first that is broken.
+    """Check that a kernel obeys the laws of kernels; an AssertionError names the first that is broken.
 
     k(x, y) = k(y, x); c'Gc >= 0 (for c that vanish on the null space); D k is the limit of difference
     quotients; orders that are not bounded are refused; local averages tend to values, at the rate of the
