@@ -94,7 +94,12 @@ def test_names_that_a_terminal_would_understand_are_shown_and_kept(folder):
     assert "  [bold]: " in done.stdout
     assert command("predict", "m.skops", "data.csv").exit_code == 0
     found = pd.read_csv("predictions.csv")
-    assert list(found.columns) == ["decision", "margin"]  # a target of that name is not hidden by the decisions
+    assert list(found.columns) == [
+        "decision",
+        "decision (2)",
+        "P([bold])",
+        "P(no)",
+    ]  # a target of that name is not hidden by the decisions
     assert set(found["decision"]) == {"[bold]", "no"}
 
 

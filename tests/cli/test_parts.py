@@ -1,19 +1,18 @@
 """The pieces of the command: labels, columns, samples, and the plain SVM."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from rkhs.cli.cells import Column
 from rkhs.cli.columns import KEPT, Kinds, encoder, kinds, new_texts, prepared
-from rkhs.cli.plain import plain_error
+from rkhs.cli.plain import plain_svm
 from rkhs.cli.sample import Points, drawn
 from rkhs.cli.tables import Table
 
@@ -65,7 +64,7 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
     assert not (points[:-40] == rare).all(axis=1).any()
     new = prepared(table(b=text("never seen", "often 3")), names)
     assert_array_equal(columns.transform(new)[0], rare)
-    assert new_texts(columns, new, names) == {"b": 1}
+    assert new_texts(columns, new, names) == {"b": "1 row (never seen)"}
     assert new_texts(columns, ready, names) is None
 
 
@@ -82,14 +81,15 @@ def test_a_sample_keeps_rare_classes_and_some_unlabelled_rows():
     assert drawn(points, 1000, 300).size == points.size
 
 
-def test_the_plain_svm_is_scikit_learns():
+def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0, "yes", "no")
-    request = SimpleNamespace(cv=False, C=3.0, regression=False)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    expected = 1 - cross_val_score(SVC(C=3.0, gamma=1 / (2 * 1.5**2)), X, y, cv=folds).mean()
-    assert plain_error(X, y, 1.5, request, folds) == pytest.approx(expected)
+    grid = {"C": [0.1, 3.0, 100.0], "gamma": [1 / (2 * s**2) for s in (0.7, 1.5)]}
+    expected = GridSearchCV(SVC(), grid, cv=folds).fit(X, y)
+    found = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds)
+    assert np.mean(found.predicted(X, y, folds) == y) == pytest.approx(expected.best_score_)
 
 
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():

@@ -22,10 +22,11 @@ WITH_COMMA = r"^[+-]?(\d+(,\d*)?|,\d+)" + DIGITS
 GROUPED = r"^[+-]?\d{1,3}(,\d{3})+$"  # a number below a million with a decimal comma, or a thousand times it
 LONG = r"^[+-]?\d{16,}$"  # an integer that float64 may not hold
 ODD = r"^[+-]?[$€£]?\s?\d[\d.,'\s]*(%|[$€£])?$"  # percents, prices, thousands set apart
-DATE = (
-    r"^(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?$"  # 2024-02-29, 29.2.24
-    r"|^\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$"  # 23:59
-)
+# numbers whose decimal sign is known: the other sign sets thousands apart
+WITH_DECIMAL = {
+    sign: rf"^[+-]?((\d{{1,3}}(\{other}\d{{3}})+|\d+)(\{sign}\d*)?|\{sign}\d+)" + DIGITS
+    for sign, other in ((".", ","), (",", "."))
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,14 @@ class Column:
     cells : the array
     place : row -> where it is, for messages: "data.csv, line 7"
     comma : whether numbers may have decimal commas, which they cannot where commas separate columns
+    decimal : the decimal sign if the user has said it, "." or ","
     """
 
     name: str
     cells: Any
     place: Callable[[int], str]
     comma: bool = False
+    decimal: str | None = None
 
     @property
     def missing(self) -> int:
@@ -73,17 +76,17 @@ class Column:
 
         cells = self.cells
         if pa.types.is_large_string(cells.type):
-            cells = self._pointed()
-            self._refuse(
-                ~_like(cells, NUMBER),
+            cells, number = self._pointed()
+            self.refuse(
+                ~number,
                 "which is no number: leave the cell empty, or name it with --missing, if the number is not known",
             )
         values = pc.cast(cells, pa.float64(), safe=False).fill_null(np.nan).to_numpy()
-        self._refuse(
+        self.refuse(
             np.abs(np.nan_to_num(values)) > LARGEST,
             f"and numbers beyond {LARGEST:g} cannot be learnt from: use other units, or leave the cell empty",
         )
-        self._refuse(
+        self.refuse(
             _inexact(cells, values),
             "an integer that float64 cannot hold: if it is a name and no amount, take it for text with --text or leave "
             "the column out with --ignore",
@@ -91,32 +94,27 @@ class Column:
         return values
 
     def numeric(self) -> bool:
-        """Whether all cells are numbers; refuses what is neither that nor plain text."""
+        """Whether all cells are numbers; refuses numbers in other forms, and text among numbers."""
         import pyarrow as pa
 
         if not pa.types.is_large_string(self.cells.type):
             return True
-        cells, known = self._pointed(), len(self.cells) - self.missing
-        number, odd = _like(cells, NUMBER), _like(cells, ODD)
+        (cells, number), known = self._pointed(), len(self.cells) - self.missing
         if (number | _null(cells)).all():
             return True
+        odd = like(cells, ODD)
         as_text = f"Take column {self.name!r} for text with --text {self.name!r}"
         if 2 * np.sum(number) > known:
-            self._refuse(
+            self.refuse(
                 ~number,
                 "while most cells are numbers: leave the cell empty, or name it with --missing, if the number is not "
                 f"known. {as_text} if it is one",
             )
-        left_out = (
-            f"leave the column out with --ignore {self.name!r}, or make numbers of it. {as_text} if each is a kind"
-        )
-        if 2 * np.sum(_like(cells, DATE)) > known:
-            self._refuse(_like(cells, DATE), f"a date or time: {left_out}")
         if 2 * np.sum(odd | number) > known:
-            self._refuse(
+            self.refuse(
                 odd & ~number,
                 "a number in a form of its own: write numbers with a decimal point and without signs for thousands, "
-                f"currencies and percents. {as_text} if it is one",
+                f"currencies and percents, or name the decimal sign with --decimal. {as_text} if it is one",
             )
         return False
 
@@ -126,28 +124,36 @@ class Column:
 
         return Counter(text for text in self.texts() if text).most_common()
 
-    def _pointed(self) -> Any:
-        """Texts, with decimal points where all numbers have decimal commas."""
+    def _pointed(self) -> tuple[Any, Vector]:
+        """Texts with decimal points in the place of decimal commas, and which of them are numbers."""
         import pyarrow.compute as pc
 
-        commas = pc.match_substring(self.cells, ",").fill_null(False).to_numpy()
-        if not self.comma or not commas.any() or not (_like(self.cells, WITH_COMMA) | _null(self.cells)).all():
-            return self.cells
-        if (_like(self.cells, GROUPED) | ~commas).all():
-            self._refuse(commas, "which may be a decimal comma, or set thousands apart: write numbers with a point")
-        return pc.replace_substring(self.cells, ",", ".")
+        if self.decimal is not None:
+            number = like(self.cells, WITH_DECIMAL[self.decimal])
+            bare = pc.replace_substring(self.cells, "," if self.decimal == "." else ".", "")
+            return pc.if_else(number, pc.replace_substring(bare, ",", "."), self.cells), number
+        cells = self.cells
+        commas = pc.match_substring(cells, ",").fill_null(False).to_numpy()
+        if self.comma and commas.any() and (like(cells, WITH_COMMA) | _null(cells)).all():
+            if (like(cells, GROUPED) | ~commas).all():
+                self.refuse(
+                    commas, "which may be a decimal comma, or set thousands apart: name the decimal sign with --decimal"
+                )
+            cells = pc.replace_substring(cells, ",", ".")
+        return cells, like(cells, NUMBER)
 
-    def _refuse(self, wrong: Vector, reason: str) -> None:
-        """An error about the first of some cells, if there are any."""
+    def refuse(self, wrong: Vector, reason: str) -> None:
+        """An error about the first of some cells that are not missing, if there are any."""
         rows = np.flatnonzero(wrong & ~_null(self.cells))
         if len(rows):
             row = int(rows[0])
             found = str(self.cells[row].as_py())
             shown = repr(found if len(found) <= 40 else found[:37] + "...")
-            raise CommandError(f"{self.place(row)}: column {self.name!r} has {shown}, {reason}.")
+            more = f" {len(rows) - 1} more of its cells are like it." if len(rows) > 1 else ""
+            raise CommandError(f"{self.place(row)}: column {self.name!r} has {shown}, {reason}.{more}")
 
 
-def _like(cells: Any, pattern: str) -> Vector:
+def like(cells: Any, pattern: str) -> Vector:
     """Which texts have a form; missing ones have none."""
     import pyarrow.compute as pc
 
@@ -164,7 +170,7 @@ def _inexact(cells: Any, values: Vector) -> Vector:
 
     if pa.types.is_floating(cells.type):
         return np.zeros(len(values), dtype=bool)
-    long = _like(cells, LONG) if pa.types.is_large_string(cells.type) else np.abs(np.nan_to_num(values)) >= 2**53
+    long = like(cells, LONG) if pa.types.is_large_string(cells.type) else np.abs(np.nan_to_num(values)) >= 2**53
     wrong = [int(cells[row].as_py()) != int(values[row]) for row in np.flatnonzero(long)]
     long[long] = wrong
     return long

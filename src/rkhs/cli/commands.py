@@ -12,6 +12,7 @@ import typer
 
 import rkhs
 from rkhs.cli.errors import CommandError, reason
+from rkhs.cli.tables import Format
 
 app = typer.Typer(
     help="Kernel machines that learn from anything linear you know about the function.",
@@ -23,6 +24,11 @@ Facts = dict[str, Any]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
 Missing = Annotated[str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")]
+Separator = Annotated[
+    str | None, typer.Option(help="What separates cells, as in ; or \\t for a tab; seen if not given.")
+]
+Decimal = Annotated[str | None, typer.Option(help="The decimal sign, . or , (the other one sets thousands apart).")]
+Several = list[str] | None
 
 
 @app.callback(invoke_without_command=True)
@@ -39,27 +45,58 @@ def fit(
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     invariance: Annotated[
-        str, typer.Option(help="gradient, local_average, laplacian or none: what f is at all points.")
-    ] = "gradient",
-    cv: Annotated[bool, typer.Option("--cv", help="Choose C and nu by cross-validation.")] = False,
-    C: Annotated[float, typer.Option("--C", help="Weight of the labels, without --cv.")] = 10.0,
-    nu: Annotated[float, typer.Option(help="Weight of the invariance, without --cv.")] = 0.1,
+        str,
+        typer.Option(help="auto chooses all settings; or gradient, local_average, laplacian, graph, none."),
+    ] = "auto",
+    cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, in the place of one chosen.")] = None,
+    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, in the place of one chosen.")] = None,
+    monotone: Annotated[
+        str, typer.Option(help="Columns with which the prediction rises or falls: age=+1,income=-1.")
+    ] = "",
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out (may be repeated).")] = None,
+    ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="A column of numbers or dates to take for text (may be repeated).")
+        Several, typer.Option(help="A column of numbers or dates to take for text (may be repeated).")
+    ] = None,
+    ids: Annotated[
+        Several, typer.Option("--id", help="A column that names rows: left out, kept in predictions (may be repeated).")
     ] = None,
     missing: Missing = "",
+    separator: Separator = None,
+    decimal: Decimal = None,
     picture: Annotated[Path | None, typer.Option(help="The picture to draw; beside the model if not given.")] = None,
+    report: Annotated[Path | None, typer.Option(help="The HTML report; beside the model if not given.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Learn a model from a table and write it to a file, with its error beside a plain SVM's and a picture."""
-    from rkhs.cli.fit import Request, run
+    """Learn a model from a table, and write it with a picture and a report: errors compared with a plain SVM's."""
+    from rkhs.cli.fit import run
+    from rkhs.cli.options import Request
 
-    names = tuple(ignore or ()), tuple(text or ()), _marks(missing)
-    request = Request(data, target, out, invariance, cv, C, nu, regression, *names, picture, force)
-    _answer(lambda tell: run(request, tell), as_json)
+    def work(tell: Callable[[Facts], None]) -> Facts:
+        form = Format.of(missing, separator, decimal)
+        request = Request(
+            data=data,
+            target=target,
+            out=out,
+            invariance=invariance,
+            cv=cv,
+            C=C,
+            nu=nu,
+            monotone=monotone,
+            regression=regression,
+            ignore=tuple(ignore or ()),
+            as_text=tuple(text or ()),
+            ids=tuple(ids or ()),
+            form=form,
+            picture=picture,
+            report=report,
+            force=force,
+        )
+        return run(request, tell)
+
+    _answer(work, as_json)
 
 
 @app.command()
@@ -68,13 +105,30 @@ def predict(
     data: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns of the model.")],
     out: Annotated[Path, typer.Option(help="The table of predictions to write.")] = Path("predictions.csv"),
     missing: Missing = "",
+    separator: Separator = None,
+    decimal: Decimal = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the target of each row of a table."""
+    """Predict the target of each row of a table: classes with probabilities, or numbers with intervals."""
     from rkhs.cli.predict import run
 
-    _answer(lambda _: run(model, data, out, _marks(missing), force), as_json)
+    _answer(lambda _: run(model, data, out, Format.of(missing, separator, decimal), force), as_json)
+
+
+@app.command()
+def sample(
+    out: Annotated[Path, typer.Argument(help="The table to write, CSV or Parquet.")] = Path("churn.csv"),
+    new: Annotated[
+        Path | None, typer.Option(help="The table of later customers, to predict; new.csv beside it if not given.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write sample data to try the other commands with: customers of a telephone company, and who left."""
+    from rkhs.cli.churn import run
+
+    _answer(lambda _: run(out, new, force), as_json)
 
 
 @app.command()
@@ -118,12 +172,8 @@ def reproduce(
     _answer(lambda _: run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force), as_json)
 
 
-def _marks(missing: str) -> tuple[str, ...]:
-    return tuple(text.strip() for text in missing.split(",") if text.strip())
-
-
 def _answer(work: Callable[[Callable[[Facts], None]], Facts], as_json: bool) -> None:
-    """Do the work and print its facts, some of them when it tells them; exit with 1 and one sentence if it fails."""
+    """Do the work and print its facts, some of them when it tells them; exit with 1 if it fails."""
     from rkhs.cli.report import finite, show
 
     told: Facts = {}
@@ -136,12 +186,28 @@ def _answer(work: Callable[[Callable[[Facts], None]], Facts], as_json: bool) -> 
     try:
         facts = work(tell)
     except (CommandError, ValueError, ImportError, OSError, MemoryError) as error:
-        text = " ".join(reason(error).split()).rstrip(".") + "."
-        if as_json:
-            print(json.dumps({"error": text}))
-        print(f"Error: {text}", file=sys.stderr)
+        _complain(error, as_json)
         sys.exit(1)
     if as_json:
         print(json.dumps(finite(facts), indent=2))
     else:
         show({name: value for name, value in facts.items() if name not in told})
+
+
+def _complain(error: Exception, as_json: bool) -> None:
+    """Say in one line what is wrong; in one line each, if there are several things."""
+    problems = error.problems if isinstance(error, CommandError) else (reason(error),)
+    texts = [_ended(" ".join(text.split())) for text in problems]
+    if as_json:
+        print(json.dumps({"error": " ".join(texts)} | ({"problems": texts} if len(texts) > 1 else {})))
+    if len(texts) == 1:
+        print(f"Error: {texts[0]}", file=sys.stderr)
+        return
+    print(f"Error: there are {len(texts)} problems.", file=sys.stderr)
+    for number, text in enumerate(texts, 1):
+        print(f"  {number}. {text}", file=sys.stderr)
+
+
+def _ended(text: str) -> str:
+    """A sentence with a full stop, if it has no question mark."""
+    return text if text.endswith("?") else text.rstrip(".") + "."

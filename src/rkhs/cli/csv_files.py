@@ -1,7 +1,7 @@
 """CSV files: every row has the cells of the header, or the file is refused with the line.
 
 The file is a text in UTF-8, or in UTF-16 with its mark.  Commas separate columns, or semicolons, tabs or bars if the
-header has no comma.  Blank lines are skipped, and empty cells behind the last column.
+header has no comma, or what the user says.  Blank lines are skipped, and empty cells behind the last column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEPARATORS = ",;\t|"
 TOGETHER = 20_000  # rows that are taken to Arrow's arrays, which need a fifth of the memory
 
 
-def read_csv(path: Path) -> tuple[list[str], list[Any], np.ndarray[Any, Any], str]:
+def read_csv(path: Path, separator: str | None = None) -> tuple[list[str], list[Any], np.ndarray[Any, Any], str]:
     """The names of the columns, their cells as Arrow arrays of texts, the line of each row, and the separator."""
     import pyarrow as pa
 
@@ -30,8 +30,9 @@ def read_csv(path: Path) -> tuple[list[str], list[Any], np.ndarray[Any, Any], st
     encoding = "utf-8-sig"
     try:
         encoding = _encoding(path)
-        with _opened(path, encoding) as file:
-            separator = _separator(file, path)
+        if separator is None:
+            with _opened(path, encoding) as file:
+                separator = _separator(file, path)
         with _opened(path, encoding) as file:
             rows = _rows(path, file, separator)
             header = [name.strip() for name in next(rows, (0, []))[1]]
@@ -102,7 +103,7 @@ def _fitted(row: list[str], header: list[str], path: Path, line: int) -> list[st
     if extra < 0 or any(cell.strip() for cell in row[len(header) :]):
         raise CommandError(
             f"{path}, line {line}: its cells are {len(row)} and the names in the header {len(header)}: put cells with "
-            "a separator in them in quotes, and write the separators of empty cells too."
+            "a separator in them in quotes, write the separators of empty cells too, or name another with --separator."
         )
     return row[: len(header)]
 

@@ -1,12 +1,8 @@
-"""`rkhs fit`: from a table to a model file, with its error beside a plain SVM's."""
+"""`rkhs fit`: from a table to a model file, a picture and a report, compared with a plain SVM."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import inf
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -16,100 +12,79 @@ from sklearn.pipeline import Pipeline
 import rkhs
 from rkhs.cli.cells import Column
 from rkhs.cli.columns import Kinds, encoder, kinds, prepared
-from rkhs.cli.errors import CommandError, reason
-from rkhs.cli.learning import FOLDS, LANDMARKS, Learnt, Settings, learn
+from rkhs.cli.effects import effects
+from rkhs.cli.errors import CommandError, Problems, reason
+from rkhs.cli.judging import Judged, judge
+from rkhs.cli.learning import AUTO, FOLDS, LANDMARKS, NONE, Learnt, learn
+from rkhs.cli.options import Request, signs_in
 from rkhs.cli.outputs import check_outputs
+from rkhs.cli.page import Findings, write_page
 from rkhs.cli.picture import check_format, draw
-from rkhs.cli.plain import plain_error
 from rkhs.cli.progress import step
 from rkhs.cli.report import finite
 from rkhs.cli.sample import Points
 from rkhs.cli.summary import columns_read
-from rkhs.cli.tables import labels, read
-from rkhs.invariances.named import NAMED
+from rkhs.cli.tables import Table, labels, read
 
 MANY = 50  # classes, beyond which a numeric target is likely meant for --regression
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line."""
-
-    data: Path
-    target: str
-    out: Path
-    invariance: str
-    cv: bool
-    C: float
-    nu: float
-    regression: bool
-    ignore: tuple[str, ...]
-    as_text: tuple[str, ...]
-    missing: tuple[str, ...]
-    picture: Path | None
-    force: bool
-
-    def outputs(self) -> dict[str, Path]:
-        """The files to write by their options; the picture is beside the model if nothing else is said."""
-        return {"--out": self.out, "--picture": self.picture or Path(os.path.splitext(self.out)[0] + ".png")}
-
-    def settings(self) -> Settings:
-        """The machine that is asked for; without --cv a grid of one cell, so that its error is cross-validated too."""
-        if self.invariance not in (*NAMED, "none"):
-            raise CommandError(f"--invariance must be one of {', '.join(NAMED)} and none, got {self.invariance!r}.")
-        if not 0 < self.C < inf:
-            raise CommandError(f"--C must be a finite number > 0, got {self.C}.")
-        if not 0 <= self.nu < inf:
-            raise CommandError(f"--nu must be a finite number >= 0, got {self.nu}.")
-        nus = [0.0] if self.invariance == "none" else (5 if self.cv else [self.nu])
-        return Settings(self.regression, self.invariance, 5 if self.cv else [self.C], nus)
-
-
 def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Read, tell what was read, learn, compare, save, draw; all facts."""
+    """Read, tell what was read, learn, compare, save, draw, report; all facts."""
     start = perf_counter()
-    settings, outputs = request.settings(), request.outputs()
-    picture = outputs["--picture"]
-    check_outputs(outputs, [request.data], request.force)
-    check_format(picture)
-    with step("reading"):
-        points, names, found = points_of(request)
-        points.check_folds(request.target, FOLDS)
-        if len(points.features.drop_duplicates()) < 2:
-            raise CommandError(f"All rows of {request.data} are the same in the columns to learn from.")
+    problems, outputs = Problems(), request.outputs()
+    with problems.gathered():
+        request.check()
+    with problems.gathered():
+        check_outputs(outputs, [request.data], request.force)
+        check_format(outputs["--picture"])
+    with step("reading"), problems.gathered():
+        points, names, found = points_of(request, FOLDS)
         columns = encoder(names).fit(points.features)
+        settings = request.settings(names, len(found["classes"] or ()))
+    problems.check()
     tell(found)
-    with step("learning, C and nu by cross-validation" if request.cv else "learning"):
+    with step("choosing settings and learning"):
         learnt = learn(settings, points, columns.transform)
-    few = learnt.chosen_on
-    encoded = columns.transform(few.features)
-    with step("a plain SVM beside it"):
-        scale = learnt.search.function_.kernel.scale
-        plain = plain_error(encoded[few.labelled], few.y[few.labelled], scale, request, few.folds(FOLDS))
-    facts = found | _facts(request, learnt, plain) | names.notes()
+    encoded = columns.transform(learnt.chosen_on.features)
+    with step("comparing with a plain SVM"):
+        judged = judge(learnt, encoded)
+        if not request.regression:
+            learnt.machine.predict_proba(encoded[:1])  # fits the probabilities, for the file to hold them
+    facts = found | _facts(request, learnt, judged) | names.notes()
     with step("saving"):
         request.out.parent.mkdir(parents=True, exist_ok=True)
         pipeline = Pipeline([("columns", columns), ("machine", learnt.machine)])
         rkhs.save(pipeline, request.out, notes=finite(facts))
-    with step("drawing"):
+    with step("drawing and writing the report"):
+        seen = effects(learnt.machine.function_, columns, learnt.chosen_on.features, names)
         try:
-            draw(picture, learnt.search, encoded, few, facts)
+            draw(outputs["--picture"], learnt, encoded, facts)
+            write_page(outputs["--report"], Findings(request.data.name, facts, learnt, judged, seen))
         except OSError as error:
             raise CommandError(f"The model is in {request.out}, but {reason(error)}.") from error
-    return facts | {"model": str(request.out), "picture": str(picture), "seconds": round(perf_counter() - start, 1)}
+    written = {"model": str(request.out), "picture": str(outputs["--picture"]), "report": str(outputs["--report"])}
+    return facts | written | {"seconds": round(perf_counter() - start, 1)}
 
 
-def points_of(request: Request) -> tuple[Points, Kinds, dict[str, Any]]:
-    """The rows of the table, the kinds of its columns, and what to tell about them."""
-    table = read(request.data, request.missing)
-    answers = table.column(request.target)
-    names = kinds(table, (request.target, *request.ignore), request.as_text)
-    ready = prepared(table, names)
-    y = _amounts(answers) if request.regression else labels(answers)
+def points_of(request: Request, folds: int | None = None) -> tuple[Points, Kinds, dict[str, Any]]:
+    """The rows of the table, the kinds of its columns, and what to tell about them; all its problems at once.
+
+    With `folds` also those of tables that cannot be split into so many.
+    """
+    table, problems = read(request.data, request.form), Problems()
+    with problems.gathered():
+        names = kinds(table, (request.target, *request.ignore), request.as_text, request.ids)
+        ready = prepared(table, names)
+    with problems.gathered():
+        y = _answers(table, request)
+        if folds is not None:
+            Points(None, y, request.regression).check_folds(request.target, folds)
+    problems.check()
     points = Points(ready, y, request.regression)
-    if not request.regression and len(points.counts()) > MANY and _numeric(y):
+    if folds is not None and len(ready.drop_duplicates()) < 2:
         raise CommandError(
-            f"Column {request.target!r} has {len(points.counts())} different numbers: predict it with --regression."
+            f"All rows of {request.data} are the same in the columns to learn from: add a column in which they differ."
         )
     known = int(points.labelled.sum())
     found = {
@@ -120,6 +95,18 @@ def points_of(request: Request) -> tuple[Points, Kinds, dict[str, Any]]:
         "classes": None if request.regression else points.counts(),
     }
     return points, names, found
+
+
+def _answers(table: Table, request: Request) -> np.ndarray[Any, Any]:
+    """The targets of all rows."""
+    column = table.column(request.target)
+    if request.regression:
+        return _amounts(column)
+    y = labels(column)
+    count = len(set(y.tolist()) - {""})
+    if count > MANY and _numeric(y):
+        raise CommandError(f"Column {request.target!r} has {count} different numbers: predict it with --regression.")
+    return y
 
 
 def _amounts(answers: Column) -> np.ndarray[Any, Any]:
@@ -137,24 +124,38 @@ def _numeric(y: np.ndarray[Any, Any]) -> bool:
     return True
 
 
-def _facts(request: Request, learnt: Learnt, plain: float) -> dict[str, Any]:
+def _facts(request: Request, learnt: Learnt, judged: Judged) -> dict[str, Any]:
     """What is printed, and kept in the model file."""
-    search, machine = learnt.search, learnt.machine
+    machine, params = learnt.machine, learnt.params
     measure = "root mean squared error" if request.regression else "error"
-    ours = np.sqrt(-search.best_score_) if request.regression else 1 - search.best_score_
-    name = "ours" if request.invariance == "none" else f"with {request.invariance}"
-    solution, span = machine.solution_, "" if machine is search else f", in the span of {LANDMARKS} landmarks"
+    solution, span = machine.solution_, f", in the span of {LANDMARKS} landmarks" if learnt.in_span else ""
+    report = getattr(learnt.search, "knowledge_report_", None)
     return {
         "target": request.target,
         "regression": request.regression,
-        "missing": list(request.missing),
+        "missing": list(request.form.missing),
         "rows learnt from": learnt.learnt_from.size,
         "rows for cross-validation": learnt.chosen_on.size,
         "kernel": repr(machine.function_.kernel),
-        "invariance": request.invariance,
-        "C": float(search.C_),
-        "nu": float(search.nu_),
+        "invariance": request.invariance if request.invariance in (AUTO, NONE) or params["nu"] > 0 else NONE,
+        "prior knowledge": list(learnt.pieces) or None,
+        "monotone": signs_in(request.monotone) or None,
+        "C": float(params["C"]),
+        "nu": float(params["nu"]),
+        "settings tried": len(learnt.search.cv_results_["params"]),
+        "unlabelled rows": report["sentence"] if report else None,
         "solution": f"{solution.status}, relative gap {solution.relative_gap:.1e}{span}",
         "representers": int(machine.function_.active),
-        "cross-validated": [{"machine": name, measure: float(ours)}, {"machine": "plain SVM", measure: plain}],
+        "cross-validated": [
+            {"model": ours(learnt), measure: judged.ours.error},
+            {"model": "plain SVM", measure: judged.plain.error},
+        ],
+        "compared": judged.sentence(measure),
+        "gained": judged.gains,
+        "interval": judged.ours.interval() if request.regression else None,
     }
+
+
+def ours(learnt: Learnt) -> str:
+    """Our model by what it knows."""
+    return f"rkhs, with {' and '.join(learnt.pieces)}" if learnt.pieces else "rkhs, without prior knowledge"

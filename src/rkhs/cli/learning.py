@@ -1,9 +1,10 @@
-"""The estimators behind `rkhs fit`: C and nu by cross-validation, on a sample of the rows if there are many."""
+"""The estimators behind `rkhs fit`: settings chosen from a sample of the rows if there are many, then all rows."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,73 +12,116 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from rkhs.cli.sample import Points, drawn
-from rkhs.invariances import Sampled
+from rkhs.invariances import Monotone, Sampled
+from rkhs.invariances.base import Invariance, as_invariances
 
 Vector = np.ndarray[Any, Any]
+AUTO, NONE, MONOTONE = "auto", "none", "monotone"
 FOLDS = 5
-LABELLED, OTHERS = 600, 400  # rows for the choice of C and nu, and where the invariances hold in a large table
-MOST_LABELLED = 20_000  # rows with a target that the machine itself learns from
+LABELLED, OTHERS = 400, 200  # rows for the choice of settings, and where prior knowledge holds in a large table
+MOST_LABELLED = 20_000  # rows with a target that the model itself learns from
 LANDMARKS = 1000  # functions in whose span it learns from more rows: 20,000 in R^52 take seconds, not an hour
+FIRMLY = 10.0  # weight of a monotone feature at each row, as a multiple of a label's
+WIDTHS = (0.5, 1.0, 2.0)  # length scales to try with --cv, as multiples of the median distance
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked for: the kind of machine, its invariance, and the grid (of one cell without --cv)."""
+    """What is asked for: kind of model, prior knowledge, and values to try, None for the estimator's own.
+
+    `signs` has +1 or -1 for features, by number, with which f rises or falls.
+    """
 
     regression: bool
     invariance: str
-    Cs: Any
-    nus: Any
+    Cs: Any = None
+    nus: Any = None
+    widths: tuple[float, ...] | None = None
+    signs: Mapping[int, int] | None = None
 
-    def search(self, folds: Any) -> Any:
-        """The cross-validated estimator."""
-        own: dict[str, Any] = {"Cs": self.Cs, "nus": self.nus, "invariance": self._knowledge(), "cv": folds}
+    def search(self, folds: Any, X: Vector) -> Any:
+        """The estimator that chooses settings; monotone features come to it later, so that one fit has them."""
+        own: dict[str, Any] = {"Cs": self.Cs, "nus": self.nus, "cv": folds}
+        own["invariance"] = None if self.invariance == NONE else self.invariance
+        if self.widths is not None:
+            own["scales"] = [width * rkhs.median_scale(X) for width in self.widths]
+        if self.invariance != AUTO and not self.regression:
+            own["loss"] = "squared_hinge"
         if self.regression:
             return rkhs.InvariantRegressorCV(unlabeled=float("nan"), **own)
-        return rkhs.InvariantClassifierCV(unlabeled="", loss="squared_hinge", **own)
+        return rkhs.InvariantClassifierCV(unlabeled="", **own)
 
-    def machine(self, C: float, nu: float, scale: float) -> Any:
-        """The estimator for a large table, with values that were chosen."""
-        own: dict[str, Any] = {
-            "C": C,
-            "nu": nu,
-            "scale": scale,
-            "tol": 1e-2,
-            "approximation": rkhs.Landmarks(LANDMARKS),
-        }
-        own["invariance"] = None if self.invariance == "none" else Sampled(self.invariance, LABELLED + OTHERS)
-        if self.regression:
-            return rkhs.InvariantRegressor(unlabeled=float("nan"), **own)
-        return rkhs.InvariantClassifier(unlabeled="", loss="squared_hinge", **own)
+    def chosen(self, search: Any) -> dict[str, Any]:
+        """What a fitted search has chosen, as parameters of the plain estimator."""
+        own = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
+        return own | {"scale": search.function_.kernel.scale, "loss": search.loss} | search.best_params_
 
-    def _knowledge(self) -> str | None:
-        return None if self.invariance == "none" else self.invariance
+    def pieces(self, params: Mapping[str, Any]) -> dict[str, list[Invariance]]:
+        """The prior knowledge of a model by name, each piece with its weight."""
+        found: dict[str, list[Invariance]] = {}
+        if params["nu"] > 0 and params["invariance"] is not None:
+            name = params["invariance"] if isinstance(params["invariance"], str) else "near rows are alike"
+            each = as_invariances(params["invariance"])
+            found[name] = [replace(one, weight=one.weight * params["nu"]) for one in each]
+        if self.signs:
+            found[MONOTONE] = [Monotone(self.signs, weight=FIRMLY * params["C"])]
+        return found
+
+    def machine(self, params: Mapping[str, Any], pieces: Mapping[str, list[Invariance]], **options: Any) -> Any:
+        """The plain estimator with settings that were chosen, and some of the pieces."""
+        plain = rkhs.InvariantRegressor if self.regression else rkhs.InvariantClassifier
+        own = {name: value for name, value in params.items() if name in plain().get_params()}
+        knowledge = [one for piece in pieces.values() for one in piece]
+        own |= {"invariance": knowledge or None, "nu": 1.0 if knowledge else 0.0}
+        return plain(**own, unlabeled=float("nan") if self.regression else "", **options)
 
 
 @dataclass(frozen=True, eq=False)
 class Learnt:
-    """The search, the machine to keep (the same if the table is small), and the rows that each learnt from."""
+    """The search, the model to keep (the same if nothing is added to it), and the rows that each learnt from."""
 
+    settings: Settings
     search: Any
     machine: Any
+    params: Mapping[str, Any]
     chosen_on: Points
     learnt_from: Points
 
+    @property
+    def pieces(self) -> dict[str, list[Invariance]]:
+        """The prior knowledge of the model, by name."""
+        return self.settings.pieces(self.params)
+
+    @property
+    def in_span(self) -> bool:
+        """Whether the model is in the span of landmarks."""
+        return self.learnt_from is not self.chosen_on
+
 
 def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
-    """Choose C and nu on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
+    """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
 
-    In a large table the invariances hold at LABELLED + OTHERS of its rows, drawn at random, with a nu that grows with
-    the number of rows they stand for, and the function is in the span of landmarks.
+    In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, with a weight that grows
+    with the number of rows they stand for, and the function is in the span of landmarks.
     """
     few = drawn(points, LABELLED, OTHERS)
+    X = encode(few.features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is among the facts
-        search = settings.search(few.folds(FOLDS)).fit(encode(few.features), few.y)
+        search = settings.search(few.folds(FOLDS), X).fit(X, few.y)
+        params = settings.chosen(search)
+        pieces = settings.pieces(params)
         if few.size == points.size:
-            return Learnt(search, search, few, few)
+            machine = search if not settings.signs else settings.machine(params, pieces).fit(X, few.y)
+            return Learnt(settings, search, machine, params, few, few)
         many = drawn(points, MOST_LABELLED, OTHERS)
-        nu = search.nu_ * max(1.0, many.size / (LABELLED + OTHERS))
-        machine = settings.machine(search.C_, nu, search.function_.kernel.scale)
+        spread = {name: [_spread(one, many.size) for one in piece] for name, piece in pieces.items()}
+        machine = settings.machine(params, spread, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
         machine.fit(encode(many.features), many.y)
-    return Learnt(search, machine, few, many)
+    return Learnt(settings, search, machine, params, few, many)
+
+
+def _spread(one: Invariance, rows: int) -> Invariance:
+    """Knowledge at some rows, in the place of all."""
+    growth = 1.0 if one.once else max(1.0, rows / (LABELLED + OTHERS))
+    return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS), weight=one.weight * growth)

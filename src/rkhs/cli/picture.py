@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from rkhs.cli.errors import CommandError
+from rkhs.cli.learning import Learnt
 from rkhs.cli.sample import Points
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 from rkhs.writing import replacing
@@ -16,24 +17,25 @@ from rkhs.writing import replacing
 Vector = np.ndarray[Any, Any]
 
 
-def draw(path: Path, machine: Any, X: Vector, used: Points, facts: dict[str, Any]) -> None:
-    """Errors beside the plain SVM's; the heat map of the grid, if there is one; the points."""
+def draw(path: Path, learnt: Learnt, X: Vector, facts: dict[str, Any]) -> None:
+    """Errors compared with the plain SVM's; the heat map of the settings tried, if there are several; the points."""
     import matplotlib as mpl
 
     mpl.use("agg")
     with mpl.rc_context({"text.parse_math": False}):  # a class may be called $b^{$
-        _draw(path, machine, X, used, facts)
+        _draw(path, learnt, X, facts)
 
 
-def _draw(path: Path, machine: Any, X: Vector, used: Points, facts: dict[str, Any]) -> None:
+def _draw(path: Path, learnt: Learnt, X: Vector, facts: dict[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
-    gridded = len(machine.cv_results_["params"]) > 1
+    machine, used = learnt.machine, learnt.chosen_on
+    gridded = len(learnt.search.cv_results_["params"]) > 1
     figure, axes = plt.subplots(1, 2 + gridded, figsize=(5 * (2 + gridded), 4.2), layout="constrained")
     _errors(axes[0], facts["cross-validated"])
     if gridded:
-        GridDisplay.from_estimator(machine, ax=axes[1])
-        axes[1].set_title("cross-validation")
+        GridDisplay.from_estimator(learnt.search, ax=axes[1])
+        axes[1].set_title("settings tried; frame: chosen")
     if used.regression:
         _predicted(axes[-1], machine, X, used, facts["target"])
     elif X.shape[1] == 2:
@@ -64,7 +66,8 @@ def write_figure(figure: Any, path: Path) -> None:
 
 def _errors(ax: Any, rows: list[dict[str, Any]]) -> None:
     measure = list(rows[0])[1]
-    bars = ax.bar([row["machine"] for row in rows], [row[measure] for row in rows], color=["tab:blue", "0.7"])
+    names = [row["model"].replace(", ", "\n") for row in rows]
+    bars = ax.bar(names, [row[measure] for row in rows], color=["tab:blue", "0.7"])
     ax.bar_label(bars, fmt="%.3g")
     ax.set_ylabel(measure)
     ax.set_title("cross-validated")

@@ -1,8 +1,7 @@
-"""`rkhs predict`: the target of each row of a table."""
+"""`rkhs predict`: the target of each row of a table, with probabilities or intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +11,68 @@ from rkhs.cli.columns import Kinds, new_texts, prepared
 from rkhs.cli.errors import CommandError
 from rkhs.cli.outputs import check_outputs
 from rkhs.cli.progress import step
-from rkhs.cli.tables import UNLABELLED, Table, labels, read, write
+from rkhs.cli.tables import UNLABELLED, Format, Table, labels, read, write
 from rkhs.saving import load, notes_of
 
 Vector = np.ndarray[Any, Any]
 KNOWN = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
 
 
-def run(model: Path, data: Path, out: Path, missing: Sequence[str], force: bool) -> dict[str, Any]:
+def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[str, Any]:
     """Predict, write the table, and compare with the target where the table has it."""
     import pandas as pd
 
     with step("reading"):
         machine, notes = load(model), _notes(model)
         check_outputs({"--out": out}, [model, data], force)
-        target = notes["target"]
-        kinds = Kinds(notes["numeric columns"], notes["categorical columns"])
-        table = read(data, [*notes["missing"], *missing])
+        kinds = Kinds.noted(notes)
+        table = read(data, Format((*notes["missing"], *form.missing), form.separator, form.decimal))
         features = prepared(table, kinds)
         truth = _truth(table, notes)
     with step("predicting"):
         predicted = machine.predict(features)
-        columns = {target: predicted}
-        if not notes["regression"]:
-            decided = machine.decision_function(features)
-            columns["decision" if target != "decision" else "margin"] = (
-                np.abs(decided) if decided.ndim == 1 else _lead(decided)
-            )
+        columns = {name: table.columns[name].texts() for name in kinds.ids if name in table.columns}
+        columns[_free(notes["target"], columns)] = predicted
+        for name, values in _sureness(machine, notes, features, predicted).items():
+            columns[_free(name, columns)] = values
         write(pd.DataFrame(columns), out)
-    facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": target}
+    facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": notes["target"]}
     facts["texts that the model has not seen"] = new_texts(machine[0], features, kinds)
     if truth is not None:
         facts |= _compared(truth, predicted, notes["regression"])
     return facts
+
+
+def _sureness(machine: Any, notes: dict[str, Any], features: Any, predicted: Vector) -> dict[str, Vector]:
+    """How sure predictions are: decisions and the probability of each class, or the ends of an interval."""
+    if not notes["regression"]:
+        decided = machine.decision_function(features)
+        own = {"decision": np.abs(decided) if decided.ndim == 1 else _lead(decided)}
+        each = machine.predict_proba(features).T
+        return own | {f"P({name})": values for name, values in zip(machine.classes_, each, strict=True)}
+    interval = notes.get("interval")
+    if not interval:  # of an early version
+        return {}
+    size = interval["factor"]
+    if interval["of the deviation"]:
+        size = size * machine.predict(features, return_std=True)[1]
+    percent = f"{100 * interval['level']:.0f} %"
+    return {f"lower ({percent})": predicted - size, f"upper ({percent})": predicted + size}
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """A name that no column has yet.
+
+    Examples
+    --------
+    >>> _free("decision", {"decision": 1})
+    'decision (2)'
+    """
+    count, free = 1, name
+    while free in taken:
+        count += 1
+        free = f"{name} ({count})"
+    return free
 
 
 def _notes(model: Path) -> dict[str, Any]:

@@ -11,12 +11,13 @@ from time import perf_counter
 def step(text: str) -> Iterator[None]:
     """Show a text while something is done, and how long it took; nothing where nobody looks."""
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
     start = perf_counter()
     if not console.is_terminal:
         yield
         return
-    with console.status(text):
+    with console.status(Text(text)):
         yield
-    console.print(f"[dim]{text} ({perf_counter() - start:.1f} s)[/dim]")
+    console.print(Text(f"{text} ({perf_counter() - start:.1f} s)", style="dim"))

@@ -24,33 +24,36 @@ def finite(value: Any) -> Any:
 
 
 def show(facts: dict[str, Any]) -> None:
-    """Print a table of facts: one line each, tables as tables, nested ones indented."""
-    from rich.console import Console
-    from rich.markup import escape
+    """Print a table of facts: one line each, tables as tables, nested ones indented.
 
-    console = Console(highlight=False, emoji=False)
+    No text is taken for markup: a column may be called "rate [/h]".
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, emoji=False, markup=False)
     for name, value in facts.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             console.print(_table(name, value[:MOST]))
             if len(value) > MOST:
                 console.print(f"  and {len(value) - MOST} more, which --json shows")
-        elif isinstance(value, dict):
-            console.print(f"[bold]{name}[/bold]")
+        elif isinstance(value, dict) and value:
+            console.print(Text(name, style="bold"))
             for key, inner in value.items():
-                console.print(f"  {escape(key)}: {escape(_text(inner))}")
-        elif value is not None and value != []:
-            console.print(f"[bold]{name}[/bold]: {escape(_text(value))}", soft_wrap=True)
+                console.print(f"  {key}: {_text(inner)}")
+        elif value is not None and value not in ([], {}):
+            console.print(Text.assemble((name, "bold"), f": {_text(value)}"), soft_wrap=True)
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Any:
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for heading, value in rows[0].items():
-        table.add_column(heading, justify="left" if isinstance(value, str) else "right")
+        table.add_column(Text(heading), justify="left" if isinstance(value, str) else "right")
     for row in rows:
-        table.add_row(*(escape(_text(value)) for value in row.values()))
+        table.add_row(*(Text(_text(value)) for value in row.values()))
     return table
 
 

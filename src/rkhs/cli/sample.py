@@ -39,27 +39,31 @@ class Points:
         """Refuse what cannot be cross-validated: no labels, one class, a class with one label."""
         known = int(self.labelled.sum())
         if known == 0:
-            raise CommandError(f"Every row of column {target!r} is empty: some rows need a target.")
+            raise CommandError(f"Every row of column {target!r} is empty: some rows need a target to learn from.")
         if self.regression:
             if known < 2 * folds:
                 raise CommandError(
-                    f"Column {target!r} has {known} numbers: cross-validation needs at least {2 * folds}."
+                    f"Column {target!r} has {known} numbers: at least {2 * folds} are needed; add rows with one."
                 )
             return
         counts = self.counts()
         if len(counts) == 1:
-            raise CommandError(f"Column {target!r} has one class only, {next(iter(counts))!r}: two are needed.")
-        rare = min(counts, key=lambda name: counts[name])
-        if counts[rare] < 2:
             raise CommandError(
-                f"Class {rare!r} of column {target!r} has a single row: cross-validation needs two of each class."
+                f"Column {target!r} has one class only, {next(iter(counts))!r}: add rows of another class."
+            )
+        rare = [name for name, count in counts.items() if count < 2]
+        if rare:
+            listed = ", ".join(map(repr, rare[:3])) + (", .." if len(rare) > 3 else "")
+            which = f"Class {listed} of column {target!r} has" if len(rare) == 1 else f"Classes {listed} have"
+            raise CommandError(
+                f"{which} a single row: two of each class are needed; add rows, or leave the label of such rows empty."
             )
 
-    def folds(self, most: int) -> Any:
-        """How the rows with a target are split, for our machine and the plain SVM alike; tables are often sorted."""
+    def folds(self, most: int, seed: int = 0) -> Any:
+        """How the rows with a target are split, for our model and the plain SVM alike; tables are often sorted."""
         if self.regression:
-            return KFold(most, shuffle=True, random_state=0)
-        return StratifiedKFold(min(most, *self.counts().values()), shuffle=True, random_state=0)
+            return KFold(most, shuffle=True, random_state=seed)
+        return StratifiedKFold(min(most, *self.counts().values()), shuffle=True, random_state=seed)
 
     def take(self, rows: Vector) -> Points:
         """Some of the rows."""

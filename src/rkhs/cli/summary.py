@@ -19,10 +19,13 @@ def columns_read(table: Table, kinds: Kinds, ready: Frame, target: str) -> list[
     for name, column in table.columns.items():
         if name in kinds.numeric:
             own = _numbers(ready[name].to_numpy())
+        elif name in kinds.dates:
+            own = {"kind": f"dates, {kinds.dates[name]}", **_dates(column, ready[name].to_numpy())}
         elif name in kinds.categorical:
             own = {"kind": "text", **_texts(column, KEPT)}
         else:
-            kind = "target" if name == target else "empty" if column.empty else "left out"
+            named = "names of rows, left out" if name in kinds.ids else "left out"
+            kind = "target" if name == target else "empty" if column.empty else named
             own = {"kind": kind, **_texts(column, len(column.cells))}
         rows.append({"column": name, **own, "missing": column.missing})
     rows += [
@@ -34,6 +37,14 @@ def columns_read(table: Table, kinds: Kinds, ready: Frame, target: str) -> list[
 def _numbers(values: np.ndarray[Any, Any]) -> dict[str, Any]:
     known = values[~np.isnan(values)]
     return {"kind": "numbers", "values": len(np.unique(known)), "cells": f"{known.min():.4g} to {known.max():.4g}"}
+
+
+def _dates(column: Column, days: np.ndarray[Any, Any]) -> dict[str, Any]:
+    texts = column.texts()
+    return {
+        "values": len(np.unique(days[~np.isnan(days)])),
+        "cells": f"{texts[int(np.nanargmin(days))]} to {texts[int(np.nanargmax(days))]}",
+    }
 
 
 def _texts(column: Column, most: int) -> dict[str, Any]:

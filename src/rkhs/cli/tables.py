@@ -13,7 +13,7 @@ import numpy as np
 
 from rkhs.cli.cells import NUMBER, Column
 from rkhs.cli.csv_files import read_csv
-from rkhs.cli.errors import CommandError
+from rkhs.cli.errors import CommandError, Problems, meant
 from rkhs.cli.parquet_files import read_parquet
 from rkhs.writing import replacing
 
@@ -21,6 +21,35 @@ Frame = Any  # pandas has no types of its own
 PARQUET = (".parquet", ".pq")
 LONGEST = 1000  # characters of a class's name
 UNLABELLED = ""  # the label of a row that has none
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a file is to be read: texts that stand for missing cells; of CSV files what separates, and decimal signs."""
+
+    missing: tuple[str, ...] = ()
+    separator: str | None = None
+    decimal: str | None = None
+
+    @classmethod
+    def of(cls, missing: str, separator: str | None, decimal: str | None) -> Format:
+        """What the options say; a tab can be written \\t."""
+        marks = tuple(text.strip() for text in missing.split(",") if text.strip())
+        separator = "\t" if separator in ("\\t", "tab") else separator
+        problems = Problems()
+        with problems.gathered():
+            if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
+                raise CommandError(
+                    f"--separator must be one sign that is no quote, such as ; or \\t for a tab, got {separator!r}."
+                )
+        with problems.gathered():
+            if decimal not in (None, ".", ","):
+                raise CommandError(f"--decimal must be the sign . or the sign , and is {decimal!r}.")
+        with problems.gathered():
+            if separator is not None and separator == decimal:
+                raise CommandError(f"--separator and --decimal are both {decimal!r}: give each a sign of its own.")
+        problems.check()
+        return cls(marks, separator, decimal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,41 +68,53 @@ class Table:
         if name not in self.columns:
             names = list(self.columns)
             listed = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
-            raise CommandError(f"{self.path} has no column {name!r}; its columns are {listed}.")
+            raise CommandError(f"{self.path} has no column {name!r}; its columns are {listed}.{meant(name, names)}")
         return self.columns[name]
 
 
-def read(path: Path, missing: Sequence[str] = ()) -> Table:
-    """The table in a file; cells that are empty, or one of the texts of `missing`, are missing."""
+def read(path: Path, form: Format) -> Table:
+    """The table in a file; all problems of its header are told at once."""
     if not path.is_file():
-        raise CommandError(f"{path} is a folder, not a table." if path.is_dir() else f"There is no file {path}.")
+        raise CommandError(
+            f"{path} is a folder, not a table: give the name of a file."
+            if path.is_dir()
+            else f"There is no file {path}.{meant(path.name, _neighbours(path))}"
+        )
     if path.suffix.lower() in PARQUET:
         names, cells, rows = read_parquet(path)
         place, comma = _numbered(f"{path}, row", range(1, rows + 1)), False
     else:
-        names, cells, lines, separator = read_csv(path)
+        names, cells, lines, separator = read_csv(path, form.separator)
         rows, place, comma = len(lines), _numbered(f"{path}, line", lines), separator != ","
     if not names:
         raise CommandError(f"{path} has no columns: the first line of a table has their names.")
     if not rows:
-        raise CommandError(f"{path} has no rows.")
-    columns, others = {}, []
+        raise CommandError(f"{path} has no rows: below the names of the columns there has to be a line for each row.")
+    columns, others, problems = {}, [], Problems()
     for k, (name, own) in enumerate(zip(names, cells, strict=True)):
         if own is None:
             others.append(name)
             continue
-        column = Column(name, _marked(own, missing), place, comma)
-        if name:
-            columns[name] = column
-        elif not column.empty:
-            raise CommandError(
-                f"Column {k + 1} of {path} has no name: give it one in the header, or write the table without it "
-                "(pandas: index=False)."
-            )
-    repeated = [name for name, count in Counter(names).items() if count > 1 and name]
-    if repeated:
-        raise CommandError(f"{path} has two columns {repeated[0]!r}: give each a name of its own.")
+        column = Column(name, _marked(own, form.missing), place, comma, form.decimal)
+        with problems.gathered():
+            if name:
+                columns[name] = column
+            elif not column.empty:
+                raise CommandError(
+                    f"Column {k + 1} of {path} has no name: give it one in the header, or write the table without it "
+                    "(pandas: index=False)."
+                )
+    for name, count in Counter(names).items():
+        with problems.gathered():
+            if count > 1 and name:
+                raise CommandError(f"{path} has two columns {name!r}: give each a name of its own.")
+    problems.check()
     return Table(path, rows, columns, tuple(others))
+
+
+def _neighbours(path: Path) -> list[str]:
+    """The files in the folder of a file that is not there."""
+    return [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
 
 
 def _numbered(before: str, numbers: Any) -> Callable[[int], str]:

@@ -17,7 +17,9 @@ Vector = np.ndarray[Any, Any]
 class GridDisplay:
     """Scores of a search over C and nu, as a coloured grid.
 
-    The cross-validated score over two hyper-parameters; the best cell has a frame.
+    The cross-validated score over two hyper-parameters; the chosen cell has a frame.  A search that tells its choice
+    (`best_index_`) is believed: with few labels many cells have the best score.  Otherwise the frame is around the
+    largest score.
 
     Build it with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with
     `from_results` from a dict like their `cv_results_`.  Further hyper-parameters are at their best in each cell.
@@ -41,6 +43,7 @@ class GridDisplay:
     scores: Vector
     names: tuple[str, str]
     title: str
+    chosen: tuple[int, int] | None = None  # row and column of `scores`
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> GridDisplay:
@@ -48,7 +51,7 @@ class GridDisplay:
         results = getattr(estimator, "cv_results_", None)
         if results is None:
             raise ValueError(f"{type(estimator).__name__} has no cv_results_: fit it first, or give a search.")
-        return cls.from_results(results, ax=ax, **options)
+        return cls.from_results(results, best=getattr(estimator, "best_index_", None), ax=ax, **options)
 
     @classmethod
     def from_results(
@@ -58,15 +61,20 @@ class GridDisplay:
         x: str = "C",
         y: str = "nu",
         score: str = "mean_test_score",
+        best: int | None = None,
         ax: Any = None,
     ) -> GridDisplay:
-        """The heat map of `results["param_<x>"]`, `results["param_<y>"]` and `results[score]`."""
+        """The heat map of `results["param_<x>"]`, `results["param_<y>"]` and `results[score]`.
+
+        `best` is the number of the candidate that was chosen.
+        """
         columns = [_column(results, name) for name in (x, y)]
         (first, i), (second, j) = (np.unique(column, return_inverse=True) for column in columns)
         scores = np.full((len(second), len(first)), -np.inf)
         np.maximum.at(scores, (j, i), np.asarray(results[score], dtype=float))
         scores[np.isneginf(scores)] = np.nan  # cells that the search did not visit
-        return cls(first, second, scores, (x, y), score.replace("_", " ")).plot(ax=ax)
+        chosen = None if best is None else (int(j[best]), int(i[best]))
+        return cls(first, second, scores, (x, y), score.replace("_", " "), chosen).plot(ax=ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "viridis", numbers: bool = True) -> GridDisplay:
         """Draw on the axes, or on new ones; with or without the numbers in the cells."""
@@ -81,7 +89,7 @@ class GridDisplay:
             labels([f"{value:.3g}" for value in values])
         ax.set_xlabel(self.names[0])
         ax.set_ylabel(self.names[1])
-        row, column = np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
+        row, column = self.chosen or np.unravel_index(np.nanargmax(self.scores), self.scores.shape)
         ax.add_patch(_frame(int(column), int(row)))
         if numbers and self.scores.size <= 120:
             middle = (np.nanmin(self.scores) + np.nanmax(self.scores)) / 2

@@ -1,0 +1,85 @@
+"""What a model makes of each column: numbers L(f) of the learnt function f.
+
+    average slope          mean_i df/dx_a (x_i)            in units of f for one unit of the column
+    partial dependence     mean_i f(x_i with x_a = v)      along the values v of the column, or its texts
+
+Both are linear in f, so that they are computed exactly, without differences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import rkhs
+from rkhs.backend.arrays import to_numpy
+from rkhs.cli.columns import Kinds
+from rkhs.cli.tables import Frame
+
+Vector = np.ndarray[Any, Any]
+ROWS = 100  # drawn, over which is averaged
+STEPS = 21  # values of a column of numbers
+TEXTS = 12  # of a column that are shown, the most frequent
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """Of one column: slope (outputs,) per unit, None for texts; values and partial dependence (values, outputs)."""
+
+    column: str
+    values: list[Any]
+    dependence: Vector
+    slope: Vector | None = None
+    dates: bool = False  # whether values are days since 1970
+
+    @property
+    def size(self) -> float:
+        """By how much f changes along the column, at most over the outputs."""
+        return float(np.ptp(self.dependence, axis=0).max())
+
+
+def effects(f: Any, columns: Any, features: Frame, kinds: Kinds) -> list[Effect]:
+    """Of all columns, those along which f changes most first.
+
+    `columns` is the fitted encoder; `features` are rows of the table.
+    """
+    rows = np.random.default_rng(0).permutation(len(features))[:ROWS]
+    some = features.iloc[np.sort(rows)]
+    X = np.asarray(columns.transform(some), dtype=float)
+    found = []
+    for number, name in enumerate(kinds.amounts):
+        spread = float(columns.named_transformers_["numbers"][-1].scale_[number])
+        slope = average_slope(f, X, number) / spread
+        known = features[name].dropna()
+        values = np.linspace(known.min(), known.max(), STEPS).tolist()
+        days = kinds.dates.get(name, "hour:minute") != "hour:minute"
+        found.append(Effect(name, values, _dependence(f, columns, some, name, values), slope, days))
+    for name in kinds.categorical:
+        texts = features[name].value_counts().index[:TEXTS].tolist()
+        found.append(Effect(name, texts, _dependence(f, columns, some, name, texts)))
+    return sorted(found, key=lambda effect: -effect.size)
+
+
+def average_slope(f: Any, X: Vector, feature: int) -> Vector:
+    """L(f) (outputs,) for the functional L = mean_i d/dx_a at the rows of X.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> f = rkhs.Function(rkhs.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
+    >>> average_slope(f, np.eye(2), 0)
+    array([2.])
+    """
+    slopes = np.full((1, len(X)), 1 / len(X)) @ rkhs.Derivative(X, axes=[feature])
+    return np.atleast_1d(to_numpy(slopes(f))[0])
+
+
+def _dependence(f: Any, columns: Any, some: Frame, name: str, values: list[Any]) -> Vector:
+    means = []
+    for value in values:
+        moved = np.asarray(columns.transform(some.assign(**{name: value})), dtype=float)
+        average = np.full((1, len(moved)), 1 / len(moved)) @ rkhs.Evaluation(moved)
+        means.append(np.atleast_1d(to_numpy(average(f))[0]))
+    return np.array(means)

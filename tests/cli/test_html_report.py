@@ -1,0 +1,208 @@
+"""The HTML report on six kinds of tables: its numbers are the model's, and it opens without errors."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+import rkhs
+from browser import Browser, needs_chromium
+from rkhs.cli.churn import customers
+from rkhs.cli.commands import app
+from rkhs.saving import notes_of
+
+RNG = np.random.default_rng(0)
+
+
+def binary():
+    X = RNG.standard_normal((70, 2))
+    return pd.DataFrame(X, columns=["a", "<i>&"]).assign(
+        label=np.where(X[:, 0] + X[:, 1] ** 2 > 0.7, "</script>", "no")
+    )
+
+
+def ten_classes():
+    images, digits = load_digits(return_X_y=True)
+    frame = pd.DataFrame(images[:120, 18:46:3], columns=[f"pixel {k}" for k in range(10)])
+    return frame.assign(label=digits[:120])
+
+
+def units():
+    rate, depth = RNG.uniform(1, 9, 60), RNG.normal(100, 30, 60)
+    y = 3 * rate + 0.02 * depth + 0.1 * RNG.standard_normal(60)
+    return pd.DataFrame({"rate [/h]": rate, "depth [m]": depth, "label": y})
+
+
+def missing():
+    frame = binary()
+    return frame.mask(RNG.random(frame.shape) < [0.2, 0.1, 0.0]).assign(hollow=None)
+
+
+def dates_and_text():
+    frame = pd.DataFrame(customers(70)).rename(columns={"churn": "label"})
+    return frame[["customer", "joined", "contract", "complaints", "label"]]
+
+
+def unlabelled():
+    frame = binary()
+    frame.loc[RNG.random(70) < 0.6, "label"] = None
+    return frame
+
+
+TABLES = {make.__name__: make for make in (binary, ten_classes, units, missing, dates_and_text, unlabelled)}
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """A folder with a model and a report of each table."""
+    home = tmp_path_factory.mktemp("reports")
+    for name, make in TABLES.items():
+        make().to_csv(home / f"{name}.csv", index=False)
+        options = ["--regression"] if name == "units" else []
+        arguments = [
+            "fit",
+            f"{home}/{name}.csv",
+            "--target",
+            "label",
+            "--out",
+            f"{home}/{name}.skops",
+            *options,
+            "--json",
+        ]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        (home / f"{name}.json").write_text(done.stdout)
+    return home
+
+
+class Numbers(HTMLParser):
+    """The numbers of each section in their order, and the text that is seen."""
+
+    def __init__(self, content):
+        super().__init__()
+        self.section, self.found, self.text, self.held, self.inside = "top", {}, "", "", None
+        self.feed(content)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.inside = tag if tag in ("style", "script") else None
+        if tag == "section":
+            self.section = attributes["id"]
+        if tag == "data":
+            self.found.setdefault(self.section, []).append(float(attributes["value"]))
+
+    def handle_endtag(self, tag):
+        if tag in ("style", "script"):
+            self.inside = None
+
+    def handle_data(self, data):
+        if self.inside == "script":
+            self.held += data
+        elif self.inside is None:
+            self.text += data
+
+
+def opened(reports, name):
+    content = (reports / f"{name}.html").read_text()
+    path = reports / f"{name}.skops"
+    return Numbers(content), rkhs.load(path), notes_of(path)["notes"], pd.read_csv(reports / f"{name}.csv")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_numbers_are_the_models(reports, name):
+    page, model, notes, frame = opened(reports, name)
+    assert json.loads(page.held) == notes
+    told = json.loads((reports / f"{name}.json").read_text())
+    assert {key: told[key] for key in notes} == notes
+    machine = model[-1]
+    assert (
+        (notes["C"], notes["nu"])
+        == (machine.C_, machine.nu_)
+        == (machine.best_params_["C"], machine.best_params_["nu"])
+    )
+    assert notes["settings tried"] == len(machine.cv_results_["params"])
+    assert notes["representers"] == machine.function_.active
+    assert machine.knowledge_report_["sentence"] in page.text
+    assert f"C = {machine.C_:.4g}" in page.text
+    ours, plain = (row[list(row)[1]] for row in notes["cross-validated"])
+    assert page.found["compared"] == [ours, plain] == page.found["top"][:2]
+    known = int(frame["label"].notna().sum())
+    assert page.found["top"][2:] == [known, len(frame) - known]
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "units"])
+def test_the_confusion_matrix_has_every_label_once_and_the_error_that_is_told(reports, name):
+    page, _, notes, frame = opened(reports, name)
+    counts = np.array(page.found["mistakes"]).reshape(len(notes["classes"]), -1)
+    assert counts.sum(axis=1).tolist() == list(notes["classes"].values())
+    assert 1 - np.trace(counts) / counts.sum() == pytest.approx(notes["cross-validated"][0]["error"])
+    assert sum(page.found["calibration"][2::3]) == frame["label"].notna().sum()
+
+
+@pytest.mark.parametrize("name", ["binary", "units", "dates_and_text"])
+def test_average_slopes_are_differences_of_predictions(reports, name):
+    """Central differences of what the loaded model says for tables that were moved a little."""
+    page, model, notes, frame = opened(reports, name)
+    if "joined" in frame:
+        frame["joined"] = (pd.to_datetime(frame["joined"]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    frame = frame.drop(columns="label")
+    rows = frame.iloc[np.sort(np.random.default_rng(0).permutation(len(frame))[:100])]
+    says = model.predict if notes["regression"] else model.decision_function
+    expected = set()
+    for column in notes["numeric columns"] + list(notes["date columns"]):
+        step = 1e-4 * frame[column].std()
+        up, down = (says(rows.assign(**{column: rows[column] + sign * step})) for sign in (1, -1))
+        expected.add(float(np.mean(up - down) / (2 * step)))
+    found = page.found["effects"]
+    for slope in expected:
+        assert min(abs(value - slope) for value in found) < 1e-6 * max(map(abs, expected)) + 1e-9
+
+
+def test_residuals_and_intervals_of_numbers(reports):
+    page, _, notes, _ = opened(reports, "units")
+    quantiles = page.found["mistakes"]
+    assert quantiles == sorted(quantiles)
+    assert np.abs(quantiles).max() < 5 * notes["cross-validated"][0]["root mean squared error"]
+    said, found = page.found["calibration"][::3], page.found["calibration"][1::3]
+    assert said == [0.25, 0.5, 0.75, 0.9, 0.95]
+    assert all(0 <= share <= 1 for share in found)
+    assert "rate [/h]" in page.text
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_error_is_no_worse_than_the_plain_svms_or_a_sentence_says_so(reports, name):
+    page, _, notes, _ = opened(reports, name)
+    ours, plain = (row[list(row)[1]] for row in notes["cross-validated"])
+    assert ("The plain SVM is better on this table" in page.text) == (ours > 1.01 * plain)
+
+
+def test_the_framed_cell_is_the_chosen_one(reports):
+    content = (reports / "unlabelled.html").read_text()
+    machine = rkhs.load(reports / "unlabelled.skops")[-1]
+    (cell,) = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', content)
+    assert float(cell) == pytest.approx(1 - machine.best_score_)
+
+
+def test_nothing_is_fetched_and_cells_cannot_end_elements(reports):
+    for name in TABLES:
+        content = (reports / f"{name}.html").read_text()
+        assert not re.findall(r"(?:src|href)=\"(?!data:)|https?://|@import|url\(", content)
+        assert content.count("</script>") == 1
+        assert "<i>&" not in content
+
+
+@needs_chromium
+def test_reports_open_in_a_browser_without_errors(reports):
+    with Browser() as browser:
+        for name in TABLES:
+            for width in (1280, 390):
+                page = browser.open(f"file://{reports}/{name}.html", width)
+                assert page.run("document.querySelector('h1').innerText") == "Predicting label"
+                assert page.run("document.querySelectorAll('svg[role=img]').length") >= 3
+                assert page.run("document.documentElement.scrollWidth") <= width
+                assert page.complaints == []
