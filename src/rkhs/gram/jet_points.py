@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from rkhs.backend.arrays import Array, like, namespace, zeros
@@ -33,6 +34,26 @@ class Jets:
         if self.values is not None:
             return int(self.values.shape[1])
         return 0 if self.gradients is None else int(self.gradients.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take, counted as float64."""
+        return sum(8 * prod(array.shape) for array in self._arrays if array is not None)
+
+    def emptied(self) -> Jets:
+        """Zeros in their place."""
+        values, gradients = (None if array is None else zeros(array.shape, array) for array in self._arrays)
+        return Jets(values, gradients)
+
+    def add(self, other: Jets) -> None:
+        """Add the jets of others, in place."""
+        for mine, theirs in zip(self._arrays, other._arrays, strict=True):
+            if mine is not None:
+                mine += theirs
+
+    @property
+    def _arrays(self) -> tuple[Any, Any]:
+        return self.values, self.gradients
 
 
 @dataclass(frozen=True, eq=False)

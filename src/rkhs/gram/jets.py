@@ -18,18 +18,21 @@ work and an eighth of the matrix products are saved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from rkhs.backend.arrays import Array, add_at, inner, namespace, zeros
 from rkhs.backend.memory import tile_entries, tiles
 from rkhs.backend.precision import Products
+from rkhs.backend.threads import cores, in_threads
 from rkhs.calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
 from rkhs.gram.jet_points import JetPoints, Jets, augmented, by_points
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
+SHARED = 2**20  # pairs of points from which tiles are shared out among threads
+EACH = 4  # tiles for each thread, at least, so that all end at about the same time
 COPIES = 8  # arrays of the size of a tile that are alive at once, at most
 
 
@@ -109,6 +112,19 @@ class Flow:
                 straight = 0.0 if A is None else rungs[1][:, None] * A
                 add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
+    def apart(self) -> Flow:
+        """The same flow to jets of its own, zero so far."""
+        other = replace(self, jets=self.jets.emptied())
+        if self.coefficients.gradients is not None and self.rungs[-1]:
+            other.__dict__["slopes"] = self.slopes  # which are made once
+        return other
+
+    def gather(self, other: Flow) -> None:
+        """Add the jets of a flow that was apart."""
+        self.jets.add(other.jets)
+        if "sums" in other.__dict__:
+            self.sums[...] += other.sums
+
     def finish(self) -> None:
         """Take away rho x_i sum_j Q_ij, once all tiles are in."""
         if self.rho and self.jets.gradients is not None:
@@ -168,14 +184,42 @@ class JetProduct:
         A flow that is its own way back only takes the tiles on and above the diagonal.
         """
         t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        for i, j in tiles(t, s, tile_entries(self.budget, flow.target.points, COPIES)):
-            if flow is not back:
-                self._add_tile(flow, back, i, j)
-            elif i.start <= j.start:
-                self._add_tile(flow, None if i == j else back, i, j)
+        hands = self._hands(flow, back)
+        entries = tile_entries(self.budget // hands, flow.target.points, COPIES)
+        if hands > 1:
+            entries = min(entries, t * s // (EACH * hands))
+        work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]
+        if hands == 1:
+            for i, j in work:
+                self._add_tile(flow, None if flow is back and i == j else back, i, j)
+        else:
+            self._add_in_threads(flow, back, work, hands)
         flow.finish()
         if back is not None and back is not flow:
             back.finish()
+
+    def _hands(self, flow: Flow, back: Flow | None) -> int:
+        """How many threads share the tiles out: as many as there are cores, where each has work and its jets fit."""
+        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
+        if t * s < SHARED:
+            return 1
+        jets = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
+        return max(1, min(cores(flow.target.points), self.budget // (2 * max(jets, 1)), t * s * 2 // SHARED))
+
+    def _add_in_threads(self, flow: Flow, back: Flow | None, work: list[tuple[slice, slice]], hands: int) -> None:
+        """Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat."""
+        own = [flow.apart() for _ in range(hands)]
+        backs = own if back is flow else [None if back is None else back.apart() for _ in range(hands)]
+
+        def add(item: tuple[int, slice, slice]) -> None:
+            k, i, j = item
+            self._add_tile(own[k], None if flow is back and i == j else backs[k], i, j)
+
+        in_threads(add, [[(k, i, j) for i, j in work[k::hands]] for k in range(hands)])
+        for mine, returned in zip(own, backs, strict=True):
+            flow.gather(mine)
+            if back is not None and back is not flow and returned is not None:
+                back.gather(returned)
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
         """q of the points i and j, a difference of large numbers."""
