@@ -1,6 +1,9 @@
 """How the documentation is built: `make docs`."""
 
+import inspect
 import re
+from functools import cached_property
+from importlib import import_module
 from importlib.metadata import version as installed
 
 project = "rkhs"
@@ -37,6 +40,15 @@ html_show_sphinx = False
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+
+def properties(module, name):
+    """The documented properties of a class, for its page."""
+    found = inspect.getmembers_static(getattr(import_module(module), name))
+    return [key for key, value in found if isinstance(value, PROPERTY) and key[0] != "_" and inspect.getdoc(value)]
+
+
+PROPERTY = (property, cached_property)
+autosummary_context = {"properties": properties}
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -76,8 +88,7 @@ def heading(lines, k):
 def plain_formulas(app, what, name, obj, options, lines):
     """Show an indented formula after the purpose as it is; elsewhere |f| is a norm, not a substitution of reST."""
     if len(lines) > 2 and not lines[1].strip() and lines[2].startswith("    "):  # purpose, blank line, formula
-        lines.insert(2, "")
-        lines.insert(2, "::")
+        lines[2:2] = [".. code-block:: text", ""]
         text = [k for k, line in enumerate(lines) if k > 3 and line.strip() and not line.startswith(" ")]
         end = text[0] if text else len(lines)
     else:

@@ -18,7 +18,7 @@ X = np.sort(rng.uniform(0, 10, (40, 1)), axis=0)
 y = 1 / (1 + np.exp(-(X[:, 0] - 5))) + 0.15 * rng.standard_normal(40)
 
 # %%
-# Points without a target carry the knowledge where there are no measurements: here a grid over the whole range.
+# Points without a target carry the shape where there are no measurements: here a grid over the whole range.
 
 grid = np.linspace(0, 10, 100)[:, None]
 points, targets = np.concatenate([X, grid]), np.concatenate([y, np.full(100, np.nan)])

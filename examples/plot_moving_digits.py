@@ -23,7 +23,7 @@ tangents = ImageTangents(shape=(8, 8), kinds=["translation", "rotation", "shear"
 TangentsDisplay.from_image(tangents, X[0], amounts=(-1, -0.5, 0, 0.5, 1))
 
 # %%
-# Three ones and three sevens have a label.  One machine knows nothing more; the other also knows that all digits,
+# Three ones and three sevens have a label.  One model is told nothing more; the other also knows that all digits,
 # labelled or not, may move.  Errors on the rest, for three random choices of the labelled ones:
 
 settings = {"scale": 0.5 * rkhs.median_scale(X), "loss": "squared_hinge", "C": 10.0, "tol": 1e-3}
@@ -34,13 +34,13 @@ for seed in range(3):
     few[labelled] = y[labelled]
     plain = rkhs.InvariantClassifier(invariance=None, **settings).fit(X, few)
     knowing = rkhs.InvariantClassifier(invariance=tangents, nu=0.1, **settings).fit(X, few)
-    errors = [100 * np.mean(machine.predict(X[few == -1]) != y[few == -1]) for machine in (plain, knowing)]
+    errors = [100 * np.mean(model.predict(X[few == -1]) != y[few == -1]) for model in (plain, knowing)]
     print(f"labels alone {errors[0]:.1f} %, labels and tangents {errors[1]:.1f} %")
 
 # %%
 # How much does f change while a digit moves?  A flat line is what the invariance asks for.
 
-for name, machine in (("labels alone", plain), ("labels and tangents", knowing)):
-    print(name, "mean |<v, grad f>| =", np.abs(tangents(X)(machine.function_)).mean().round(3))
+for name, model in (("labels alone", plain), ("labels and tangents", knowing)):
+    print(name, "mean |<v, grad f>| =", np.abs(tangents(X)(model.function_)).mean().round(3))
 ChangeDisplay.from_estimator({"labels alone": plain, "and tangents": knowing}, tangents, X[[0, 3, 8]])
 plt.show()

@@ -3,7 +3,7 @@ Spectra with a drifting baseline
 ================================
 
 Two substances differ by a small peak.  Each spectrum has its own baseline and is shifted a little, which says nothing
-about the substance.  A machine that knows so needs fewer labelled spectra.
+about the substance.  A model that knows so needs fewer labelled spectra.
 """
 
 # %%
@@ -39,12 +39,12 @@ ax.set_title("eight spectra of two substances")
 # What is known: f does not change when the spectrum is shifted, raised or tilted.
 
 tangents = SignalTangents(kinds=["shift", "offset", "drift"])
-for name, knowledge, nu in (("labels alone", None, 0.0), ("labels and motions", tangents, 1.0)):
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", C=10.0, invariance=knowledge, nu=nu).fit(X, y)
-    print(f"{name}: {100 * (1 - machine.score(X_new, y_new)):.1f} % wrong")
+for name, invariance, nu in (("labels alone", None, 0.0), ("labels and motions", tangents, 1.0)):
+    model = rkhs.InvariantClassifier(loss="squared_hinge", C=10.0, invariance=invariance, nu=nu).fit(X, y)
+    print(f"{name}: {100 * (1 - model.score(X_new, y_new)):.1f} % wrong")
 
 # %%
-# The last machine along each motion, for three new spectra: nearly flat.
+# The last model along each motion, for three new spectra: nearly flat.
 
-rkhs.plotting.ChangeDisplay.from_estimator(machine, tangents, X_new[:3], amounts=np.linspace(-1, 1, 11))
+rkhs.plotting.ChangeDisplay.from_estimator(model, tangents, X_new[:3], amounts=np.linspace(-1, 1, 11))
 plt.show()

@@ -2,7 +2,7 @@
 Values, slopes and what they leave open
 =======================================
 
-With squared losses the machine is a Gaussian process that observed linear functionals with noise.  Three values alone
+With squared losses the model is a Gaussian process that observed linear functionals with noise.  Three values alone
 leave a lot open between them; the slopes at the same points close most of it.
 """
 

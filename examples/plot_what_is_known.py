@@ -1,6 +1,6 @@
 """
-One function, different knowledge
-=================================
+One function, different measurements
+====================================
 
 The truth is a function of two variables.  At 25 points we may know its values, or averages around them, or differences
 to a neighbour, or slopes, or curvatures: each is a linear functional, and the function of least norm that agrees with
@@ -20,7 +20,7 @@ grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
 X = np.random.default_rng(1).uniform(0, 1, (25, 2))
 values, slopes = rkhs.Evaluation(X), rkhs.Gradient(X)
-knowledge = {
+measured = {
     "values": values,
     "averages over N(x, 0.1^2)": rkhs.LocalAverage(X, width=0.1),
     "values, differences to a neighbour": rkhs.stack([values, rkhs.Difference(np.clip(X + 0.1, 0, 1), X)]),
@@ -41,7 +41,7 @@ def learn(L):
 _, axes = plt.subplots(2, 3, figsize=(11, 7.2), layout="constrained", sharex=True, sharey=True)
 target = truth(grid)
 levels = np.linspace(1.1 * target.min(), 1.1 * target.max(), 15)
-panels = {"the truth": target} | {name: learn(L)(grid) for name, L in knowledge.items()}
+panels = {"the truth": target} | {name: learn(L)(grid) for name, L in measured.items()}
 for ax, (name, found) in zip(axes.flat, panels.items(), strict=True):
     ax.contourf(axis, axis, found.reshape(61, 61), levels=levels, cmap="RdBu_r", extend="both")
     error = np.linalg.norm(found - target) / np.linalg.norm(target)

@@ -55,7 +55,7 @@ THEIRS = (
 
 
 def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted model to a file that `rkhs.load` opens on another machine, without running foreign code.
+    """Write a fitted model to a file that `rkhs.load` opens on another computer, without running foreign code.
 
     A model that was fitted with tensors, on whatever device, is stored with NumPy arrays: after `load` it takes and
     returns NumPy arrays.  A file of that name is replaced when the new one is complete: whatever happens, the old model

@@ -73,7 +73,7 @@ class Classifier(ClassifierMixin, Machine):
     def predict_proba(self, X: Any) -> Array:
         """(t, classes) probabilities: a sigmoid of f, fitted to cross-validated values of f.
 
-        The first call trains the machines of the folds, all together.
+        The first call trains the models of the folds, all together.
         """
         values, given = self._values(X, "predict_proba")
         return home(np.asarray(self._calibration.probabilities(to_numpy(values)), dtype=to_numpy(values).dtype), given)

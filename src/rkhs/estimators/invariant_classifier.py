@@ -67,8 +67,8 @@ class InvariantClassifier(Classifier):
     >>> X, y = make_moons(200, noise=0.08, random_state=0)
     >>> few = np.full(200, -1)  # no label
     >>> few[[3, 4]] = y[[3, 4]]
-    >>> machine = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=1.0, fit_intercept=False).fit(X, few)
-    >>> bool(machine.score(X, y) > 0.95)
+    >>> model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=1.0, fit_intercept=False).fit(X, few)
+    >>> bool(model.score(X, y) > 0.95)
     True
     """
 

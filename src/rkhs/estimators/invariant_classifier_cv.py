@@ -46,7 +46,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     cv : the number of folds (no more than the smallest class has points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
-    cv_tol : the relative duality gap to which the machines of the grid are solved
+    cv_tol : the relative duality gap to which the models of the grid are solved
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
         search with the candidates that are solved by then, if there are any
-    function_, solution_, problem_, classes_, labelled_ : of the machine with the best values, trained on all labels
+    function_, solution_, problem_, classes_, labelled_ : of the model with the best values, trained on all labels
 
     Examples
     --------
@@ -65,11 +65,11 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(200, noise=0.25, random_state=0)
     >>> few = np.where(np.arange(200) < 20, y, -1)
-    >>> machine = rkhs.InvariantClassifierCV().fit(X, few)
-    >>> print(machine.knowledge_report_["sentence"])
+    >>> model = rkhs.InvariantClassifierCV().fit(X, few)
+    >>> print(model.knowledge_report_["sentence"])
     Unlabelled rows helped: 5.0 % errors instead of 15.0 %.
 
-    Knowledge of one's own, with C and nu by folds; with an approximation the rows are looked at once:
+    Prior knowledge of one's own, with C and nu by folds; with an approximation the rows are looked at once:
 
     >>> own = {"invariance": "gradient", "Cs": [1, 10], "nus": [0, 0.1], "cv": 3}
     >>> search = rkhs.InvariantClassifierCV(**own).fit(X, few)

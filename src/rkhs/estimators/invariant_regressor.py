@@ -60,14 +60,14 @@ class InvariantRegressor(Regressor):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> increasing = rkhs.Invariance(lambda X: rkhs.Derivative(X, axes=[0]), loss="squared_one_sided")
-    >>> machine = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e6).fit(X, np.sin(X[:, 0]))
-    >>> bool(np.all(np.diff(machine.predict(X)) > -1e-3))
+    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e6).fit(X, np.sin(X[:, 0]))
+    >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
     True
 
     With squared losses it says how sure it is, also in a span:
 
-    >>> machine = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
-    >>> machine.predict([[3.0], [8.0]], return_std=True)[1].round(1)
+    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[3.0], [8.0]], return_std=True)[1].round(1)
     array([0.1, 0.3])
     """
 

@@ -42,7 +42,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     cv : the number of folds (no more than there are points), a splitter of scikit-learn for the
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
-    cv_tol : the relative duality gap to which the machines of the grid are solved
+    cv_tol : the relative duality gap to which the models of the grid are solved
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
         search with the candidates that are solved by then, if there are any
-    function_, solution_, problem_, labelled_ : of the machine with the best values, trained on all labels
+    function_, solution_, problem_, labelled_ : of the model with the best values, trained on all labels
 
     Examples
     --------

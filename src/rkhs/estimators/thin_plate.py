@@ -146,8 +146,8 @@ class ThinPlateRegressor(Regressor):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 20)[:, None]
-    >>> machine = rkhs.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
-    >>> machine.predict([[3.1], [10.0]]).round(1)  # far away it is linear
+    >>> model = rkhs.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
+    >>> model.predict([[3.1], [10.0]]).round(1)  # far away it is linear
     array([ 3.1, 13.5])
     """
 

@@ -36,8 +36,8 @@ class VirtualSampleSVC(Classifier):
     --------
     >>> import numpy as np, rkhs
     >>> X, y = np.array([[1.0, 1.0], [2.0, -1.0]]), [0, 1]
-    >>> machine = rkhs.VirtualSampleSVC([np.negative], scale=1.0, C=10.0).fit(X, y)  # x and -x are of one class
-    >>> machine.predict([[-1.0, -1.0], [-2.0, 1.0]])
+    >>> model = rkhs.VirtualSampleSVC([np.negative], scale=1.0, C=10.0).fit(X, y)  # x and -x are of one class
+    >>> model.predict([[-1.0, -1.0], [-2.0, 1.0]])
     array([0, 1])
     """
 

@@ -32,7 +32,7 @@ class Experiment:
     plan : (quick, records so far) -> all cells that can be planned by now.  It is asked again when they are done, until
         nothing is new, so that later cells may depend on the results of earlier ones
     compute : cell -> result, in a process of its own
-    page : (records, folder of the results) -> the Markdown below the title, with the paper's numbers beside ours
+    page : (records, folder of the results) -> the Markdown below the title, with the paper's numbers next to ours
     draw : (records, PNG) -> draw the picture, or None if there is none
     """
 

@@ -62,7 +62,7 @@ def _tests(records: list[Record]) -> str:
     )
     return (
         f"InvSVM on the same draws, by a paired t test at 5 percent: {said}. The nu that cross-validation chose is "
-        "given beside.\n\n" + table(["set", *headings], rows)
+        "given too.\n\n" + table(["set", *headings], rows)
     )
 
 
@@ -95,9 +95,9 @@ def _race(records: list[Record]) -> str:
         )
     headings = ["set", "ours, s", "L-BFGS, s", "its gap", "times longer", "L-BFGS for one draw, h"]
     return (
-        "The papers' solver, L-BFGS on the coefficients, beside ours: one machine (l = 90, squared hinge, lambda = 10, "
+        "The papers' solver, L-BFGS on the coefficients, and ours: one model (l = 90, squared hinge, lambda = 10, "
         "nu = 0.1) to a relative gap of 1e-3, and stopped after a minute. The last column is its time for the "
-        f"{FITS} machines of one draw.\n\n" + table(headings, rows)
+        f"{FITS} models of one draw.\n\n" + table(headings, rows)
     )
 
 

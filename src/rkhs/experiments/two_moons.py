@@ -73,7 +73,7 @@ def page(records: list[Record], _: Path) -> str:
         "Figure 1 of Zhang et al. 2013 is a picture without numbers: with growing nu the boundary moves into the gap "
         "between the moons. "
         f"Ours, in percent of the unlabelled points that are on the wrong side (mean and standard deviation over "
-        f"{seeds} data set{'s' if seeds > 1 else ''} of 200 points; every machine certified to a relative gap of "
+        f"{seeds} data set{'s' if seeds > 1 else ''} of 200 points; every model certified to a relative gap of "
         f"{worst:.0e}):\n\n" + table(["losses", *(f"nu = {nu:g}" for nu in nus)], rows)
     )
 

@@ -152,7 +152,7 @@ def page(records: list[Record], _: Path) -> str:
             ]
         )
     headings = [
-        "machine",
+        "model",
         "errors, printed",
         "errors, ours",
         "training one of ten, printed",

@@ -43,7 +43,8 @@ NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding
 class Certificate:
     """J and the duality gap of each output (c,), by how much rounding may have made that gap too small, and moved J.
 
-    `nothing` (c,) is the J that is zero beside J(0) if it is all rounding; a unit of rounding of that is zero anyway.
+    `nothing` (c,) is the J that is zero compared with J(0) if it is all rounding; a unit of rounding of that is zero
+    anyway.
 
     Examples
     --------

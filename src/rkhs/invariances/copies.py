@@ -37,7 +37,7 @@ def copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[Moved]
     >>> transforms = copies(ImageTangents(shape=(8, 8), kinds=["translation", "rotation"]), amounts=(-1, 1))
     >>> len(transforms)  # down, right and rotation, forth and back
     6
-    >>> machine = rkhs.VirtualSampleSVC(transforms)
+    >>> model = rkhs.VirtualSampleSVC(transforms)
     """
     kinds = getattr(tangents, "kinds", None)
     singles = [tangents] if kinds is None else [replace(tangents, kinds=(kind,)) for kind in kinds]

@@ -34,8 +34,8 @@ class BoundaryDisplay:
     --------
     >>> import numpy as np, rkhs
     >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 1.2]]), np.array([0, 1, -1])
-    >>> machine = rkhs.InvariantClassifier().fit(X, y)
-    >>> display = rkhs.plotting.BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=20)
+    >>> model = rkhs.InvariantClassifier().fit(X, y)
+    >>> display = rkhs.plotting.BoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
     >>> display.response.shape
     (20, 20)
     """

@@ -26,7 +26,7 @@ class ChangeDisplay:
     Attributes
     ----------
     amounts : (m,)
-    values : for each machine its values, (points, motions, amounts)
+    values : for each model its values, (points, motions, amounts)
     axes_, figure_ : after `plot`
 
     Examples
@@ -82,7 +82,7 @@ class ChangeDisplay:
         return cls(steps, values, tuple(tangents.names)).plot(axes=axes)
 
     def plot(self, axes: Any = None) -> ChangeDisplay:
-        """Draw on axes, one for each motion, or on new ones: a line for each machine and point."""
+        """Draw on axes, one for each motion, or on new ones: a line for each model and point."""
         if axes is None:
             width = min(3.0 * len(self.names), 15)
             _, axes = pyplot().subplots(

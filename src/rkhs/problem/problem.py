@@ -40,19 +40,23 @@ class Problem:
 
         min over f in H + span(basis):  1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i)
 
-    The basis is not penalised.  A conditionally positive definite kernel brings its polynomials by itself, unless
-    `null_space` is "dropped": then f has no polynomial part, which is what to do where polynomials alone separate
-    the data (Walder and Chapelle 2007, 6.2; the Gram matrix becomes dense).
-
-    With an `approximation`, rkhs.Landmarks or rkhs.FourierFeatures, f is sought in the span of finitely many
-    functions: time grows linearly with the number of points, and the certificate is that of the problem in the span.
-
-    With a `device`, such as "cuda", all numbers are brought there and the problem is solved there by PyTorch; where
-    there is no such device a warning says so, and the problem is solved where the data are.  `precision` is that of
-    Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that of the data.
-    With low-precision products, iterates and residuals are in float64, a solution whose true gap is too large is
-    corrected from its true residual, and the certificate is computed in float64.  With an approximation, rows are
-    brought to the device a tile at a time and summed up there, in float64; the small problem is solved here.
+    Parameters
+    ----------
+    kernel : the `rkhs.Kernel` whose norm |f| is
+    terms : a list of `rkhs.Term`
+    basis : functions that are not penalised: `rkhs.Constant`, `rkhs.Polynomials`, `rkhs.Functions`, or None
+    null_space : "kept": a conditionally positive definite kernel brings its polynomials by itself; "dropped": f has no
+        polynomial part, which is what to do where polynomials alone separate the data (Walder and Chapelle 2007, 6.2;
+        the Gram matrix becomes dense)
+    device : such as "cuda": all numbers are brought there and the problem is solved there by PyTorch; where there is no
+        such device a warning says so, and the problem is solved where the data are
+    precision : of Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that
+        of the data.  Iterates and residuals are in float64 all the same, a solution whose true gap is too large is
+        corrected from its true residual, and the certificate is computed in float64
+    approximation : `rkhs.Landmarks` or `rkhs.FourierFeatures`: f is sought in the span of finitely many functions;
+        time grows linearly with the number of points, and the certificate is that of the problem in the span.  On a
+        device rows are summed up there a tile at a time, in float64; the small problem is solved here
+    tuning : what `tune` found, set by it
 
     Examples
     --------
@@ -127,7 +131,7 @@ class Problem:
     def in_double(self) -> Problem:
         """The same problem without what was computed for it, in float64 where its data are in less.
 
-        For machines on which others depend: rounding of float32 may be beyond the tolerance.
+        For models on which others depend: rounding of float32 may be beyond the tolerance.
         """
         narrow = self.precision is None and "64" not in str(self.terms[0].functional.prototype.dtype)
         return replace(self, precision="float64" if narrow else self.precision)
@@ -264,8 +268,8 @@ class Problem:
         The logarithm of the marginal likelihood of a Gaussian process with covariance tau^2 k whose functionals were
         observed with noise of variance tau^2 / (2 weight), for the best amplitude tau.  With a basis it is the
         restricted likelihood, of all that the basis cannot explain; it does not depend on how basis functions are
-        scaled.  Terms whose targets are all zero are knowledge: it is the likelihood of the others given them.  Outputs
-        add up, each with its own tau.  With an approximation the process is that of its span.
+        scaled.  Terms whose targets are all zero are prior knowledge: it is the likelihood of the others given them.
+        Outputs add up, each with its own tau.  With an approximation the process is that of its span.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
 
     Parameters
     ----------
-    source : points, as an array or a memory map (t, n), with y and weights beside it; a dask array or data frame, with
+    source : points, as an array or a memory map (t, n), with y and weights; a dask array or data frame, with
         y and weights of the same kind; a function without arguments that returns an iterator of blocks X, (X, y) or
         (X, y, weights); or such an iterator itself, which can be read only once: landmarks are then chosen from its
         first block
@@ -32,10 +32,10 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     ...     for _ in range(10):
     ...         X = random.standard_normal((500, 3))
     ...         yield X, np.sin(X[:, 0])
-    >>> machine = rkhs.InvariantRegressor(scale=2.0, C=10.0, nu=0.01, approximation=rkhs.Landmarks(200))
-    >>> machine = machine.fit(rkhs.blocks(read))
+    >>> model = rkhs.InvariantRegressor(scale=2.0, C=10.0, nu=0.01, approximation=rkhs.Landmarks(200))
+    >>> model = model.fit(rkhs.blocks(read))
     >>> X = np.zeros((1, 3))
-    >>> bool(abs(machine.predict(X)[0]) < 0.05)
+    >>> bool(abs(model.predict(X)[0]) < 0.05)
     True
     """
     if isinstance(source, Blocks):
@@ -81,9 +81,9 @@ def parquet(
     >>> frame = pd.DataFrame(np.random.default_rng(0).standard_normal((1000, 3)), columns=["a", "b", "y"])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     frame.to_parquet(f"{folder}/rows.parquet")
-    ...     machine = rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(50))
-    ...     machine = machine.fit(rkhs.parquet(f"{folder}/rows.parquet", target="y"))
-    >>> machine.n_features_in_
+    ...     model = rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(50))
+    ...     model = model.fit(rkhs.parquet(f"{folder}/rows.parquet", target="y"))
+    >>> model.n_features_in_
     2
     """
     import pyarrow.dataset
