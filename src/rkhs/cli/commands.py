@@ -155,6 +155,17 @@ def demo(
 
 
 @app.command()
+def play(
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 takes one that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Paint points on a page of this machine, turn prior knowledge on and off, and see what is learnt."""
+    from rkhs.cli.play import run
+
+    _answer(lambda tell: run(port, browser, tell), as_json=False)
+
+
+@app.command()
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")

@@ -45,20 +45,26 @@ def effects(f: Any, columns: Any, features: Frame, kinds: Kinds) -> list[Effect]
 
     `columns` is the fitted encoder; `features` are rows of the table.
     """
-    rows = np.random.default_rng(0).permutation(len(features))[:ROWS]
-    some = features.iloc[np.sort(rows)]
+    import pandas as pd
+
+    some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:ROWS])]
     X = np.asarray(columns.transform(some), dtype=float)
     found = []
     for number, name in enumerate(kinds.amounts):
-        spread = float(columns.named_transformers_["numbers"][-1].scale_[number])
-        slope = average_slope(f, X, number) / spread
+        scaler = columns.named_transformers_["numbers"][-1]
+        middle, spread = float(scaler.mean_[number]), float(scaler.scale_[number])
         known = features[name].dropna()
-        values = np.linspace(known.min(), known.max(), STEPS).tolist()
+        values = np.linspace(known.min(), known.max(), STEPS)
+        moved = np.tile(X, (STEPS, 1))
+        moved[:, number] = np.repeat((values - middle) / spread, len(X))
         days = kinds.dates.get(name, "hour:minute") != "hour:minute"
-        found.append(Effect(name, values, _dependence(f, columns, some, name, values), slope, days))
+        slope = average_slope(f, X, number) / spread
+        found.append(Effect(name, values.tolist(), _dependence(f, moved, STEPS), slope, days))
     for name in kinds.categorical:
         texts = features[name].value_counts().index[:TEXTS].tolist()
-        found.append(Effect(name, texts, _dependence(f, columns, some, name, texts)))
+        rows = pd.concat([some.assign(**{name: value}) for value in texts])
+        moved = np.asarray(columns.transform(rows), dtype=float)
+        found.append(Effect(name, texts, _dependence(f, moved, len(texts))))
     return sorted(found, key=lambda effect: -effect.size)
 
 
@@ -76,10 +82,7 @@ def average_slope(f: Any, X: Vector, feature: int) -> Vector:
     return np.atleast_1d(to_numpy(slopes(f))[0])
 
 
-def _dependence(f: Any, columns: Any, some: Frame, name: str, values: list[Any]) -> Vector:
-    means = []
-    for value in values:
-        moved = np.asarray(columns.transform(some.assign(**{name: value})), dtype=float)
-        average = np.full((1, len(moved)), 1 / len(moved)) @ rkhs.Evaluation(moved)
-        means.append(np.atleast_1d(to_numpy(average(f))[0]))
-    return np.array(means)
+def _dependence(f: Any, moved: Vector, count: int) -> Vector:
+    """(count, outputs): the mean of f over each of `count` parts of the rows."""
+    values = to_numpy(f(moved))
+    return values.reshape(count, len(moved) // count, -1).mean(axis=1)

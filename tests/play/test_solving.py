@@ -1,0 +1,155 @@
+"""What is drawn is what the library says: scenes against their own code, quick against exact, examples, speed."""
+
+import base64
+import json
+from dataclasses import replace
+from time import process_time
+
+import numpy as np
+import pytest
+
+from rkhs.play.code import python_code
+from rkhs.play.examples import EXAMPLES, example
+from rkhs.play.scene import Scene, SceneError
+from rkhs.play.solving import EXACT, RASTER, board, problem_of, solved
+
+PLAIN = {
+    "C": 10.0,
+    "nu": 1.0,
+    "scale": 0.4,
+    "shift": 0.5,
+    "gradient": False,
+    "graph": False,
+    "monotone": "",
+    "repeats": False,
+}
+KNOWLEDGE = [
+    {},
+    {"gradient": True},
+    {"graph": True},
+    {"monotone": "left"},
+    {"repeats": True},
+    {"graph": True, "monotone": "up"},
+]
+
+
+def points(count=40, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-0.9, 0.9, (count, 2)).round(4)
+    y = np.where(rng.random(count) < 0.6, np.digitize(X[:, 0], [0.0, 0.5][: classes - 1]), -1)
+    return [[*map(float, x), int(c)] for x, c in zip(X, y, strict=True)]
+
+
+def drawn(found):
+    values = np.frombuffer(base64.b64decode(found["values"]), "<f4")
+    return values.reshape(RASTER * RASTER, -1)
+
+
+@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_code_gives_what_is_drawn(knowledge, classes, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    monkeypatch.setattr(plt, "show", lambda: None)
+    scene = Scene.of({"points": points(classes=classes), **PLAIN, **knowledge})
+    space = {}
+    exec(python_code(scene), space)
+    plt.close("all")
+    found = solved(scene, quick=False)
+    values = np.asarray(space["f"](board())).reshape(RASTER * RASTER, -1)
+    assert np.abs(values - drawn(found)).max() < 1e-4 * np.abs(values).max()
+    assert found["certificate"]["gap"] == pytest.approx(space["solution"].relative_gap, rel=1e-3, abs=1e-12)
+    assert found["certificate"]["certified"]
+
+
+@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
+def test_quick_is_near_exact(knowledge):
+    scene = Scene.of({"points": points(300), **PLAIN, **knowledge})
+    quick, exact = solved(scene, quick=True), solved(scene, quick=False)
+    assert quick["certificate"]["span"] is not None
+    assert (exact["certificate"]["span"] is None) == (exact["certificate"]["functionals"] <= EXACT)
+    same = np.mean((drawn(quick) > 0) == (drawn(exact) > 0))
+    assert same > 0.97
+
+
+@pytest.mark.parametrize("direction", ["right", "left", "up", "down"])
+def test_f_grows_where_it_is_said_to(direction):
+    scene = Scene.of({"points": points(), **PLAIN, "nu": 1000.0, "monotone": direction})
+    f = problem_of(scene).solve().function
+    step = {"right": [1e-3, 0], "left": [-1e-3, 0], "up": [0, 1e-3], "down": [0, -1e-3]}[direction]
+    assert np.min(f(scene.X + np.array(step)) - f(scene.X)) > -1e-4
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_are_scenes_and_their_knowledge_shows(name):
+    given = json.loads(json.dumps(example(name)))
+    assert given == example(name)
+    scene = Scene.of(given)
+    ours, plain = solved(scene, quick=False), solved(scene.without_knowledge(), quick=False)
+    assert ours["certificate"]["certified"]
+    assert np.abs(drawn(ours) - drawn(plain)).max() > 0.1
+
+
+BAD = [
+    None,
+    [],
+    {},
+    {"points": None},
+    {"points": [[0, 0]]},
+    {"points": [[0, 0, "x"]]},
+    {"points": [[0, 0, 3]]},
+    {"points": [[0, 0, 0.5]]},
+    {"points": [[1e9, 0, 0]]},
+    {"points": [[True, 0, 0]]},
+    {"points": [[float("nan"), 0, 0]]},
+    {"points": [[0, 0, 0]] * 1001},
+    {"C": 0},
+    {"C": "10"},
+    {"C": 1e300},
+    {"nu": -1},
+    {"nu": None},
+    {"scale": 0},
+    {"scale": True},
+    {"monotone": "sideways"},
+    {"monotone": None},
+    {"monotone": ["right"]},
+    {"graph": 1},
+    {"gradient": "yes"},
+    {"repeats": {}},
+]
+
+
+@pytest.mark.parametrize("given", BAD, ids=lambda given: str(given)[:40])
+def test_odd_scenes_are_refused(given):
+    whole = {"points": points(), **PLAIN, **given} if isinstance(given, dict) and given else given
+    with pytest.raises(SceneError):
+        Scene.of(whole)
+
+
+@pytest.mark.parametrize("own", [[], [[0, 0, 1]], [[0, 0, -1], [1, 1, -1]], [[0, 0, 0], [1, 0, 0]]])
+def test_one_class_is_not_enough(own):
+    scene = Scene.of({"points": own, **PLAIN})
+    for work in (lambda: solved(scene, quick=True), lambda: python_code(scene)):
+        with pytest.raises(SceneError, match="two classes"):
+            work()
+
+
+@pytest.mark.parametrize(
+    "own", [[[0, 0, 0], [0, 0, 1]], [[0, 0, 0], [1, 1, 1]], [[0.5, 0.5, -1]] * 30 + [[0, 0, 0], [0, 1, 1]]]
+)
+@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
+def test_few_points_and_points_on_each_other(own, knowledge):
+    found = solved(Scene.of({"points": own, **PLAIN, **knowledge}), quick=True)
+    assert np.isfinite(drawn(found)).all()
+
+
+def test_300_points_take_less_than_a_tenth_of_a_second():
+    """Of the processor: a busy machine is not our fault.  `python -m benchmarks.play` has all kinds, and the clock."""
+    scene = Scene.of({"points": points(300), **PLAIN, "gradient": True})
+    took = []
+    for k in range(9):
+        moved = replace(scene, X=scene.X + 1e-3 * k)
+        start = process_time()
+        solved(moved, quick=True)
+        took.append(process_time() - start)
+    assert np.median(took) < 0.1
