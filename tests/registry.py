@@ -240,6 +240,21 @@ FAMILIES = {
         _each(lambda i, t, d: [(0.25, i, ()), (-0.5, i, (0,))]),
         1,
     ),
+    "coefficients": FamilyCase(
+        lambda X: _mixing(1, X.shape[0])[0] * rkhs.Evaluation(X) + _mixing(2, X.shape[0])[1] * rkhs.Laplacian(X),
+        _each(
+            lambda i, t, d: [
+                (_mixing(1, t)[0, i], i, ()),
+                *((_mixing(2, t)[1, i], i, (a, a)) for a in range(d)),
+            ]
+        ),
+        2,
+    ),
+    "coefficients of rows": FamilyCase(
+        lambda X: _mixing(1, X.shape[0])[0] * rkhs.Gradient(X),
+        lambda t, d: [[(_mixing(1, t)[0, i], i, (a,))] for i in range(t) for a in range(d)],
+        1,
+    ),
     "W @ Gradient": FamilyCase(
         lambda X: like(_mixing(3, X.shape[0] * X.shape[1]), X) @ rkhs.Gradient(X),
         lambda t, d: _mixed(_mixing(3, t * d), _gradient(t, d)),

@@ -117,7 +117,7 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
         flat[rows] = away[start : start + len(rows)]
         start += len(rows)
         predictions.append(like(found, term.functional.prototype))
-        target = to_numpy(term.target).reshape(*term.functional.shape, *((-1,) if term.target.ndim == 2 else ()))
+        target = to_numpy(term.told)
         if represented.outputs is not None and term.target.ndim == 1:
             target = target[..., None]
         left.append(like(target - found, term.functional.prototype))
