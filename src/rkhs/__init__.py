@@ -76,11 +76,13 @@ from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 if TYPE_CHECKING:
     from rkhs import datasets, invariances, plotting
     from rkhs.estimators import (
+        FunctionalRegressor,
         InvariantClassifier,
         InvariantClassifierCV,
         InvariantRegressor,
         InvariantRegressorCV,
         LaplacianSVC,
+        Observed,
         ThinPlateClassifier,
         ThinPlateRegressor,
         VirtualSampleSVC,
@@ -110,6 +112,7 @@ __all__ = [
     "FourierFeatures",
     "Function",
     "Functional",
+    "FunctionalRegressor",
     "Functions",
     "Gaussian",
     "Gradient",
@@ -138,6 +141,7 @@ __all__ = [
     "Multiple",
     "NotApplicableError",
     "NotBoundedError",
+    "Observed",
     "OneSided",
     "Polyharmonic",
     "Polynomial",
@@ -181,12 +185,14 @@ __all__ = [
 ]
 
 _WHEN_ASKED = {
+    "FunctionalRegressor": "estimators",
     "Invariance": "invariances",
     "InvariantClassifier": "estimators",
     "InvariantClassifierCV": "estimators",
     "InvariantRegressor": "estimators",
     "InvariantRegressorCV": "estimators",
     "LaplacianSVC": "estimators",
+    "Observed": "estimators",
     "ThinPlateClassifier": "estimators",
     "ThinPlateRegressor": "estimators",
     "VirtualSampleSVC": "estimators",

@@ -49,7 +49,9 @@ def test_slopes_alone_leave_the_constant_open():
 
 
 def test_slopes_help():
-    with_slopes = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(X[:8], f(X[:8]), gradients=slopes(X[:8]))
+    with_slopes = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(
+        X[:8], f(X[:8]), gradients=slopes(X[:8])
+    )
     without = rkhs.InvariantRegressor(**OPTIONS, invariance=None).fit(X[:8], f(X[:8]))
     error = [np.abs(one.predict(NEW) - f(NEW)).mean() for one in (with_slopes, without)]
     assert error[0] < error[1] / 3

@@ -81,7 +81,9 @@ class Term:
         """The targets in the shape of the functionals, NaN where there was no observation."""
         target = self.target
         if self.observed is not None:
-            target = like(np.where(self.observed.reshape(-1, *[1] * (target.ndim - 1)), to_numpy(target), np.nan), target)
+            target = like(
+                np.where(self.observed.reshape(-1, *[1] * (target.ndim - 1)), to_numpy(target), np.nan), target
+            )
         return namespace(target).reshape(target, (*self.functional.shape, *target.shape[1:]))
 
     def weights(self) -> Array:
