@@ -90,7 +90,7 @@ def test_outputs_share_what_was_observed():
     target[1] = np.nan
     np.testing.assert_array_equal(rkhs.Term(values, rkhs.Squared(), target).observed, [True, False, True, True])
     target[2, 0] = np.nan
-    with pytest.raises(ValueError, match="Row 2 of the target .* a problem for each output"):
+    with pytest.raises(ValueError, match=r"Row 2 of the target .* a problem for each output"):
         rkhs.Term(values, rkhs.Squared(), target)
 
 

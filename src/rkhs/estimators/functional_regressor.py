@@ -19,7 +19,7 @@ from rkhs.finite.function import Function
 from rkhs.finite.solution import Solution
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.gram import gram
-from rkhs.kernels import Gaussian, learn, median_scale
+from rkhs.kernels import Gaussian, Multiple, learn, median_scale
 from rkhs.problem import Problem
 
 ROUNDS = 3  # of learning settings with robust losses, each with less weight on outliers
@@ -109,7 +109,7 @@ class FunctionalRegressor(BaseEstimator):
         points = _points_of(stack([one.functional for one in kinds]))
         kernel = as_kernel(self.kernel, learn(each=True) if self.scale is None else self.scale, points)
         level = _level(measured, points)
-        units = learn(start=level, low=1e-6 * level, high=1e8 * level) * kernel
+        units = Multiple(learn(start=level, low=1e-6 * level, high=1e8 * level), kernel)
         trust: list[Any] = [1.0] * len(measured)
         for _ in range(1 if all(one.squared for one in measured) else ROUNDS):
             tuned = Problem(

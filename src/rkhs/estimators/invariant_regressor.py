@@ -42,6 +42,11 @@ class InvariantRegressor(Regressor):
         a slope counts as a target does, in any units
     gradient_loss : "squared", "huber", "absolute", .., as `loss`: for slopes that disagree with the targets here and
         there, a robust one
+    shape : what f does everywhere on the box of the training points, such as {"age": "increasing", 3: "convex",
+        "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
+        the name of its column), and a pair of bounds for f itself, either of them None.  It is proved, see
+        `shape_certificate_`
+    shape_box : another box, the lowest and the highest value of each feature, (2, n)
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
@@ -59,6 +64,7 @@ class InvariantRegressor(Regressor):
     function_ : the learnt rkhs.Function
     solution_ : the rkhs.Solution, with its certificate
     problem_ : the rkhs.Problem that was solved; None with an approximation
+    shape_certificate_ : what is proved of the `shape`, on which box, with which margin, and where it is open
     labelled_ : a mask of the rows of the training X that have a target
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -100,6 +106,8 @@ class InvariantRegressor(Regressor):
         invariance_loss: Any = "squared",
         gradient_weight: float | None = None,
         gradient_loss: Any = "squared",
+        shape: Any = None,
+        shape_box: Any = None,
         fit_intercept: bool = True,
         unlabeled: Any = None,
         approximation: Any = None,
@@ -121,6 +129,8 @@ class InvariantRegressor(Regressor):
         self.invariance_loss = invariance_loss
         self.gradient_weight = gradient_weight
         self.gradient_loss = gradient_loss
+        self.shape = shape
+        self.shape_box = shape_box
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
         self.approximation = approximation
@@ -155,7 +165,7 @@ class InvariantRegressor(Regressor):
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
             y = np.full(len(X), self._marker) if y is None else y
-        elif self.approximation is not None and (y is None or columns_of(y) == 1):
+        elif self.approximation is not None and self.shape is None and (y is None or columns_of(y) == 1):
             fit_blocks(self, X, y, sample_weight)
             return self
         self._learn(invariant_problem(self, self._sample(X, y, sample_weight, gradients)))

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Vector, as_numpy
+from rkhs.estimators.shape import shaped
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional
@@ -65,8 +66,19 @@ class Machine(BaseEstimator):
 
     def _solve(self, problem: Problem) -> None:
         """Solve the problem; the solution is what `fit` leaves."""
+        if getattr(self, "shape", None) is not None:
+            self._shape(problem)
+            return
         options = {name: getattr(self, name) for name in ("tol", "verbose")}
         self._keep(problem, problem.solve(getattr(self, "solver", "auto"), **options))
+
+    def _shape(self, problem: Problem) -> None:
+        """The same with a shape that f has everywhere."""
+        if problem.terms[0].outputs is not None:
+            raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
+        whole, solution, function, certificate = shaped(self, problem, _points_of(problem))
+        self._keep(whole, solution)
+        self.function_, self.shape_certificate_ = function, certificate
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
         self.problem_, self.solution_, self.function_ = (
@@ -105,6 +117,12 @@ class Machine(BaseEstimator):
                 "features another unit, in fit and here, or the kernel another scale."
             )
         return values, given
+
+
+def _points_of(problem: Problem) -> Array:
+    """The points of all terms, in NumPy."""
+    parts = [part for term in problem.terms for part in term.functional.parts]
+    return np.unique(np.concatenate([to_numpy(part.atoms.points) for part in parts]), axis=0)
 
 
 def _gathered(X: Any) -> Any:

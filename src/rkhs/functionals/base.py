@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import isfinite, prod
 from numbers import Real
 from typing import Any
 
@@ -177,7 +177,7 @@ class Functional(ABC):
                 return NotImplemented
             rows = _as_coefficients(factor, self)
             return _reshaped(scipy.sparse.diags_array(rows, format="csr") @ self, self, "coefficients")
-        if not np.isfinite(factor):
+        if not isfinite(float(factor)):
             raise ValueError(f"A multiple of {self!r} needs a finite factor, got {factor!r}.")
         parts = tuple(replace(part, weight=float(factor) * part.weight) for part in self.parts)
         return Combination(self.shape, parts, f"{factor!r} * {_in_brackets(self)}")
