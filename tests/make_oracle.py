@@ -1,11 +1,13 @@
 """Write tests/data/oracle.npz: the inner products of the jets of `registry.points`, in 30 digits, for every kernel.
 
-    python tests/make_oracle.py
+    python tests/make_oracle.py [--all]
 
-Each is rounded once, to the nearest double.  The file holds the lower triangles, one after the other,
-of the orders that the kernel bounds.  It takes some minutes; `test_accuracy` recomputes a sample.
+Without --all, only what the file does not have yet is computed.  Each number is rounded once, to the nearest double.
+The file holds the lower triangles, one after the other, of the orders that the kernel bounds.  All of it takes some
+minutes; `test_accuracy` recomputes a sample.
 """
 
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -67,7 +69,9 @@ def table(key):
 
 
 if __name__ == "__main__":
+    known = {} if "--all" in sys.argv or not FILE.exists() else stored()
     with ProcessPoolExecutor() as pool:
-        futures = {key: pool.submit(triangle, *case) for key, case in cases().items()}
-        np.savez_compressed(FILE, **{key: future.result() for key, future in futures.items()})
+        futures = {key: pool.submit(triangle, *case) for key, case in cases().items() if key not in known}
+        found = {key: future.result() for key, future in futures.items()}
+    np.savez_compressed(FILE, **{key: found[key] if key in found else known[key] for key in cases()})
     print(f"{FILE}: {FILE.stat().st_size / 2**10:.0f} KiB")

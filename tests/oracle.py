@@ -27,16 +27,14 @@ def gaussian(scale):
 
 def matern(nu, scale):
     """In closed form; `matern_by_bessel` is the definition."""
-    polynomials = {
-        0.5: lambda z: 1,
-        1.5: lambda z: 1 + z,
-        2.5: lambda z: 1 + z + z**2 / 3,
-        3.5: lambda z: 1 + z + 2 * z**2 / 5 + z**3 / 15,
-    }
+    p = int(nu - 0.5)
 
     def k(x, y):
         z = mp.sqrt(2 * mp.mpf(nu) * _squared_distance(x, y))
-        return polynomials[nu](z) * mp.exp(-z)
+        terms = (
+            mp.factorial(p + i) / (mp.factorial(i) * mp.factorial(p - i)) * (2 * z) ** (p - i) for i in range(p + 1)
+        )
+        return mp.factorial(p) / mp.factorial(2 * p) * mp.fsum(terms) * mp.exp(-z)
 
     return _scaled(k, scale)
 
@@ -93,6 +91,45 @@ def pullback(k, matrix):
     """k(A x, A y) for a matrix A (m, n), or one factor per feature."""
     rows = exact(np.diag(matrix) if np.ndim(matrix) == 1 else matrix)
     return lambda x, y: k([_dot(row, x) for row in rows], [_dot(row, y) for row in rows])
+
+
+def constant():
+    return lambda x, y: mp.mpf(1)
+
+
+def periodic(period, scale):
+    def k(x, y):
+        waves = (mp.sin(mp.pi * (a - b) / mp.mpf(period)) ** 2 for a, b in zip(x, y, strict=True))
+        return mp.exp(-((mp.mpf(period) / mp.pi) ** 2) * mp.fsum(waves) / (2 * mp.mpf(scale) ** 2))
+
+    return k
+
+
+def composed(k, phi):
+    """k(phi(x), phi(y)) for a function of lists of numbers."""
+    return lambda x, y: k(phi(x), phi(y))
+
+
+def symmetrised(k, group):
+    """The mean over both sides of the group, which is its definition."""
+    return lambda x, y: mp.fsum(k(g(x), h(y)) for g in group for h in group) / len(group) ** 2
+
+
+def slopes(scale, turns):
+    """sum over M of D_Me D_Me' of a Gaussian, at (x, e) and (y, e')."""
+
+    def k(x, y):
+        n, s = len(x) // 2, mp.mpf(scale) ** 2
+        away = [a - b for a, b in zip(x[:n], y[:n], strict=True)]
+        value = mp.exp(-_dot(away, away) / (2 * s))
+
+        def entry(M):
+            u, v = ([_dot(row, side[n:]) for row in M] for side in (x, y))
+            return (_dot(u, v) / s - _dot(u, away) * _dot(v, away) / s**2) * value
+
+        return mp.fsum(entry(exact(M)) for M in turns)
+
+    return k
 
 
 # Derivatives, functionals and averages.

@@ -55,6 +55,33 @@ def _own(x, y):
     return (1 + x @ y) ** 2 * (-((x - y) @ (x - y)) / 2).exp()
 
 
+def _wide(rows, d):
+    """A map from R^d to as many numbers as a field kernel takes."""
+    return np.round(8 * np.random.default_rng(rows + d).normal(size=(rows, d))) / 8
+
+
+PLANE = [np.array([[0.0, -1.0], [1.0, 0.0]])]
+SPACE = [np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]]), np.array([[0.0, 0, 1], [0, 0, 0], [-1, 0, 0]])]
+SPACE.append(np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 0]]))
+
+
+def _bent(X):
+    """x_i (1 + x_0 / 4)."""
+    return X * (1 + X[:, :1] / 4)
+
+
+def _bent_gradient(X):
+    d = X.shape[1]
+    first = like(np.eye(d)[0], X)
+    return (1 + X[:, :1, None] / 4) * like(np.eye(d), X) + X[:, :, None] * first / 4
+
+
+def _bent_second(X):
+    d = X.shape[1]
+    each = np.einsum("j,ik->ijk", np.eye(d)[0], np.eye(d)) / 4
+    return like(np.broadcast_to(each + each.transpose(0, 2, 1), (len(X), d, d, d)), X)
+
+
 def _thin_plate(extra):
     def order(d):
         return d // 2 + 1 + extra
@@ -124,6 +151,38 @@ KERNELS = {
         lambda d: oracle.pullback(
             oracle.total(oracle.product(oracle.gaussian(1.0), oracle.linear()), oracle.matern(2.5, 1.0)), _matrix(d)
         ),
+        stationary=False,
+    ),
+    "Gaussian and constant": _constant(
+        rkhs.Gaussian(0.8) + 0.5 * rkhs.ConstantKernel(),
+        oracle.total(oracle.gaussian(0.8), oracle.multiple(0.5, oracle.constant())),
+    ),
+    "Matern 9/2": _constant(rkhs.Matern(4.5, 1.3), oracle.matern(4.5, 1.3)),
+    "Matern 21/2": _constant(rkhs.Matern(10.5, 1.3), oracle.matern(10.5, 1.3)),
+    "Periodic": _constant(rkhs.Periodic(3.0, 0.8), oracle.periodic(3.0, 0.8), stationary=False),
+    "Composition": _constant(
+        rkhs.Matern(3.5) @ rkhs.Features(_bent, _bent_gradient, _bent_second),
+        oracle.composed(oracle.matern(3.5, 1.0), lambda x: [a * (1 + x[0] / 4) for a in x]),
+        stationary=False,
+    ),
+    "Symmetrised": KernelCase(
+        lambda d: rkhs.Symmetrised(rkhs.Gaussian(0.8), [np.eye(d), -np.eye(d)]),
+        lambda d: oracle.symmetrised(oracle.gaussian(0.8), [lambda x: x, lambda x: [-a for a in x]]),
+        stationary=False,
+    ),
+    "CurlFree": KernelCase(
+        lambda d: rkhs.CurlFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
+        lambda d: oracle.pullback(oracle.slopes(0.9, [np.eye(2)]), _wide(4, d)),
+        stationary=False,
+    ),
+    "DivergenceFree, plane": KernelCase(
+        lambda d: rkhs.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
+        lambda d: oracle.pullback(oracle.slopes(0.9, PLANE), _wide(4, d)),
+        stationary=False,
+    ),
+    "DivergenceFree, space": KernelCase(
+        lambda d: rkhs.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(6, d),
+        lambda d: oracle.pullback(oracle.slopes(0.9, SPACE), _wide(6, d)),
         stationary=False,
     ),
     "Autodiff": _constant(
@@ -238,6 +297,21 @@ FAMILIES = {
     "values and slopes": FamilyCase(
         lambda X: rkhs.Evaluation(X) / 4 - 0.5 * rkhs.Derivative(X, axes=[0]),
         _each(lambda i, t, d: [(0.25, i, ()), (-0.5, i, (0,))]),
+        1,
+    ),
+    "coefficients": FamilyCase(
+        lambda X: _mixing(1, X.shape[0])[0] * rkhs.Evaluation(X) + _mixing(2, X.shape[0])[1] * rkhs.Laplacian(X),
+        _each(
+            lambda i, t, d: [
+                (_mixing(1, t)[0, i], i, ()),
+                *((_mixing(2, t)[1, i], i, (a, a)) for a in range(d)),
+            ]
+        ),
+        2,
+    ),
+    "coefficients of rows": FamilyCase(
+        lambda X: _mixing(1, X.shape[0])[0] * rkhs.Gradient(X),
+        lambda t, d: [[(_mixing(1, t)[0, i], i, (a,))] for i in range(t) for a in range(d)],
         1,
     ),
     "W @ Gradient": FamilyCase(

@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from rkhs import datasets, invariances, plotting, preprocessing, solvers
+    from rkhs.calculus.maps import Features, InverseDistances
     from rkhs.calculus.polynomials import Constant, Polynomials
     from rkhs.calculus.spaces import Functions
     from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
     from rkhs.estimators import (
+        FunctionalRegressor,
         InvariantClassifier,
         InvariantClassifierCV,
         InvariantRegressor,
         InvariantRegressorCV,
         LaplacianSVC,
+        Observed,
+        QuantileRegressor,
         ThinPlateClassifier,
         ThinPlateRegressor,
         VirtualSampleSVC,
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from rkhs.finite.term import Term
     from rkhs.functionals import (
         Average,
+        Components,
         Derivative,
         Difference,
         DirectionalDerivative,
@@ -37,27 +42,37 @@ if TYPE_CHECKING:
         Gradient,
         GraphDifference,
         Hessian,
+        Integral,
         Laplacian,
         LocalAverage,
         LocalDeviation,
         stack,
     )
     from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
+    from rkhs.gram.integration import integration_error
     from rkhs.invariances import Invariance
     from rkhs.kernels import (
         AutodiffKernel,
+        Composition,
+        ConstantKernel,
+        CurlFree,
+        DivergenceFree,
         Gaussian,
         Kernel,
         Linear,
         Matern,
         Multiple,
+        Periodic,
         Polyharmonic,
         Polynomial,
         Product,
         Pullback,
         RationalQuadratic,
         Sum,
+        Symmetrised,
         ThinPlate,
+        additive,
+        components,
         learn,
         median_scale,
     )
@@ -94,16 +109,23 @@ __all__ = [
     "Block",
     "BlockError",
     "Blocks",
+    "Components",
+    "Composition",
     "Constant",
+    "ConstantKernel",
+    "CurlFree",
     "Derivative",
     "Difference",
     "DirectionalDerivative",
+    "DivergenceFree",
     "EpsilonInsensitive",
     "Evaluation",
     "Evidence",
+    "Features",
     "FourierFeatures",
     "Function",
     "Functional",
+    "FunctionalRegressor",
     "Functions",
     "Gaussian",
     "Gradient",
@@ -112,11 +134,13 @@ __all__ = [
     "Hessian",
     "Hinge",
     "Huber",
+    "Integral",
     "Invariance",
     "InvariantClassifier",
     "InvariantClassifierCV",
     "InvariantRegressor",
     "InvariantRegressorCV",
+    "InverseDistances",
     "Kernel",
     "Landmarks",
     "Laplacian",
@@ -132,7 +156,9 @@ __all__ = [
     "Multiple",
     "NotApplicableError",
     "NotBoundedError",
+    "Observed",
     "OneSided",
+    "Periodic",
     "Polyharmonic",
     "Polynomial",
     "Polynomials",
@@ -141,6 +167,7 @@ __all__ = [
     "Product",
     "Pullback",
     "Quantile",
+    "QuantileRegressor",
     "RationalQuadratic",
     "SmoothedHinge",
     "Solution",
@@ -150,6 +177,7 @@ __all__ = [
     "SquaredOneSided",
     "StreamedProblem",
     "Sum",
+    "Symmetrised",
     "Term",
     "ThinPlate",
     "ThinPlateClassifier",
@@ -158,10 +186,13 @@ __all__ = [
     "UnattainedError",
     "VirtualSampleSVC",
     "WarpedGram",
+    "additive",
     "blocks",
+    "components",
     "datasets",
     "gram",
     "inner",
+    "integration_error",
     "invariances",
     "learn",
     "load",
@@ -176,25 +207,28 @@ __all__ = [
 ]
 
 _WHERE = {  # module: what of it is public here
+    "calculus.maps": "Features InverseDistances",
     "calculus.polynomials": "Constant Polynomials",
     "calculus.spaces": "Functions",
     "errors": "BlockError ModelFileError NotBoundedError UnattainedError",
     "estimators": (
-        "InvariantClassifier InvariantClassifierCV InvariantRegressor InvariantRegressorCV LaplacianSVC "
-        "ThinPlateClassifier ThinPlateRegressor VirtualSampleSVC"
+        "FunctionalRegressor InvariantClassifier InvariantClassifierCV InvariantRegressor InvariantRegressorCV "
+        "LaplacianSVC Observed QuantileRegressor ThinPlateClassifier ThinPlateRegressor VirtualSampleSVC"
     ),
     "finite.function": "Function inner",
     "finite.solution": "Solution",
     "finite.term": "Term",
     "functionals": (
-        "Average Derivative Difference DirectionalDerivative Evaluation Functional Gradient GraphDifference "
-        "Hessian Laplacian LocalAverage LocalDeviation stack"
+        "Average Components Derivative Difference DirectionalDerivative Evaluation Functional Gradient "
+        "GraphDifference Hessian Integral Laplacian LocalAverage LocalDeviation stack"
     ),
     "gram": "FourierFeatures Gram Landmarks gram",
+    "gram.integration": "integration_error",
     "invariances": "Invariance",
     "kernels": (
-        "AutodiffKernel Gaussian Kernel Linear Matern Multiple Polyharmonic Polynomial Product Pullback "
-        "RationalQuadratic Sum ThinPlate learn median_scale"
+        "AutodiffKernel Composition ConstantKernel CurlFree DivergenceFree Gaussian Kernel Linear Matern Multiple "
+        "Periodic Polyharmonic Polynomial Product Pullback RationalQuadratic Sum Symmetrised ThinPlate additive "
+        "components learn median_scale"
     ),
     "learning.evidence": "Evidence",
     "learning.leave_out": "LeftOut",

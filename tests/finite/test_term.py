@@ -46,10 +46,61 @@ def test_targets_of_another_shape_are_refused(shape):
         rkhs.Term(gradients, rkhs.Squared(), np.zeros(shape))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_targets_are_finite(bad):
+def test_targets_are_finite():
     with pytest.raises(ValueError, match="target contains NaN or infinity"):
-        rkhs.Term(values, rkhs.Squared(), [0.0, bad, 0.0, 0.0])
+        rkhs.Term(values, rkhs.Squared(), [0.0, np.inf, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("weight", [2.0, np.arange(1.0, 13.0)])
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(5)])
+def test_what_was_not_observed_is_left_out(weight, approximation):
+    rng = np.random.default_rng(1)
+    target = rng.standard_normal((4, 3))
+    target[0, 1] = target[2, 0] = target[2, 2] = np.nan
+    known = np.flatnonzero(~np.isnan(target))
+    term = rkhs.Term(gradients, rkhs.Squared(), target, weight)
+    np.testing.assert_array_equal(term.told, target)
+    np.testing.assert_array_equal(term.changed(weight=3.0).weight, np.where(np.isnan(target), 0.0, 3.0).reshape(-1))
+    few = rkhs.Term(
+        gradients.take(known), rkhs.Squared(), target.reshape(-1)[known], np.broadcast_to(weight, 12)[known]
+    )
+    options = {"basis": rkhs.Constant(), "approximation": approximation}
+    if approximation is not None:
+        options["approximation"] = rkhs.Landmarks(rkhs.Evaluation(X))
+    new = rkhs.Evaluation(rng.standard_normal((5, 3)))
+    one, other = (rkhs.Problem(rkhs.Gaussian(1.0), [t], **options).solve(tol=1e-10).function for t in (term, few))
+    np.testing.assert_allclose(new(one), new(other), atol=1e-6)
+
+
+def test_residuals_of_what_was_not_observed_are_unknown():
+    term = rkhs.Term(values, rkhs.Squared(), [1.0, np.nan, 0.0, 2.0])
+    left = rkhs.Problem(rkhs.Gaussian(1.0), [term]).leave_out()
+    np.testing.assert_array_equal(np.isnan(left.residuals[0]), [False, True, False, False])
+    assert np.all(np.isfinite(left.predictions[0]))
+
+
+def test_open_weights_leave_out_what_was_not_observed():
+    term = rkhs.Term(values, rkhs.Squared(), [1.0, np.nan, 0.0, 2.0], rkhs.learn())
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [term]).tune()
+    np.testing.assert_array_equal(problem.terms[0].weight > 0, [True, False, True, True])
+
+
+def test_outputs_share_what_was_observed():
+    target = np.ones((4, 2))
+    target[1] = np.nan
+    np.testing.assert_array_equal(rkhs.Term(values, rkhs.Squared(), target).observed, [True, False, True, True])
+    target[2, 0] = np.nan
+    with pytest.raises(ValueError, match=r"Row 2 of the target .* a problem for each output"):
+        rkhs.Term(values, rkhs.Squared(), target)
+
+
+def test_nothing_observed_is_told():
+    with pytest.raises(ValueError, match=r"Every target of Evaluation.* is NaN"):
+        rkhs.Term(values, rkhs.Squared(), np.full(4, np.nan))
+
+
+def test_classes_may_be_unknown():
+    assert rkhs.Term(values, rkhs.Hinge(), [1, np.nan, -1, 1]).weight.tolist() == [1.0, 0.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.SmoothedHinge(0.1), rkhs.Logistic()])

@@ -35,6 +35,10 @@ class InvariantClassifier(Classifier):
     epsilon : the width of losses that are given by name and have one
     fit_intercept : whether f has a constant that is not penalised
     class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
+    shape : what f, the decision function of two classes, does everywhere on the box of the training points, such as
+        {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
+        `shape_certificate_`
+    shape_box : another box, the lowest and the highest value of each feature, (2, n)
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
@@ -83,6 +87,8 @@ class InvariantClassifier(Classifier):
         nu: float = 0.1,
         invariance_loss: Any = "squared",
         epsilon: float = 0.1,
+        shape: Any = None,
+        shape_box: Any = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
         unlabeled: Any = -1,
@@ -102,6 +108,8 @@ class InvariantClassifier(Classifier):
         self.nu = nu
         self.invariance_loss = invariance_loss
         self.epsilon = epsilon
+        self.shape = shape
+        self.shape_box = shape_box
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.unlabeled = unlabeled
@@ -116,7 +124,7 @@ class InvariantClassifier(Classifier):
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        if self.approximation is not None:
+        if self.approximation is not None and self.shape is None:
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.labels import told
 from rkhs.estimators.regressor import Regressor
+from rkhs.estimators.sample import Vector
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
+from rkhs.estimators.targets import columns_of, told_outputs
 
 
 class InvariantRegressor(Regressor):
@@ -18,7 +22,8 @@ class InvariantRegressor(Regressor):
         min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f))
 
     The first sum is over the points with a target, the second over functionals of f that are known to be small.  C
-    and nu are the lambda and nu of formula (2) of Zhang et al. 2013, weights of sums, not of means.
+    and nu are the lambda and nu of formula (2) of Zhang et al. 2013, weights of sums, not of means.  Measured slopes,
+    `gradients`, add a sum of their own, gradient_weight sum_ij gradient_loss(df/dx_j (x_i); g_ij).
 
     Parameters
     ----------
@@ -35,6 +40,15 @@ class InvariantRegressor(Regressor):
     nu : weight of the invariances; 0 leaves them out
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
     fit_intercept : whether f has a constant that is not penalised
+    gradient_weight : weight of the loss of each measured slope; by default C times the variance of its feature, so that
+        a slope counts as a target does, in any units
+    gradient_loss : "squared", "huber", "absolute", .., as `loss`: for slopes that disagree with the targets here and
+        there, a robust one
+    shape : what f does everywhere on the box of the training points, such as {"age": "increasing", 3: "convex",
+        "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
+        the name of its column), and a pair of bounds for f itself, either of them None.  It is proved, see
+        `shape_certificate_`
+    shape_box : another box, the lowest and the highest value of each feature, (2, n)
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
@@ -52,6 +66,7 @@ class InvariantRegressor(Regressor):
     function_ : the learnt rkhs.Function
     solution_ : the rkhs.Solution, with its certificate
     problem_ : the rkhs.Problem that was solved; None with an approximation
+    shape_certificate_ : what is proved of the `shape`, on which box, with which margin, and where it is open
     labelled_ : a mask of the rows of the training X that have a target
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -63,6 +78,14 @@ class InvariantRegressor(Regressor):
     >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e6).fit(X, np.sin(X[:, 0]))
     >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
     True
+
+    From a few values and slopes, as solvers with an adjoint have them (NaN where there is none):
+
+    >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
+    >>> slopes = np.cos(Z)
+    >>> machine = rkhs.InvariantRegressor(C=1e4, scale=1.5).fit(Z, np.sin(Z[:, 0]), gradients=slopes)
+    >>> machine.predict([[1.0]]).round(2), machine.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
+    (array([0.84]), array([[0.54]]))
 
     With squared losses it says how sure it is, also in a span:
 
@@ -83,6 +106,10 @@ class InvariantRegressor(Regressor):
         invariance: Any = "gradient",
         nu: float = 0.01,
         invariance_loss: Any = "squared",
+        gradient_weight: float | None = None,
+        gradient_loss: Any = "squared",
+        shape: Any = None,
+        shape_box: Any = None,
         fit_intercept: bool = True,
         unlabeled: Any = None,
         approximation: Any = None,
@@ -102,6 +129,10 @@ class InvariantRegressor(Regressor):
         self.invariance = invariance
         self.nu = nu
         self.invariance_loss = invariance_loss
+        self.gradient_weight = gradient_weight
+        self.gradient_loss = gradient_loss
+        self.shape = shape
+        self.shape_box = shape_box
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
         self.approximation = approximation
@@ -112,14 +143,34 @@ class InvariantRegressor(Regressor):
         self.random_state = random_state
         self.verbose = verbose
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _told(self, y: Any) -> tuple[Vector, Vector]:
+        return told_outputs(y, self._marker) if columns_of(y) > 1 else told(y, self._marker)
+
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
-        """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none."""
-        if self.approximation is not None:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
+        """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none.
+
+        Parameters
+        ----------
+        X : (t, n)
+        y : (t,), or (t, outputs) for several functions that share all settings; not needed beside `gradients`
+        sample_weight : (t,) factors of the weights of all that was observed at a point
+        gradients : (t, n), or (t, n, outputs): slopes of f that were measured.  NaN, here and in y, is for what was not
+            observed.  With them, invariance="gradient" is left out: these slopes are known
+        """
+        self._marker = self.unlabeled  # of targets that were not observed
+        if gradients is not None:
+            self._marker = np.nan if self.unlabeled is None else self.unlabeled
+            y = np.full(len(X), self._marker) if y is None else y
+        elif self.approximation is not None and self.shape is None and (y is None or columns_of(y) == 1):
             fit_blocks(self, X, y, sample_weight)
             return self
-        sample = self._sample(X, y, sample_weight)
-        self._learn(invariant_problem(self, sample))
+        self._learn(invariant_problem(self, self._sample(X, y, sample_weight, gradients)))
         return self
 
     @available_if(approximated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Vector, as_numpy
+from rkhs.estimators.shape import shaped
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
+from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
 from rkhs.streams.blocks import Blocks
 
@@ -51,15 +54,31 @@ class Machine(BaseEstimator):
                 "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
             )
         X = _gathered(X)
-        y, missing = (None, np.zeros(0)) if y is None else told(y, getattr(self, "unlabeled", None))
-        X, y = validate_data(self, X, y, ensure_min_samples=2, **_accepted(X))
+        y, missing = (None, np.zeros(0)) if y is None else self._told(y)
+        several = y is not None and y.ndim == 2
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, **_accepted(X))
         self._kind = _kind(X)
         return _dense(X), X, y, missing
 
+    def _told(self, y: Any) -> tuple[Vector, Vector]:
+        """y with something in the place of what it does not say, and where that is."""
+        return told(y, getattr(self, "unlabeled", None))
+
     def _solve(self, problem: Problem) -> None:
         """Solve the problem; the solution is what `fit` leaves."""
+        if getattr(self, "shape", None) is not None:
+            self._shape(problem)
+            return
         options = {name: getattr(self, name) for name in ("tol", "verbose")}
         self._keep(problem, problem.solve(getattr(self, "solver", "auto"), **options))
+
+    def _shape(self, problem: Problem) -> None:
+        """The same with a shape that f has everywhere."""
+        if problem.terms[0].outputs is not None:
+            raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
+        whole, solution, function, certificate = shaped(self, problem, _points_of(problem))
+        self._keep(whole, solution)
+        self.function_, self.shape_certificate_ = function, certificate
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
         self.problem_, self.solution_, self.function_ = (
@@ -79,8 +98,8 @@ class Machine(BaseEstimator):
         """Points that this library computes with."""
         return _dense(given)
 
-    def _values(self, X: Any, method: str) -> tuple[Array, Array]:
-        """f(X), and X as it was given, to bring results back to."""
+    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
+        """f(X), or other functionals of f there, and X as it was given, to bring results back to."""
         check_is_fitted(self)
         X = _gathered(X)
         given = validate_data(self, X, reset=False, **_accepted(X))
@@ -89,7 +108,7 @@ class Machine(BaseEstimator):
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        values = self.function_(_dense(given))
+        values = family(_dense(given))(self.function_)
         finite = namespace(values).isfinite(values)
         if not bool(namespace(values).all(finite)):
             row = int(np.argwhere(~to_numpy(finite))[0, 0])
@@ -98,6 +117,12 @@ class Machine(BaseEstimator):
                 "features another unit, in fit and here, or the kernel another scale."
             )
         return values, given
+
+
+def _points_of(problem: Problem) -> Array:
+    """The points of all terms, in NumPy."""
+    parts = [part for term in problem.terms for part in term.functional.parts]
+    return np.unique(np.concatenate([to_numpy(part.atoms.points) for part in parts]), axis=0)
 
 
 def _gathered(X: Any) -> Any:

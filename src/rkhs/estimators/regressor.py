@@ -7,25 +7,29 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample
+from rkhs.estimators.targets import checked_slopes
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
-from rkhs.functionals import Evaluation
+from rkhs.functionals import Evaluation, Gradient
 from rkhs.problem import Problem
 
 
 class Regressor(RegressorMixin, Machine):
     """A machine that predicts f(x)."""
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+    def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
         """The merged training points; y is the target."""
         points, given, y, missing = self._validated(X, y)
         y = y.astype(np.float64)
-        sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing))
-        if not np.any(sample.labelled):
+        outputs = y.shape[1] if y.ndim == 2 else None
+        slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
+        sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing), slopes)
+        if not np.any(sample.labelled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")
         self.labelled_ = home(~missing, given)
         return sample
@@ -39,6 +43,26 @@ class Regressor(RegressorMixin, Machine):
             loss,
             target=labelled.y,
             weight=check_number(C, "C") * labelled.weight,
+        )
+
+    def _slope_term(self, sample: Sample, C: float) -> Term:
+        """The same of measured slopes, each with `gradient_weight`; by default C times the variance of its feature.
+
+        A slope times the spread of its feature has the units of the target.
+        """
+        own: Any = self
+        slopes: Any = sample.slopes
+        known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
+        n = int(known.X.shape[1])
+        if own.gradient_weight is None:
+            factors = check_number(C, "C") * np.var(to_numpy(sample.X).astype(np.float64), axis=0)
+        else:
+            factors = np.full(n, check_number(own.gradient_weight, "gradient_weight"))
+        return Term(
+            Gradient(known.X),
+            as_loss(own.gradient_loss, REGRESSION, "gradient_loss", own.epsilon, own.quantile),
+            target=known.slopes,
+            weight=np.outer(known.weight, factors).reshape(known.X.shape),
         )
 
     def _learn(self, problem: Problem) -> None:
@@ -69,10 +93,30 @@ class Regressor(RegressorMixin, Machine):
             return home(values, given)
         if return_std and return_cov:
             raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
+        self._check_spread()
+        posterior, points = self.solution_.posterior, Evaluation(self._points(given))
+        spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
+        return home(values, given), home(spread, given)
+
+    def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
+        """The slopes of f at the rows of X, (t, n), with a last axis for several outputs.
+
+        With `return_std`, for squared losses only, also the standard deviation of each slope of f itself, without the
+        noise that a new measurement of it would have.
+
+        They are slopes in the features that this regressor sees.  Behind a scaler, a feature is (x - mean) / spread: so
+        slopes in the units of the data are `predict_gradient(scaler.transform(X)) / scaler.scale_`, and `gradients` to
+        be learnt from are given as `G * scaler.scale_`.
+        """
+        values, given = self._values(X, "predict_gradient", Gradient)
+        if not return_std:
+            return home(values, given)
+        self._check_spread()
+        spread = self.solution_.posterior.std(Gradient(self._points(given)))
+        return home(values, given), home(spread, given)
+
+    def _check_spread(self) -> None:
         if self.solution_.source is None:
             raise ValueError(
                 'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
             )
-        posterior, points = self.solution_.posterior, Evaluation(self._points(given))
-        spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
-        return home(values, given), home(spread, given)

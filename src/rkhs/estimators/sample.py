@@ -17,21 +17,32 @@ Vector = np.ndarray[Any, Any]
 class Sample:
     """Points X (t, n) with weights (t,), what y says of each of them (a class index or a target), and where it does.
 
-    Points with different `marks` (t, k), such as the folds they belong to, are never merged.
+    Points with different `marks` (t, k), such as the folds they belong to, are never merged.  `slopes` (t, n), or
+    (t, n, outputs), were measured there, NaN where they were not; None where there are none.
     """
 
     X: Array
     weight: Vector
-    y: Vector  # 0 where there is no label
+    y: Vector  # 0 where there is no label; (t, outputs) for several targets
     labelled: Vector
     marks: Vector
+    slopes: Vector | None = None
 
     @classmethod
-    def of(cls, X: Array, sample_weight: Any, y: Vector, labelled: Vector, marks: Vector | None = None) -> Sample:
+    def of(
+        cls,
+        X: Array,
+        sample_weight: Any,
+        y: Vector,
+        labelled: Vector,
+        marks: Vector | None = None,
+        slopes: Vector | None = None,
+    ) -> Sample:
         """The points with checked weights, merged; laid out by rows, so that a data frame rounds as an array does."""
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         marks = np.zeros((len(y), 0)) if marks is None else marks
-        return cls(X, as_weights(sample_weight, X), np.where(labelled, y, 0), labelled, marks)._merged()
+        known = np.where(labelled if y.ndim == 1 else labelled[:, None], y, 0)
+        return cls(X, as_weights(sample_weight, X), known, labelled, marks, slopes)._merged()
 
     @property
     def size(self) -> int:
@@ -48,6 +59,7 @@ class Sample:
             self.y[index],
             self.labelled[index],
             self.marks[index],
+            None if self.slopes is None else self.slopes[index],
         )
 
     def _merged(self) -> Sample:
@@ -57,7 +69,10 @@ class Sample:
         weights are one; otherwise they come in an order that depends on nothing but which points there are.
         """
         sample = self.take(self.weight > 0)
-        rows = np.column_stack([to_numpy(sample.X).astype(np.float64), sample.y, sample.labelled, sample.marks])
+        columns = [to_numpy(sample.X).astype(np.float64), sample.y, sample.labelled, sample.marks]
+        if sample.slopes is not None:
+            columns.append(sample.slopes.reshape(sample.size, -1))
+        rows = np.column_stack(columns)
         _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         if len(first) == len(rows) and np.all(sample.weight == 1):
             return sample

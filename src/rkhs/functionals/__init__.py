@@ -2,6 +2,7 @@
 
 from rkhs.functionals.averages import Average, LocalAverage, LocalDeviation
 from rkhs.functionals.base import Functional, stack
+from rkhs.functionals.components import Components
 from rkhs.functionals.derivatives import (
     Derivative,
     DirectionalDerivative,
@@ -11,9 +12,11 @@ from rkhs.functionals.derivatives import (
 )
 from rkhs.functionals.differences import Difference, GraphDifference
 from rkhs.functionals.evaluation import Evaluation
+from rkhs.functionals.integrals import Integral
 
 __all__ = [
     "Average",
+    "Components",
     "Derivative",
     "Difference",
     "DirectionalDerivative",
@@ -22,6 +25,7 @@ __all__ = [
     "Gradient",
     "GraphDifference",
     "Hessian",
+    "Integral",
     "Laplacian",
     "LocalAverage",
     "LocalDeviation",

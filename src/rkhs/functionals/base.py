@@ -12,13 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import isfinite, prod
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from array_api_compat import is_torch_array
+from array_api_compat import is_array_api_obj, is_torch_array
 
 from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, same_kind, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
@@ -169,10 +169,22 @@ class Functional(ABC):
     def __neg__(self) -> Functional:
         return -1.0 * self
 
-    def __mul__(self, factor: float) -> Functional:
+    def __mul__(self, factor: Any) -> Functional:
+        """a * L for a number a, or an array of them: one for each functional, or for each row of the family.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> rows = np.array([1.0, -2.0]) * rkhs.Gradient(np.zeros((2, 3)))
+        >>> rows(rkhs.Polynomials(degree=1))[:, 0, 1]  # of the coordinate x_0
+        array([ 1., -2.])
+        """
         if not isinstance(factor, Real):
-            return NotImplemented
-        if not np.isfinite(factor):
+            if not (is_array_api_obj(factor) or isinstance(factor, list | tuple)):
+                return NotImplemented
+            rows = _as_coefficients(factor, self)
+            return _reshaped(scipy.sparse.diags_array(rows, format="csr") @ self, self, "coefficients")
+        if not isfinite(float(factor)):
             raise ValueError(f"A multiple of {self!r} needs a finite factor, got {factor!r}.")
         parts = tuple(replace(part, weight=float(factor) * part.weight) for part in self.parts)
         return Combination(self.shape, parts, f"{factor!r} * {_in_brackets(self)}")
@@ -283,6 +295,24 @@ def _as_matrix(matrix: Any, family: Functional) -> Any:
     if len(W.shape) != 2 or W.shape[1] != family.size:
         raise ValueError(f"W has shape {tuple(W.shape)}; W @ {family!r} needs shape (any, {family.size}).")
     return W
+
+
+def _as_coefficients(factors: Any, family: Functional) -> np.ndarray[Any, Any]:
+    """The coefficient of each functional, (size,) in NumPy, from those of functionals or of rows."""
+    given = to_numpy(as_array(factors, "The coefficients of a family"))
+    if given.shape == family.shape[: given.ndim] and given.ndim:
+        return np.repeat(given.reshape(-1), family.size // max(given.size, 1))
+    if given.ndim == 0:
+        return np.full(family.size, float(given))
+    raise ValueError(
+        f"Coefficients of shape {given.shape} do not go with {family!r} of shape {family.shape}: give one for each "
+        f"functional, or one for each of its {family.shape[0]} rows."
+    )
+
+
+def _reshaped(combined: Functional, family: Functional, by: str) -> Functional:
+    """A combination that has as many functionals as a family, in its shape."""
+    return Combination(family.shape, combined.parts, f"({family.shape[0]} {by}) * {_in_brackets(family)}")
 
 
 def _index(rows: Any) -> Any:

@@ -20,6 +20,7 @@ from rkhs.calculus.cubature import sharpen
 from rkhs.errors import NotBoundedError
 from rkhs.functionals.base import Functional, Part, in_one_dtype
 from rkhs.kernels.base import Kernel
+from rkhs.kernels.pushed import Push, PushedKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,11 @@ class Block:
     lefts: tuple[Part, ...]
     rights: tuple[Part, ...]
 
+    @property
+    def dimension(self) -> int:
+        """That of the points which the kernel sees."""
+        return self.lefts[0].atoms.dimension
+
     def pairs(self) -> Iterator[tuple[Part, Part]]:
         return ((left, right) for left in self.lefts for right in self.rights)
 
@@ -41,11 +47,34 @@ def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
     parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
     lefts_by_blur = _by_blur(parts[: len(L.parts)])
     rights_by_blur = lefts_by_blur if M is L else _by_blur(parts[len(L.parts) :])
-    for weight, summand in kernel.summands():
-        for lefts in lefts_by_blur:
-            for rights in rights_by_blur:
-                found += [replace(b, weight=weight * b.weight) for b in _resolved(summand, lefts, rights)]
+    for lefts in lefts_by_blur:
+        for rights in rights_by_blur:
+            for block in _unfolded(kernel, lefts, rights):
+                resolved = _resolved(block.kernel, block.lefts, block.rights)
+                found += [replace(b, weight=block.weight * b.weight) for b in resolved]
     return found
+
+
+def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[Block]:
+    """The summands of a kernel; in the place of one that pushes its inputs the kernel behind it, on pushed parts."""
+    for weight, summand in kernel.summands():
+        if not isinstance(summand, PushedKernel):
+            yield Block(weight, summand, lefts, rights)
+            continue
+        for factor, on_left, on_right in summand.pushes():
+            ours = pushed(lefts, on_left)
+            theirs = ours if on_left is on_right and lefts is rights else pushed(rights, on_right)
+            if ours and theirs:
+                for block in _unfolded(summand.kernel, ours, theirs):
+                    yield replace(block, weight=weight * factor * block.weight)
+
+
+def pushed(parts: tuple[Part, ...], push: Push | None) -> tuple[Part, ...]:
+    """The parts with pushed atoms; where one atom becomes several, as many parts on the same rows."""
+    if push is None:
+        return parts
+    sharp = parts if push.linear else tuple(map(_by_cubature, parts))
+    return tuple(replace(part, atoms=atoms) for part in sharp for atoms in push(part.atoms))
 
 
 def check_bounded(kernel: Kernel, L: Functional) -> None:

@@ -31,6 +31,8 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     blocks, gradients, values = gram.blocks, pointwise(gram.L), pointwise(gram.M)
     if len(blocks) != 1 or gradients is None or values is None or gradients.atoms.order != 1 or values.atoms.order != 0:
         return None
+    if not blocks[0].lefts[0].atoms.gradient:  # the kernel sees other points, and its gradients are not ours
+        return None
     form = blocks[0].kernel.form(gram.L.dimension)
     weights = namespace(weight).reshape(weight, (-1, gram.L.dimension))
     if bool(namespace(weight).any(weights != weights[:, :1])) or form is None:

@@ -282,7 +282,7 @@ class Gram:
         products = products_in(self.precision)
         steps: list[JetProduct | TableProduct] = []
         for block in self.blocks:
-            form = block.kernel.form(self.L.dimension)
+            form = block.kernel.form(block.dimension)
             lefts: tuple[Part, ...] = ()
             rights: tuple[Part, ...] = ()
             if form is not None:

@@ -25,11 +25,13 @@ import numpy as np
 from rkhs.backend.arrays import apply_matrix, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form, near_pairs
-from rkhs.functionals.base import Functional, Part
+from rkhs.functionals.base import Combination, Functional, Part
+from rkhs.gram.blocks import pushed
 from rkhs.gram.jets import ORDER
 from rkhs.gram.operator import gram
 from rkhs.kernels.algebra import Multiple, Pullback, Sum
 from rkhs.kernels.base import Kernel
+from rkhs.kernels.pushed import PushedKernel
 from rkhs.kernels.scale import ScaledKernel
 
 Matrix = np.ndarray[Any, Any]
@@ -56,6 +58,8 @@ def sensitivity(
     elif isinstance(kernel, Multiple):
         inner = sensitivity(kernel.kernel, L, M, B, _inside("kernel", settings))
         found |= {setting: kernel.factor * value for setting, value in _within("kernel", inner).items()}
+    elif isinstance(kernel, PushedKernel):
+        found |= _within("kernel", _of_pushed(kernel, L, M, B, _inside("kernel", settings)))
     else:
         found |= _of_scales(kernel, L, M, B, settings)
     left = [setting for setting in settings if setting not in found]
@@ -63,6 +67,21 @@ def sensitivity(
         table = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
         found[name, feature] = float(np.vdot(B, table))
     return {setting: found[setting] for setting in settings}
+
+
+def _of_pushed(
+    kernel: PushedKernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """Those of the kernel behind one that pushes its inputs, on pushed families."""
+    total = dict.fromkeys(settings, 0.0)
+    for weight, on_left, on_right in kernel.pushes() if settings else ():
+        ours, theirs = pushed(L.parts, on_left), pushed(M.parts, on_right)
+        if not (ours and theirs):
+            continue
+        left, right = (Combination(one.shape, own, repr(one)) for one, own in ((L, ours), (M, theirs)))
+        for setting, value in sensitivity(kernel.kernel, left, right, B, settings).items():
+            total[setting] += weight * value
+    return total
 
 
 def _inside(place: str, settings: Sequence[Setting]) -> list[Setting]:

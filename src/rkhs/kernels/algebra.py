@@ -268,9 +268,29 @@ class Pullback(Kernel):
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))
         return None if inner is None else Pullback(inner, self.linear)
 
+    def seen(self, X: Array) -> Array:
+        return Atoms.values(as_points(X)).pushed(self.linear).points
+
     def resolved(self, X: Array) -> Kernel:
-        seen = Atoms.values(as_points(X)).pushed(self.linear).points
-        return Pullback(self.kernel.resolved(seen), self.linear)
+        return Pullback(self.kernel.resolved(self.seen(X)), self.linear)
+
+
+def additive(kernel: Any, n: int) -> Sum:
+    """k(x, y) = sum_j k_j(x_j, y_j): functions that are sums of functions of one feature each.
+
+    `kernel` is a kernel of one feature for all, or a list of n.  What such a function does with a feature does not
+    depend on the others, so that its shape is proved feature by feature.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.additive(rkhs.Gaussian(scale=1.0), 2)([[0.0, 0.0]], [[0.0, 9.0]]).round(3)
+    array([[1.]])
+    """
+    kernels = [kernel] * n if isinstance(kernel, Kernel) else list(kernel)
+    if len(kernels) != n:
+        raise ValueError(f"An additive kernel of {n} features needs a kernel for each, got {len(kernels)}.")
+    return Sum(tuple(Pullback(one, np.eye(n)[[j]]) for j, one in enumerate(kernels)))
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -18,6 +18,7 @@ import numpy as np
 from rkhs.backend.arrays import Array, as_points, namespace, same_kind
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.forms import Form
+from rkhs.calculus.maps import Map
 from rkhs.calculus.pairing import AllPairs, Pairing
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
@@ -82,6 +83,10 @@ class Kernel(ABC):
     def resolved(self, X: Array) -> Kernel:
         """The kernel with every ``scale="median"`` replaced by the median distance of the points."""
         return self
+
+    def seen(self, X: Array) -> Array:
+        """The points as those see them that this kernel is made of."""
+        return X
 
     def children(self) -> dict[str, Kernel]:
         """The kernels that this one is made of, by the names under which it has them: "kernel", "kernels[0]", .."""
@@ -176,10 +181,11 @@ class Kernel(ABC):
     def __rmul__(self, factor: float | Open) -> Kernel:
         return self * factor
 
-    def __matmul__(self, matrix: Any) -> Kernel:
+    def __matmul__(self, change: Any) -> Kernel:
         from rkhs.kernels.algebra import Pullback
+        from rkhs.kernels.pushed import Composition
 
-        return Pullback(self, matrix)
+        return Composition(self, change) if isinstance(change, Map) else Pullback(self, change)
 
 
 class FormKernel(Kernel):

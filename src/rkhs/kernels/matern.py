@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, prod
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rkhs.kernels.gaussian import Gaussian
 from rkhs.kernels.mixture import blurred_mixture, mixture
 from rkhs.kernels.scale import Scale, ScaledKernel
 
-ORDERS = (0.5, 1.5, 2.5, 3.5)
+HIGHEST = 20.5  # beyond which it is the Gaussian kernel for all that double precision can tell
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Matern(ScaledKernel):
 
         k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1
 
-    nu = 1/2 is exp(-r), 3/2 is (1 + z) exp(-z), and so on to 7/2.  Derivatives of order m are bounded
-    iff m < nu.
+    nu is 1/2, 3/2, 5/2, ..: exp(-z), (1 + z) exp(-z), (1 + z + z^2/3) exp(-z), and so on.  Derivatives of order m are
+    bounded iff m < nu.
 
     Examples
     --------
@@ -39,9 +40,10 @@ class Matern(ScaledKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in ORDERS:
+        if not (isinstance(self.nu, Real) and 0 < self.nu <= HIGHEST and (self.nu - 0.5) % 1 == 0):
             raise ValueError(
-                f"Matern is implemented for nu in {ORDERS}, got {self.nu!r}; Gaussian is the limit of large nu."
+                f"Matern is implemented for nu = 0.5, 1.5, .. to {HIGHEST}, got {self.nu!r}; Gaussian is the limit of "
+                "large nu."
             )
         object.__setattr__(self, "nu", float(self.nu))
 
@@ -49,7 +51,7 @@ class Matern(ScaledKernel):
         return self.nu
 
     def smoother(self, order: int, dimension: int) -> str | None:
-        return f"Matern(nu={order + 0.5})" if order + 0.5 in ORDERS else "Gaussian()"
+        return f"Matern(nu={order + 0.5})" if order + 0.5 <= HIGHEST else "Gaussian()"
 
     def form(self, dimension: int) -> Form:
         return Form(1, self.ladder, smooth=False, linear=self.linear(dimension))

@@ -7,7 +7,8 @@ tau^2 / (2 w).  With S = G + diag(1/(2w)) and Z an orthonormal basis of the comp
 
 the restricted likelihood: that of the targets' part which the basis cannot explain.  Q is made orthonormal before, so
 the number does not depend on how basis functions were scaled; without a basis it is the likelihood itself.  The best
-amplitude is tau^2 = b'Pb / (N - r), which is put in.  Outputs are independent, each with its own amplitude; one that
+amplitude is tau^2 = b'Pb / (N - r), which is put in, unless it is known: where noise is given in the units of the
+targets, tau is 1 and k has their units too.  Outputs are independent, each with its own amplitude; one that
 the basis explains altogether has none and is left out.
 
 Terms whose targets are all zero are knowledge, not data: what they say holds before anything is observed, and the
@@ -60,22 +61,29 @@ class Likelihood:
     squares: Matrix
 
     @classmethod
-    def of(cls, energies: Matrix, free: int, log_det: float, informative: Matrix) -> Likelihood:
-        """From b'Pb of each output, N - r, and log det Z'SZ, less what is given."""
+    def of(
+        cls, energies: Matrix, free: int, log_det: float, informative: Matrix, amplitude: float | None
+    ) -> Likelihood:
+        """From b'Pb of each output, N - r, and log det Z'SZ, less what is given; for an amplitude, or the best one."""
         if free < 1:
             raise ValueError(
                 "There are no more functionals than basis functions: add functionals, or take a smaller basis."
             )
         squares = np.zeros(len(energies))
         squares[informative] = np.maximum(energies[informative], np.finfo(np.float64).tiny) / free
-        value = -sum(free * (1 + log(2 * pi * tau)) + log_det for tau in squares[informative]) / 2
+        if amplitude is not None:
+            squares[informative] = amplitude**2
+        value = (
+            -sum(energies[k] / squares[k] + free * log(2 * pi * squares[k]) + log_det for k in informative.tolist()) / 2
+        )
         return cls(value, squares)
 
 
 def likelihood(observations: Observations, equations: Equations) -> Likelihood:
     """Of the observations."""
     energies = np.sum(equations.b * equations.a, axis=0)
-    return Likelihood.of(energies, observations.free, equations.log_det, observations.informative)
+    given = observations.free, equations.log_det, observations.informative, observations.amplitude
+    return Likelihood.of(energies, *given)
 
 
 def log_evidence(

@@ -23,13 +23,17 @@ EXPLAINED = 256 * float(np.finfo(np.float64).eps)  # of targets, below which wha
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Functionals with the values (N, r) of the basis, targets b (N, c) and weights (N,), in NumPy and float64."""
+    """Functionals with the values (N, r) of the basis, targets b (N, c) and weights (N,), in NumPy and float64.
+
+    `amplitude` is tau where it is known; None where the best one is meant.
+    """
 
     functionals: Functional
     basis: Basis
     target: Matrix
     weight: Matrix
     term: Matrix  # (N,), the number of each functional's term
+    amplitude: float | None = None
 
     @classmethod
     def of(cls, represented: Represented) -> Observations:
@@ -79,7 +83,7 @@ class Observations:
         """Some of them."""
         functionals = self.functionals.take(rows)
         basis = Basis.of(functionals, self.basis.space)
-        return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows])
+        return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows], self.amplitude)
 
     def equations(self, kernel: Kernel, weight: Matrix) -> Equations:
         """What a kernel and weights make of them."""

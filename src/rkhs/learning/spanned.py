@@ -58,7 +58,8 @@ class Spanned:
         """Of all that was observed, less what is given."""
         energies = 2 * self.cell.constant + np.sum(self.cell.linear[: self.cell.told] * self.theta, axis=0)
         log_det = self.log_det - (0.0 if self.prior is None else self.prior.log_det)
-        return Likelihood.of(energies, self.observations.free, log_det, self.observations.informative)
+        seen = self.observations
+        return Likelihood.of(energies, seen.free, log_det, seen.informative, seen.amplitude)
 
     @cached_property
     def log_det(self) -> float:

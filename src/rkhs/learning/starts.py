@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional
 from rkhs.gram.operator import gram
-from rkhs.kernels.algebra import Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.kernels.scale import median_scale
@@ -50,8 +48,7 @@ def started(kernel: Kernel, X: Matrix) -> tuple[Kernel, dict[str, list[Range]]]:
     """The kernel with numbers where it was open, and their ranges: one, or one for each feature."""
     found: dict[str, list[Range]] = {}
     for place, child in kernel.children().items():
-        seen = Atoms.values(X).pushed(kernel.linear).points if isinstance(kernel, Pullback) else X
-        filled, ranges = started(child, seen)
+        filled, ranges = started(child, kernel.seen(X))
         kernel = kernel.with_parameters({f"{place}.{name}": value for name, value in filled.parameters().items()})
         found |= {f"{place}.{name}": own for name, own in ranges.items()}
     for name in kernel.positive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Any
 
@@ -176,6 +176,7 @@ def tuned(
     seed: Any,
     monitor: TuningMonitor,
     refined: Callable[[Model], Criterion] | None,
+    amplitude: float | None = None,
 ) -> tuple[Kernel, tuple[Term, ...], Tuning]:
     """The kernel and the terms with numbers in the place of what is open.
 
@@ -183,7 +184,7 @@ def tuned(
     or with the criterion of an approximation, `refined`.
     """
     random = np.random.default_rng(seed)
-    every = Observations.of(represented)
+    every = replace(Observations.of(represented), amplitude=amplitude)
     observations = sampled(every, most, random)
     model = Model.of(kernel, terms, observations, seed)
     space = model.space(prior)

@@ -117,7 +117,7 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
         flat[rows] = away[start : start + len(rows)]
         start += len(rows)
         predictions.append(like(found, term.functional.prototype))
-        target = to_numpy(term.target).reshape(*term.functional.shape, *((-1,) if term.target.ndim == 2 else ()))
+        target = to_numpy(term.told)
         if represented.outputs is not None and term.target.ndim == 1:
             target = target[..., None]
         left.append(like(target - found, term.functional.prototype))
@@ -162,6 +162,7 @@ def tuned_problem(
     time_limit: float | None,
     seed: Any,
     verbose: bool | None,
+    amplitude: float | None = None,
 ) -> Any:
     """`Problem.tune`."""
     if criterion not in CRITERIA:
@@ -171,6 +172,8 @@ def tuned_problem(
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
         raise ValueError(f"prior is a positive standard deviation, or None, got {prior!r}.")
+    if amplitude is not None and not (isinstance(amplitude, Real) and 0 < float(amplitude) < np.inf):
+        raise ValueError(f"amplitude is a positive number, or None for the best one, got {amplitude!r}.")
     check_squared(problem, "Tuning")
     _check_open(problem.kernel, problem.terms)
     terms = closed(problem.terms)
@@ -179,9 +182,19 @@ def tuned_problem(
     refined: Callable[[Model], Criterion] | None = None
     if isinstance(problem.approximation, Landmarks) and criterion == "evidence":
         whole = SpanProblem(problem.kernel, terms, problem.basis, problem.approximation).whole
-        refined = None if whole else partial(_in_span, problem, represented)
+        refined = None if whole else partial(_in_span, problem, represented, amplitude)
     kernel, terms, tuning = tuned(
-        problem.kernel, problem.terms, represented, criterion, starts, functionals, prior, seed, monitor, refined
+        problem.kernel,
+        problem.terms,
+        represented,
+        criterion,
+        starts,
+        functionals,
+        prior,
+        seed,
+        monitor,
+        refined,
+        None if amplitude is None else float(amplitude),
     )
     return replace(problem, kernel=kernel, terms=terms, tuning=tuning)
 
@@ -195,9 +208,9 @@ def _check_open(kernel: Kernel, terms: Sequence[Any]) -> None:
         )
 
 
-def _in_span(problem: Any, represented: Represented, model: Model) -> Criterion:
+def _in_span(problem: Any, represented: Represented, amplitude: float | None, model: Model) -> Criterion:
     """The evidence in the span of landmarks that are chosen once, at the settings with which this begins."""
-    observations = Observations.of(represented)
+    observations = replace(Observations.of(represented), amplitude=amplitude)
     chosen: list[Any] = []
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:

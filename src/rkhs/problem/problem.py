@@ -313,6 +313,7 @@ class Problem:
         *,
         starts: int = 2,
         prior: float | None = 1.0,
+        amplitude: float | None = None,
         functionals: int = 3000,
         time_limit: float | None = None,
         random_state: Any = 0,
@@ -330,6 +331,8 @@ class Problem:
             the best so far
         prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;
             None leaves them free
+        amplitude : the tau of the evidence, where it is known: 1.0 for a kernel in the units of the targets (as
+            `rkhs.learn() * kernel` may be) and weights 1 / (2 noise^2); None for the best one
         functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
             points, drawn at random; with landmarks the search ends with all of them, in the span
         time_limit : seconds after which the best so far is taken
@@ -347,7 +350,7 @@ class Problem:
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """
-        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, random_state, verbose)
+        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, random_state, verbose, amplitude)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         check_known(self.kernel)

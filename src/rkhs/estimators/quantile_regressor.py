@@ -1,0 +1,190 @@
+"""Several quantiles at once that never cross.
+
+The quantiles are one function F(x, e) = sum_k e_k f_k(x) of a point and a direction (`kernels.fields.components`), so
+that their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k), and one problem has them all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.calculus.atoms import Atoms
+from rkhs.calculus.polynomials import Constant
+from rkhs.calculus.spaces import Space
+from rkhs.estimators.atomic import all_or_nothing
+from rkhs.estimators.machine import Machine
+from rkhs.estimators.options import as_kernel, check_number
+from rkhs.estimators.shape import FIRST, ROOM, ROUNDS, ShapeCertificate, evenly
+from rkhs.finite.function import Function
+from rkhs.finite.term import Term
+from rkhs.functionals import Evaluation
+from rkhs.kernels import components
+from rkhs.kernels.base import Kernel
+from rkhs.losses import OneSided, Quantile
+from rkhs.problem import Problem
+from rkhs.problem.shapes import PROVED, Claim, ClaimProof, check_provable, prove
+
+Matrix = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Offsets(Space):
+    """e_1 .. e_m: a constant for each output, at points (x, e) with x in R^n."""
+
+    dimension: int
+    outputs: int
+
+    def size(self, dimension: int) -> int:
+        return self.outputs
+
+    def on(self, atoms: Atoms) -> Array:
+        xp, n = namespace(atoms.points), self.dimension
+        shape = (int(atoms.points.shape[0]), atoms.per_point, self.outputs)
+        if atoms.order == 0:
+            found = xp.broadcast_to(atoms.points[:, None, n:], shape)
+        elif atoms.order == 1:
+            found = xp.broadcast_to(atoms.u(0)[..., n:], shape)
+        else:
+            found = like(np.zeros(shape), atoms.points)
+        return xp.reshape(found, (atoms.size, self.outputs))
+
+
+class QuantileRegressor(Machine):
+    """Quantiles of y given x, learnt together so that they never cross: min 1/2 sum |f_k|^2 + C sum of pinball losses.
+
+    f_(k+1) - f_k is at least zero on the whole box of the training points, which is proved as shapes are; see
+    `crossing_certificate_`.
+
+    Parameters
+    ----------
+    quantiles : the levels, rising, between 0 and 1
+    kernel, scale : as of `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
+    C : weight of the loss of each point
+    tol : the relative duality gap to reach
+    verbose : whether to show progress
+
+    Attributes
+    ----------
+    functions_ : the learnt rkhs.Function of each quantile
+    crossing_certificate_ : what is proved about their differences
+    solution_, problem_ : of the one problem that has them all
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 3, (60, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * X[:, 0] * rng.standard_normal(60)
+    >>> model = rkhs.QuantileRegressor([0.25, 0.5, 0.75], scale=1.0).fit(X, y)
+    >>> model.predict([[2.5]]).shape, model.crossing_certificate_.proved
+    ((1, 3), True)
+    """
+
+    functions_: list[Function]
+
+    def __init__(
+        self,
+        quantiles: Sequence[float] = (0.1, 0.5, 0.9),
+        kernel: Any = "gaussian",
+        *,
+        scale: Any = "median",
+        C: float = 1.0,
+        tol: float = 1e-4,
+        verbose: bool = False,
+    ) -> None:
+        self.quantiles = quantiles
+        self.kernel = kernel
+        self.scale = scale
+        self.C = C
+        self.tol = tol
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = None
+        return tags
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any) -> QuantileRegressor:
+        """Learn the quantiles from points X (t, n) and their targets y."""
+        levels = _levels(self.quantiles)
+        points, _, y, _ = self._validated(X, y)
+        X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
+        n, m = X.shape[1], len(levels)
+        kernel = as_kernel(self.kernel, self.scale, X)
+        box = np.stack([X.min(axis=0), X.max(axis=0)])
+        claims = [Claim(f"quantile {above:g} is at least quantile {below:g}", ()) for below, above in pairwise(levels)]
+        for claim in claims:
+            check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
+        joint = components(kernel, n, np.eye(m))
+        weight, size = check_number(self.C, "C"), float(np.ptp(y)) or 1.0
+        data = [Term(at(X, unit), Quantile(level), y, weight) for level, unit in zip(levels, np.eye(m), strict=True)]
+        steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
+        filled = np.linspace(0, 1, FIRST)[:, None] if n == 1 else evenly(2 * FIRST, n)
+        places = [box[0] + filled * (box[1] - box[0]) for _ in claims]
+        proofs: list[ClaimProof] = []
+        for _ in range(ROUNDS):
+            held = [
+                Term(at(P, step), OneSided(), ROOM * size, 2 * weight * len(y))
+                for P, step in zip(places, steps, strict=True)
+            ]
+            problem = Problem(joint, [*data, *held], Offsets(n, m))
+            solution = problem.solve(tol=self.tol, verbose=self.verbose)
+            functions = outputs_of(solution.function, kernel, n, np.eye(m))
+            gaps = outputs_of(solution.function, kernel, n, steps)
+            proofs = [prove(claim, gap, box) for claim, gap in zip(claims, gaps, strict=True)]
+            if all(proof.status == PROVED for proof in proofs):
+                break
+            places = [
+                P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
+                for P, proof in zip(places, proofs, strict=True)
+            ]
+        self._keep(problem, solution)
+        self.functions_ = functions
+        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)), {})
+        if not self.crossing_certificate_.proved:
+            warnings.warn(
+                f"That quantiles do not cross is not proved on the whole box: {self.crossing_certificate_}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> Matrix:
+        """The quantiles at the rows of X, (t, quantiles)."""
+        check_is_fitted(self, "functions_")
+        points = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.stack([to_numpy(f(points)) for f in self.functions_], axis=1)
+
+
+def at(X: Matrix, direction: Matrix) -> Evaluation:
+    """The values F(x_i, e)."""
+    return Evaluation(np.hstack([X, np.broadcast_to(direction, (len(X), len(direction)))]))
+
+
+def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[Function]:
+    """x -> F(x, e) for each direction e, as functions with the kernel of x."""
+    points = np.concatenate([to_numpy(part.atoms.points) for part in F.functionals.parts])
+    a, own = to_numpy(F.coefficients), Evaluation(points[:, :n])
+    offsets = to_numpy(F.basis_coefficients)
+    return [
+        Function(kernel, own, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
+        for e in directions
+    ]
+
+
+def _levels(quantiles: Any) -> list[float]:
+    levels = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
+    if len(levels) < 2 or not all(0 < q < 1 for q in levels) or any(b <= a for a, b in pairwise(levels)):
+        raise ValueError(f"quantiles are two levels at least, rising, between 0 and 1, got {quantiles!r}.")
+    return levels

@@ -1,0 +1,63 @@
+"""Targets of regressors: one column or several, slopes, and what was not observed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, as_real, to_numpy
+from rkhs.estimators.labels import no_value, told
+from rkhs.estimators.sample import Vector, as_numpy
+
+
+def columns_of(y: Any) -> int:
+    """How many outputs y has: its columns, 1 for an array of one axis."""
+    shape = np.asarray(as_numpy(y)).shape
+    return int(shape[1]) if len(shape) == 2 else 1
+
+
+def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
+    """y (t, outputs) with zeros where it says nothing, and the rows where it does not.
+
+    Examples
+    --------
+    >>> told_outputs([[1.0, 2.0], [np.nan, np.nan]], np.nan)
+    (array([[1., 2.],
+           [0., 0.]]), array([False,  True]))
+    """
+    columns = [told(column, marker) for column in np.asarray(as_numpy(y)).T]
+    missing = np.stack([own for _, own in columns], axis=1)
+    some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    if len(some):
+        raise ValueError(
+            f"Row {some[0]} of y is not observed in some outputs and a number in others: fit a regressor for each "
+            "output, as sklearn.multioutput.MultiOutputRegressor does."
+        )
+    return np.where(missing, 0.0, np.stack([own for own, _ in columns], axis=1)), missing[:, 0]
+
+
+def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
+    """Measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none.
+
+    Examples
+    --------
+    >>> checked_slopes([[1.0, None]], np.zeros((1, 2)), None)
+    array([[ 1., nan]])
+    """
+    given = np.asarray(as_numpy(gradients)) if not hasattr(gradients, "__dlpack__") else gradients
+    if isinstance(given, np.ndarray) and given.dtype.kind == "O":
+        given = np.where(no_value(given.reshape(-1)).reshape(given.shape), np.nan, given).astype(np.float64)
+    slopes = to_numpy(as_real(given, "gradients")).astype(np.float64)
+    t, n = (int(size) for size in X.shape)
+    shape = (t, n) if outputs is None else (t, n, outputs)
+    if slopes.shape != shape:
+        raise ValueError(
+            f"gradients has shape {slopes.shape}; a slope for each feature of each row of X"
+            f"{'' if outputs is None else ' and each output of y'} makes {shape}. NaN is for what was not observed."
+        )
+    if np.any(np.isinf(slopes)):
+        raise ValueError("gradients contains infinity: NaN is for what was not observed.")
+    if np.all(np.isnan(slopes)):
+        raise ValueError("Every one of gradients is NaN, not observed: leave gradients out.")
+    return slopes

@@ -1,0 +1,42 @@
+"""The constant kernel: a penalised offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, namespace
+from rkhs.calculus.forms import Form
+from rkhs.kernels.base import FormKernel, Kernel
+
+
+@dataclass(frozen=True)
+class ConstantKernel(FormKernel):
+    """k(x, y) = 1: the constant functions, with |c| for a norm.
+
+    In a sum, `k + learn() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
+    `rkhs.Constant()`.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> (rkhs.Linear() + 4.0 * rkhs.ConstantKernel())([[1.0]], [[2.0], [0.0]])
+    array([[6., 4.]])
+    """
+
+    def smoothness(self, dimension: int) -> float:
+        return inf
+
+    def form(self, dimension: int) -> Form:
+        return Form(0, _ladder, smooth=True)
+
+    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+        return self
+
+
+def _ladder(q: Array, rungs: range) -> dict[int, Array]:
+    xp = namespace(q)
+    return {k: xp.ones_like(q) if k == 0 else xp.zeros_like(q) for k in rungs}

@@ -1,0 +1,131 @@
+"""Regressors that learn from measured slopes, and from several outputs."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import rkhs
+
+rng = np.random.default_rng(0)
+X = rng.uniform(-1, 1, size=(25, 2)) * [1.0, 20.0]
+NEW = rng.uniform(-1, 1, size=(7, 2)) * [1.0, 20.0]
+
+
+def f(x):
+    return np.sin(2 * x[:, 0]) + (x[:, 1] / 20) ** 2
+
+
+def slopes(x):
+    return np.stack([2 * np.cos(2 * x[:, 0]), x[:, 1] / 200], axis=1)
+
+
+OPTIONS = {"C": 100.0, "kernel": rkhs.Gaussian((1.0, 20.0)), "gradient_weight": 3.0}
+
+
+def test_it_is_the_problem_on_paper():
+    y, G = f(X), slopes(X)
+    y[3], G[5, 0], G[6] = np.nan, np.nan, np.nan
+    weight = rng.uniform(0.5, 2.0, len(X))
+    machine = rkhs.InvariantRegressor(**OPTIONS).fit(X, y, weight, gradients=G)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, 100.0 * weight),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), G, np.repeat(3.0 * weight, 2)),
+    ]
+    solution = rkhs.Problem(OPTIONS["kernel"], terms, rkhs.Constant()).solve(tol=1e-10)
+    np.testing.assert_allclose(machine.predict(NEW), solution.function(NEW), atol=1e-4)
+    expected = rkhs.Gradient(NEW)(solution.function)
+    np.testing.assert_allclose(machine.predict_gradient(NEW), expected, atol=1e-4)
+    found, spread = machine.predict_gradient(NEW, return_std=True)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(spread, solution.posterior.std(rkhs.Gradient(NEW)), rtol=1e-3)
+
+
+def test_slopes_alone_leave_the_constant_open():
+    machine = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(X, gradients=slopes(X))
+    difference = machine.predict(NEW) - f(NEW)
+    assert np.ptp(difference) < 0.1
+    np.testing.assert_allclose(machine.predict_gradient(NEW), slopes(NEW), atol=0.2)
+
+
+def test_slopes_help():
+    with_slopes = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(
+        X[:8], f(X[:8]), gradients=slopes(X[:8])
+    )
+    without = rkhs.InvariantRegressor(**OPTIONS, invariance=None).fit(X[:8], f(X[:8]))
+    error = [np.abs(one.predict(NEW) - f(NEW)).mean() for one in (with_slopes, without)]
+    assert error[0] < error[1] / 3
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_units_do_not_matter(unit):
+    """By default a slope counts as a target does, whatever the units of X and y are."""
+    one = rkhs.InvariantRegressor(C=10.0).fit(X, f(X), gradients=slopes(X))
+    other = rkhs.InvariantRegressor(C=10.0).fit(unit * X, f(X), gradients=slopes(X) / unit)
+    np.testing.assert_allclose(other.predict(unit * NEW), one.predict(NEW), atol=1e-4)
+
+
+def test_the_units_of_a_scaler_are_undone():
+    scaler = StandardScaler().fit(X)
+    machine = rkhs.InvariantRegressor(C=1e4).fit(scaler.transform(X), f(X), gradients=slopes(X) * scaler.scale_)
+    found = machine.predict_gradient(scaler.transform(X)) / scaler.scale_
+    np.testing.assert_allclose(found, slopes(X), atol=0.01)
+    pipeline = make_pipeline(StandardScaler(), rkhs.InvariantRegressor(C=1e4))
+    pipeline.fit(X, f(X), invariantregressor__gradients=slopes(X) * scaler.scale_)
+    np.testing.assert_allclose(pipeline.predict(NEW), machine.predict(scaler.transform(NEW)))
+
+
+def test_a_robust_loss_on_slopes_that_disagree():
+    G = slopes(X)
+    G[::5] += 50.0
+    robust, plain = (
+        rkhs.InvariantRegressor(**OPTIONS, gradient_loss=loss, epsilon=0.01).fit(X, f(X), gradients=G)
+        for loss in ("huber", "squared")
+    )
+    assert np.abs(robust.predict(NEW) - f(NEW)).mean() < np.abs(plain.predict(NEW) - f(NEW)).mean() / 3
+    with pytest.raises(ValueError, match="all losses to be squared"):
+        robust.predict_gradient(NEW, return_std=True)
+
+
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(rkhs.Evaluation(X))])
+def test_several_outputs_are_as_one_by_one(approximation):
+    Y = np.stack([f(X), X[:, 0] * X[:, 1]], axis=1)
+    Y[4] = np.nan
+    G = np.stack([slopes(X), X[:, ::-1]], axis=2)
+    options = {**OPTIONS, "approximation": approximation, "unlabeled": np.nan, "invariance": None, "tol": 1e-8}
+    both = rkhs.InvariantRegressor(**options).fit(X, Y)
+    with_slopes = rkhs.InvariantRegressor(**options).fit(X, Y, gradients=G)
+    assert both.predict_gradient(NEW).shape == (7, 2, 2)
+    assert both.predict(NEW, return_std=True)[1].shape == (7, 2)
+    for k in range(2):
+        one = rkhs.InvariantRegressor(**options).fit(X, Y[:, k])
+        np.testing.assert_allclose(both.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
+        one = rkhs.InvariantRegressor(**options).fit(X, Y[:, k], gradients=G[..., k])
+        np.testing.assert_allclose(with_slopes.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gradients", "sentence"),
+    [
+        (np.zeros((25, 3)), r"shape \(25, 3\).*\(25, 2\)"),
+        (np.zeros(25), r"shape \(25,\)"),
+        (np.full((25, 2), np.nan), "Every one of gradients is NaN"),
+        (np.full((25, 2), np.inf), "infinity"),
+    ],
+)
+def test_slopes_that_cannot_be_used(gradients, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rkhs.InvariantRegressor().fit(X, f(X), gradients=gradients)
+
+
+def test_outputs_that_are_observed_at_different_rows():
+    Y = np.stack([f(X), f(X)], axis=1)
+    Y[3, 0] = np.nan
+    with pytest.raises(ValueError, match=r"Row 3 of y .*MultiOutputRegressor"):
+        rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, Y)
+
+
+def test_saved_and_opened(tmp_path):
+    machine = rkhs.InvariantRegressor(**OPTIONS).fit(X, f(X), gradients=slopes(X))
+    rkhs.save(machine, tmp_path / "model")
+    np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict_gradient(NEW), machine.predict_gradient(NEW))

@@ -1,0 +1,56 @@
+"""Quantiles that never cross."""
+
+import numpy as np
+import pytest
+
+import rkhs
+
+rng = np.random.default_rng(0)
+X = rng.uniform(0, 3, (80, 1))
+y = np.sin(2 * X[:, 0]) + 0.3 * X[:, 0] * rng.standard_normal(80)
+LEVELS = [0.1, 0.5, 0.9]
+
+
+def pinball(y, found, level):
+    r = y - found
+    return np.mean(np.maximum(level * r, (level - 1) * r))
+
+
+def test_they_never_cross_and_lose_nothing():
+    model = rkhs.QuantileRegressor(LEVELS, scale=0.5, C=5.0).fit(X, y)
+    assert model.crossing_certificate_.proved
+    new = np.linspace(X.min(), X.max(), 20_000)[:, None]
+    found = model.predict(new)
+    assert np.all(np.diff(found, axis=1) >= 0)
+    at_points = model.predict(X)
+    for k, level in enumerate(LEVELS):
+        alone = rkhs.InvariantRegressor(loss="quantile", quantile=level, scale=0.5, C=5.0, invariance=None).fit(X, y)
+        assert pinball(y, at_points[:, k], level) <= 1.05 * pinball(y, alone.predict(X), level) + 1e-3
+        assert np.mean(y <= at_points[:, k] + 1e-6) == pytest.approx(level, abs=0.1)
+
+
+def test_where_they_would_not_cross_they_are_as_alone():
+    model = rkhs.QuantileRegressor([0.2, 0.8], scale=1.0, C=1.0, tol=1e-7).fit(X, y)
+    for k, level in enumerate([0.2, 0.8]):
+        options = {"scale": 1.0, "C": 1.0, "invariance": None, "tol": 1e-7}
+        alone = rkhs.InvariantRegressor(loss="quantile", quantile=level, **options).fit(X, y)
+        np.testing.assert_allclose(model.predict(X)[:, k], alone.predict(X), atol=0.02)
+
+
+def test_separate_ones_do_cross_here():
+    found = [
+        rkhs.InvariantRegressor(loss="quantile", quantile=level, scale=0.2, C=20.0, invariance=None)
+        .fit(X, y)
+        .predict(X)
+        for level in (0.4, 0.6)
+    ]
+    assert np.any(found[0] > found[1] + 1e-3)
+    model = rkhs.QuantileRegressor([0.4, 0.6], scale=0.2, C=20.0).fit(X, y)
+    assert model.crossing_certificate_.proved
+    assert np.all(np.diff(model.predict(np.linspace(X.min(), X.max(), 5000)[:, None]), axis=1) >= 0)
+
+
+@pytest.mark.parametrize("levels", [[0.5], [0.9, 0.1], [0.0, 0.5], [0.5, 0.5]])
+def test_levels_that_are_none(levels):
+    with pytest.raises(ValueError, match="quantiles are"):
+        rkhs.QuantileRegressor(levels).fit(X, y)

@@ -1,0 +1,200 @@
+"""Kernels of pushed inputs: maps, symmetries, fields; fast products, settings, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs.gram.sensitivity import sensitivity
+from rkhs.kernels.symmetrised import generated
+from rkhs.testing import check_kernel
+
+rng = np.random.default_rng(0)
+
+
+def test_autodiff_is_the_jacobian():
+    def function(X):
+        return torch.stack([X[:, 0] * X[:, 1], torch.sin(X[:, 0])], dim=1)
+
+    def gradient(X):
+        zero = np.zeros(len(X))
+        return np.stack([X[:, ::-1], np.stack([np.cos(X[:, 0]), zero], axis=1)], axis=1)
+
+    X, Y = rng.standard_normal((4, 2)), rng.standard_normal((3, 2))
+    by_torch = rkhs.Gaussian(0.9) @ rkhs.Features(function)
+    by_hand = rkhs.Gaussian(0.9) @ rkhs.Features(lambda X: function(torch.tensor(X)).numpy(), gradient)
+    for L, M in ((rkhs.Gradient(X), rkhs.Evaluation(Y)), (rkhs.Gradient(X), rkhs.Gradient(Y))):
+        np.testing.assert_allclose(rkhs.gram(by_torch, L, M).dense(), rkhs.gram(by_hand, L, M).dense(), atol=1e-13)
+    check_kernel(by_torch, 2)
+    with pytest.raises(rkhs.NotBoundedError, match="orders below 2"):
+        rkhs.gram(by_hand, rkhs.Hessian(X))
+
+
+def molecules(t):
+    rest = np.array([[0.0, 0, 0], [1.5, 0, 0], [2.0, 1.3, 0], [-0.5, 1.0, 0.2]])
+    return (rest + 0.1 * rng.standard_normal((t, 4, 3))).reshape(t, 12)
+
+
+def test_inverse_distances_by_differences():
+    X, phi = molecules(3), rkhs.InverseDistances()
+    h = 1e-6
+    quotients = [(phi.values(X + h * e) - phi.values(X - h * e)) / (2 * h) for e in np.eye(12)]
+    np.testing.assert_allclose(phi.jacobian(X), np.stack(quotients, axis=2), atol=1e-8)
+
+
+def test_energies_do_not_change_when_a_molecule_moves():
+    kernel = rkhs.Matern(2.5, 0.5) @ rkhs.InverseDistances()
+    X = molecules(6)
+    f = rkhs.Function(kernel, rkhs.Gradient(X), rng.standard_normal(72))
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    new = molecules(2)
+    moved = (new.reshape(2, 4, 3) @ turn.T + [3.0, -1.0, 2.0]).reshape(2, 12)
+    np.testing.assert_allclose(f(moved), f(new), rtol=1e-9)
+    forces = rkhs.Gradient(new)(f).reshape(2, 4, 3)
+    np.testing.assert_allclose(rkhs.Gradient(moved)(f).reshape(2, 4, 3), forces @ turn.T, atol=1e-9)
+    np.testing.assert_allclose(forces.sum(axis=1), 0.0, atol=1e-9 * np.abs(forces).max())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
+def test_products_are_by_jets_and_right(library, dtype):
+    X = library(molecules(5).astype(dtype))
+    group = [[0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 5, 4]]
+    for kernel in (
+        rkhs.Matern(2.5, 0.5) @ rkhs.InverseDistances(),
+        rkhs.Symmetrised(rkhs.Matern(2.5, 0.5), group) @ rkhs.InverseDistances(),
+    ):
+        G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
+        assert {type(step).__name__ for step in G._product} == {"JetProduct"}
+        v = library(np.random.default_rng(1).standard_normal(G.shape[0]).astype(dtype))
+        np.testing.assert_allclose(G @ v, G.dense() @ v, atol=1e-11 if dtype == "float64" else 1e-3)
+        np.testing.assert_allclose(np.diag(np.asarray(G.dense())), G.diagonal(), rtol=1e-4)
+
+
+def test_symmetries_are_exact():
+    group = generated([[1, 2, 0, 3], [0, 1, 2, 3]])
+    assert len(group) == 3
+    kernel = rkhs.Symmetrised(rkhs.Gaussian(1.0), group)
+    X = rng.standard_normal((5, 4))
+    f = rkhs.Function(kernel, rkhs.Evaluation(X), rng.standard_normal(5))
+    new = rng.standard_normal((3, 4))
+    for g in group:
+        np.testing.assert_allclose(f(new[:, g]), f(new), rtol=1e-13)
+    both = sum(rkhs.Gaussian(1.0)(new[:, g], X[:, h]) for g in group for h in group) / 9
+    np.testing.assert_allclose(kernel(new, X), both, rtol=1e-13)
+    as_matrices = rkhs.Symmetrised(rkhs.Gaussian(1.0), np.eye(4)[group])
+    np.testing.assert_allclose(as_matrices(new, X), both, rtol=1e-13)
+
+
+def field(X, n):
+    """Slopes of all components at X, (t, n, n): d v_c / d x_j."""
+    places = np.hstack([np.repeat(X, n, axis=0), np.tile(np.eye(n), (len(X), 1))])
+    axes = [[j] for j in range(n)]
+    return rkhs.Derivative(places, axes=axes), (len(X), n, n)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("inner", [rkhs.Gaussian(0.7), rkhs.Matern(3.5, 0.7), rkhs.Gaussian((0.5, 1.0, 2.0))])
+def test_divergence_and_curl_are_zero_to_rounding(n, inner):
+    if isinstance(inner.scale, tuple):
+        inner = rkhs.Gaussian(inner.scale[:n])
+    X, new = rng.uniform(-1, 1, (8, n)), rng.uniform(-1, 1, (20, n))
+    slopes, shape = field(new, n)
+    for make in (rkhs.DivergenceFree, rkhs.CurlFree):
+        f = rkhs.Function(make(inner), rkhs.Components(X), rng.standard_normal((8, n)))
+        J = slopes(f).reshape(shape)
+        size = np.abs(J).max()
+        if make is rkhs.DivergenceFree:
+            assert np.abs(np.trace(J, axis1=1, axis2=2)).max() <= 1e-13 * size
+        else:
+            assert np.abs(J - J.transpose(0, 2, 1)).max() <= 1e-13 * size
+        assert size > 0.1
+
+
+def test_a_curl_free_field_is_slopes_of_one_function():
+    X, V = rng.uniform(-1, 1, (12, 2)), rng.standard_normal((12, 2))
+    term = rkhs.Term(rkhs.Components(X), rkhs.Squared(), V, 10.0)
+    field = rkhs.Problem(rkhs.CurlFree(rkhs.Gaussian(0.8)), [term]).solve(tol=1e-10).function
+    other = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), V, 10.0)]).solve(tol=1e-10)
+    new = rng.uniform(-1, 1, (5, 2))
+    np.testing.assert_allclose(rkhs.Components(new)(field), rkhs.Gradient(new)(other.function), atol=1e-5)
+
+
+def test_components_share_what_they_have_in_common():
+    B = np.array([[1.0, 0.9], [0.9, 1.0]])
+    K = rkhs.components(rkhs.Gaussian(1.0), 1, B)
+    X, Y = rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
+    G = rkhs.gram(K, rkhs.Components(X, 2), rkhs.Components(Y, 2)).dense()
+    np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-14)
+
+
+KERNELS = {
+    "Composition": lambda s: rkhs.Matern(2.5, s) @ rkhs.InverseDistances(),
+    "Symmetrised": lambda s: rkhs.Symmetrised(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
+    "CurlFree": lambda s: rkhs.CurlFree(rkhs.Gaussian(s)),
+    "Periodic": lambda s: rkhs.Periodic(7.0, s),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_derivatives_in_settings(name):
+    L = rkhs.stack([rkhs.Evaluation(molecules(3)), rkhs.Derivative(molecules(2), axes=[1])])
+    B = rng.standard_normal((5, 5))
+    h = 1e-5
+    up, down = (rkhs.gram(KERNELS[name](0.8 * np.exp(step)), L).dense() for step in (h, -h))
+    found = sensitivity(KERNELS[name](0.8), L, L, B, [("kernel.scale", None)])["kernel.scale", None]
+    assert found == pytest.approx(float(np.vdot(B, up - down)) / (2 * h), rel=1e-6)
+    table = rkhs.gram(KERNELS[name](0.8).tangent("kernel.scale"), L).dense()
+    assert found == pytest.approx(float(np.vdot(B, table)), rel=1e-9)
+
+
+def test_settings_are_learnt_behind_a_map():
+    X = np.linspace(0, 48, 60)[:, None]
+    y = np.sin(2 * np.pi * X[:, 0] / 24) + 0.05 * rng.standard_normal(60)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())
+    f = rkhs.Problem(rkhs.Periodic(24.0, rkhs.learn()), [term]).tune().solve().function
+    far = X + 24000
+    np.testing.assert_allclose(f(far), np.sin(2 * np.pi * X[:, 0] / 24), atol=0.1)
+    np.testing.assert_allclose(f(far), f(X), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda: rkhs.Composition(rkhs.Gaussian(), np.sin), TypeError, "needs a map"),
+        (lambda: rkhs.ThinPlate(2) @ rkhs.InverseDistances(), ValueError, "positive definite"),
+        (lambda: rkhs.Periodic(-1.0), ValueError, "period is positive"),
+        (lambda: rkhs.Periodic((1.0, 2.0))(np.zeros((1, 3))), ValueError, "2 periods for points of 3"),
+        (lambda: rkhs.InverseDistances().values(np.zeros((1, 6))), ValueError, "Atoms 0 and 1 of row 0"),
+        (lambda: rkhs.InverseDistances().values(np.zeros((1, 7))), ValueError, "3 numbers each"),
+        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
+        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
+        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
+        (lambda: rkhs.Symmetrised(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]), ValueError, "Element 1 .* changes"),
+        (lambda: rkhs.DivergenceFree(rkhs.Gaussian())(np.ones((1, 8))), ValueError, "R\\^2 and R\\^3"),
+        (lambda: rkhs.CurlFree(rkhs.Gaussian())(np.ones((1, 3))), ValueError, "rkhs.Components"),
+        (lambda: rkhs.components(rkhs.Gaussian(), 1, [[1.0, 2.0], [2.0, 1.0]]), ValueError, "eigenvalue"),
+        (
+            lambda: (
+                (rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)))(np.ones((1, 1)))
+                + rkhs.gram(
+                    rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)),
+                    rkhs.Gradient([[1.0]]),
+                ).dense()
+            ),
+            ValueError,
+            "Jacobian .* not finite",
+        ),
+        (
+            lambda: rkhs.gram(
+                rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.ones((1, 1))), rkhs.Gradient([[1.0]])
+            ).dense(),
+            ValueError,
+            "Jacobian .* have shape",
+        ),
+        (lambda: rkhs.Matern(3.0), ValueError, "nu = 0.5, 1.5"),
+    ],
+)
+def test_what_is_refused(make, error, sentence):
+    with pytest.raises(error, match=sentence):
+        make()
