@@ -180,7 +180,9 @@ class Circles(Map):
 
 @dataclass(frozen=True)
 class InverseDistances(Map):
-    """1 / |r_i - r_j| for all pairs i < j of atoms, whose coordinates (x, y, z) follow each other in a row.
+    """The inverse distances of all pairs of atoms, whose coordinates (x, y, z) follow each other in a row.
+
+        1 / |r_i - r_j|,  i < j
 
     What a molecule's energy is a smooth function of: neither shifts nor turns of the molecule change it.
 

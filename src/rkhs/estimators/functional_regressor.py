@@ -26,9 +26,9 @@ ROUNDS = 3  # of learning settings with robust losses, each with less weight on 
 
 
 class FunctionalRegressor(BaseEstimator):
-    """f from measurements of its values, slopes, averages, integrals, .. : of anything linear in f.
+    """Regressor that learns from measurements of any kind: values, slopes, averages, integrals, whatever is linear in f.
 
-    min 1/2 |f|^2 + sum over observations of loss(L_i(f); target_i), with weights from the noise of each kind.
+        min 1/2 |f|^2 + sum over observations of loss(L_i(f); target_i), with weights from the noise of each kind.
 
     Settings are learnt: the kernel's scales and amplitude, and the noise of each kind that does not say its own, by
     what makes the targets most likely (`Problem.tune`).  Targets that are all zero are taken for knowledge, which is

@@ -26,7 +26,9 @@ BY_NAME: dict[str, tuple[Loss, float]] = {
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """L_i(f) was measured to be about target_i, with noise of a standard deviation: for `FunctionalRegressor`.
+    """What was measured: functionals of f, their values, and how exact these are; for `FunctionalRegressor`.
+
+    L_i(f) is about target_i, with noise of a standard deviation.
 
     Parameters
     ----------

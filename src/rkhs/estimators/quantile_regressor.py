@@ -59,7 +59,9 @@ class Offsets(Space):
 
 
 class QuantileRegressor(Machine):
-    """Quantiles of y given x, learnt together so that they never cross: min 1/2 sum |f_k|^2 + C sum of pinball losses.
+    """Quantiles of y given x, learnt together so that they never cross.
+
+        min 1/2 sum_k |f_k|^2 + C sum of pinball losses
 
     f_(k+1) - f_k is at least zero on the whole box of the training points, which is proved as shapes are; see
     `crossing_certificate_`.

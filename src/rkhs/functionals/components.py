@@ -14,7 +14,9 @@ from rkhs.functionals.base import Functional, Part, described
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components(Functional):
-    """L_ic(F) = F(x_i, e_c): all components of a field F(x, e) = <e, v(x)> at the rows of X, shape (t, m).
+    """All components of a vector field v at the rows of X: shape (t, m).
+
+    L_ic(F) = F(x_i, e_c), where the field is written as F(x, e) = <e, v(x)>.
 
     For kernels of points (x, e): `CurlFree`, `DivergenceFree`, and `rkhs.components`, which has m outputs.
 

@@ -24,7 +24,9 @@ Matrix = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Integral(Functional):
-    """L_i(f) = integral of f over region i: shape (t,).  Made by `Integral.boxes`, `.segments` and `.polygons`.
+    """Integrals of f over boxes, segments or polygons: shape (t,).
+
+    L_i(f) is the integral over region i.  Made by `Integral.boxes`, `.segments` and `.polygons`.
 
     Every region has all its nodes in `places` (t, k, n), with weights (t, k).
 

@@ -9,7 +9,9 @@ from rkhs.kernels.base import Kernel
 
 
 def integration_error(kernel: Kernel, L: Integral) -> Array:
-    """|L - L'| / |L'| in the space of the kernel, where L' has twice the nodes: (t,).
+    """How far integrals by finitely many nodes may be off, as a share: (t,).
+
+    |L - L'| / |L'| in the space of the kernel, where L' has twice the nodes.
 
     |L(f) - L'(f)| is at most this share of |L'| |f|, for every f of the space.  Below about 1e-8 it is rounding.
 

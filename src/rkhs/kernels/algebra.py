@@ -276,7 +276,9 @@ class Pullback(Kernel):
 
 
 def additive(kernel: Any, n: int) -> Sum:
-    """k(x, y) = sum_j k_j(x_j, y_j): functions that are sums of functions of one feature each.
+    """Functions that are sums of functions of one feature each.
+
+        k(x, y) = sum_j k_j(x_j, y_j)
 
     `kernel` is a kernel of one feature for all, or a list of n.  What such a function does with a feature does not
     depend on the others, so that its shape is proved feature by feature.

@@ -15,7 +15,9 @@ from rkhs.kernels.base import FormKernel, Kernel
 
 @dataclass(frozen=True)
 class ConstantKernel(FormKernel):
-    """k(x, y) = 1: the constant functions, with |c| for a norm.
+    """The constant functions as a kernel: an offset that is penalised.
+
+        k(x, y) = 1,  and |c| is the norm of the constant c
 
     In a sum, `k + learn() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
     `rkhs.Constant()`.

@@ -49,7 +49,9 @@ class FieldKernel(PushedKernel):
 
 @dataclass(frozen=True)
 class CurlFree(FieldKernel):
-    """The kernel of gradient fields v = grad g, g with the kernel k_1: curl v = 0 exactly.
+    """Vector fields without curl, exactly: gradients of a potential.
+
+    v = grad g, where g has the kernel k_1.
 
     Points are (x, e), the value is <e, v(x)>; see `rkhs.Components`.
 
@@ -78,7 +80,7 @@ class CurlFree(FieldKernel):
 
 @dataclass(frozen=True)
 class DivergenceFree(FieldKernel):
-    """The kernel of fields without sources in the plane or in space: div v = 0 exactly.
+    """Vector fields without sources, exactly, in the plane or in space: their divergence is zero.
 
     Points are (x, e), the value is <e, v(x)>; see `rkhs.Components`.
 
@@ -166,7 +168,9 @@ def _half(dimension: int, who: Any) -> int:
 
 
 def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
-    """K((x, e), (y, e')) = k(x, y) e'Be: several outputs that share a kernel, with covariances B (m, m) among them.
+    """Several outputs that share a kernel, with covariances B (m, m) among them.
+
+        K((x, e), (y, e')) = k(x, y) e'Be
 
     Points are (x, e) of R^(n+m), e = e_c for output c: `rkhs.Components(X, m)`.
 

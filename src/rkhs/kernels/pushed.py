@@ -60,7 +60,9 @@ class PushedKernel(Kernel):
 
 @dataclass(frozen=True)
 class Composition(PushedKernel):
-    """k(x, y) = k_1(phi(x), phi(y)) for a smooth map phi with its Jacobian; also ``k_1 @ phi``.
+    """A kernel of features of the input, made by a smooth map phi with its Jacobian; also ``kernel @ phi``.
+
+        k(x, y) = k_1(phi(x), phi(y))
 
     Functionals are pushed forward by the chain rule (`rkhs.calculus.maps`), so that slopes of f are exact.
 
@@ -125,7 +127,9 @@ class _Sharp:
 
 
 def Periodic(period: Any, scale: Any = 1.0) -> Composition:
-    """k(x, y) = exp(-d^2 / (2 scale^2)),  d^2 = sum_j (period_j / pi)^2 sin(pi (x_j - y_j) / period_j)^2.
+    """Smooth functions that repeat themselves, such as those of the hour or of an angle.
+
+        k(x, y) = exp(-d^2 / (2 scale^2)),  d^2 = sum_j (period_j / pi)^2 sin(pi (x_j - y_j) / period_j)^2
 
     Every function of its space has the period in each feature; near each other, points are as far apart as they are.
     It is the Gaussian kernel of points on circles.  With l = 2 pi scale / period it is MacKay's

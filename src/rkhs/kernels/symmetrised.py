@@ -19,7 +19,9 @@ EXACT = 1e-9  # relative, in which products of the group and the invariance of t
 
 @dataclass(frozen=True, eq=False)
 class Symmetrised(PushedKernel):
-    """k(x, y) = mean over g of k_1(x, g y): every f of its space has f(g x) = f(x) for all g of the group.
+    """Functions that a group of symmetries does not change, exactly.
+
+        k(x, y) = mean over g of k_1(x, g y);  f(g x) = f(x) for every f of its space and every g of the group
 
     As k_1(g x, g y) = k_1(x, y), averaging on one side is averaging on both: the cost is that of as many kernels as the
     group has elements, not of its square.
