@@ -13,7 +13,7 @@ def test_one_version():
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"Version {version}." in (ROOT / "docs" / "citation.md").read_text()
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert newest and newest[1] == version
+    assert newest[1] == version
 
 
 def test_the_papers_are_cited():
