@@ -22,7 +22,7 @@ check: .venv/.checked
 	$(BIN)/lint-imports
 
 docs: .venv/.documented
-	rm -rf docs/generated
+	rm -rf docs/generated build/docs
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going docs build/docs
 	@echo "Open build/docs/index.html"
 

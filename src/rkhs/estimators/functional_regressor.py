@@ -26,7 +26,7 @@ ROUNDS = 3  # of learning settings with robust losses, each with less weight on 
 
 
 class FunctionalRegressor(BaseEstimator):
-    """Regressor that learns from measurements of any kind: values, slopes, averages, integrals, all that is linear in f.
+    """Regressor that learns from measurements of any kind: values, slopes, averages, integrals, all linear in f.
 
         min 1/2 |f|^2 + sum over observations of loss(L_i(f); target_i), with weights from the noise of each kind.
 
