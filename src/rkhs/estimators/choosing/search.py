@@ -1,0 +1,173 @@
+"""Which settings, and do unlabelled points help?  Chosen by exact leave-one-out errors of the squared loss.
+
+A candidate is a length scale for each feature, a graph of neighbours or none, its weight nu, and C.  The squared loss
+knows what it would predict for each label without that label (`left_out`), for all C and classes from one
+decomposition, and what the graph does to the kernel does not depend on labels:
+
+    f = R theta,  K = RR'               the kernel, in m functions
+    K_nu = R (I + 2 nu R'MR)^-1 R'      with the graph, whose sum of squares is f'Mf
+
+so only R'MR and one factorisation for each nu are large, of m <= `FUNCTIONS` landmarks.  A held-out point stays,
+unlabelled, and so does its place in the graph.
+
+The least error wins; a graph only where the error falls by a tenth (`contest.GAIN`): leave-one-out errors of 50 to 100
+labels are off by about that much, and where unlabelled points do not help a graph costs more than it gains where they
+help a little (15 sets, 10 draws each: docs/decisions/unlabelled-rows.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from sklearn.neighbors import NearestNeighbors
+
+from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, judged
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
+from rkhs.invariances.graph import Graph, laplacian_of, neighbour_weights, normalised, root_of_laplacian
+from rkhs.kernels import Kernel, median_scale
+from rkhs.kernels.scale import LEAST
+
+WIDTHS = (0.5, 1.0, 2.0, 4.0)  # of the median distance
+GRAPH_WIDTHS = (0.5, 1.0)
+NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
+FUNCTIONS = 1000  # landmarks, if there are more points
+ALIKE = 1e-6  # share by which standard deviations of features may differ
+JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
+
+
+@dataclass
+class ChoiceMonitor(Monitor):
+    """Tells about candidates."""
+
+    def line(self, record: Record) -> str:
+        return (
+            f"choosing: {record.iteration} kernels, {record.seconds:.0f} s, least squared error {record.primal:.4g}; "
+            "Ctrl-C takes the best so far"
+        )
+
+
+@dataclass(eq=False)
+class KnowledgeSearch:
+    """Candidates for points X (t, n) of which some are labelled.
+
+    `kernel_of` is a function from a scale, a number or one per feature, to the kernel; `scales` are those to try, None
+    for multiples of the median distance, of features as they are and divided by their standard deviations.
+    """
+
+    X: Vector
+    labelled: Labelled
+    kernel_of: Callable[[Any], Kernel]
+    scales: Sequence[Any] | None
+    Cs: Sequence[float]
+    nus: Sequence[float]
+    intercept: bool
+    unlabelled: bool  # whether there are points without labels
+    monitor: Monitor = field(default_factory=lambda: ChoiceMonitor(0.0))
+    found: list[Candidate] = field(default_factory=list)
+
+    def run(self) -> str:
+        """Judge all candidates, those without a graph first in `found`; the status.
+
+        Ctrl-C ends it with what is judged by then, and is raised where that is nothing.
+        """
+        status = CONVERGED
+        check_units(self.X)
+        try:
+            for one in self._candidates():
+                self.found += one
+                self.monitor.report(None, min(c.loss for c in self.found), inf)
+        except KeyboardInterrupt:
+            if not self.found:
+                raise
+            status = INTERRUPTED
+        finally:
+            self.monitor.close()
+        self.found.sort(key=lambda one: one.graph is not None)
+        return status
+
+    def _candidates(self) -> Iterator[list[Candidate]]:
+        """One kernel matrix of labels after the other."""
+        rows = self.labelled.rows
+        centres = self.X[self._landmarks()]
+        for unit, chosen in self._metrics():
+            graphs = list(_graphs(self.X, unit)) if self.unlabelled and any(self.nus) else []
+            for scale, with_graph in chosen:
+                R = _features(self.X if graphs else self.X[rows], centres, self.kernel_of(scale))
+                own = R[rows] if graphs else R
+                yield self._judged(scale, None, 0.0, own @ own.T)
+                for graph, L, trace in graphs if with_graph else ():
+                    B = _energies(L, graph.power, R) / trace
+                    for nu in self.nus:
+                        if nu > 0:
+                            factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
+                            V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
+                            yield self._judged(scale, graph, nu, V.T @ V)
+
+    def _judged(self, scale: Any, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
+        return judged(scale, graph, nu, K, self.labelled, self.Cs, self.intercept)
+
+    def _landmarks(self) -> Vector:
+        """The labelled points, and as many others as there may be."""
+        rows = self.labelled.rows
+        others = np.setdiff1d(np.arange(len(self.X)), rows)
+        if len(self.X) > FUNCTIONS:
+            others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
+        return np.concatenate([rows, others])
+
+    def _metrics(self) -> Iterator[tuple[Any, list[tuple[Any, bool]]]]:
+        """What features are divided by for distances, with the scales to try there and whether with a graph."""
+        if self.scales is not None:
+            yield 1.0, [(scale, True) for scale in self.scales]
+            return
+        spread = self.X.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        units: list[Any] = [1.0] if np.ptp(spread) <= ALIKE * spread.max() else [1.0, spread]
+        for unit in units:
+            median = median_scale(self.X / unit)
+            scaled = [np.asarray(median * width * unit) for width in WIDTHS]
+            chosen = [float(s) if s.ndim == 0 else tuple(s.tolist()) for s in scaled]
+            yield unit, [(s, width in GRAPH_WIDTHS) for s, width in zip(chosen, WIDTHS, strict=True)]
+
+
+def check_units(X: Vector) -> None:
+    """Refuse features whose squares are no numbers a computer has."""
+    largest = float(np.max(np.abs(X), initial=0.0))
+    if largest > 0 and not LEAST <= largest <= 1 / LEAST:
+        raise ValueError(
+            f"Features of size {largest:.1e} have distances whose squares are no numbers a computer has: give them "
+            f"another unit, so that they are between {LEAST:.1e} and {1 / LEAST:.1e}."
+        )
+
+
+def _energies(L: Any, power: int, R: Vector) -> Vector:
+    """R'L^p R."""
+    for _ in range(power // 2):
+        R = L @ R
+    return R.T @ (L @ R if power % 2 else R)
+
+
+def _graphs(X: Vector, unit: Any) -> Iterator[tuple[Graph, Any, float]]:
+    """Graphs of neighbours, their Laplacians L and the traces of L^p."""
+    most = min(max(NEIGHBOURS), len(X) - 1)
+    distances, neighbours = NearestNeighbors(n_neighbors=most).fit(X / unit).kneighbors()
+    for count in sorted({min(k, most) for k in NEIGHBOURS}):
+        W = normalised(neighbour_weights(distances[:, :count], neighbours[:, :count]))
+        L = laplacian_of(W)
+        for power in POWERS:
+            trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
+            if trace > 0:
+                yield Graph(count, power, scale=unit), L, trace
+
+
+def _features(X: Vector, centres: Vector, kernel: Kernel) -> Vector:
+    """R (t, m) with RR' the kernel matrix, or its best approximation by the functions k(x, centre)."""
+    K = kernel(centres)
+    K[np.diag_indices_from(K)] += JITTER * float(np.mean(np.diag(K)))
+    factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
+    return np.asarray(scipy.linalg.solve_triangular(factor, kernel(X, centres).T, lower=True, check_finite=False).T)
