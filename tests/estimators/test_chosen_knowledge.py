@@ -10,7 +10,7 @@ from rkhs.estimators.choosing.judging import Candidate, Labelled, left_out
 from rkhs.estimators.choosing.search import ChoiceMonitor, KnowledgeSearch
 
 
-def kernel_of(scale):
+def kernel_of(_, scale):
     return rkhs.Gaussian(scale=scale)
 
 
@@ -45,7 +45,7 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
     X = np.random.default_rng(1).standard_normal((40, 2))
     rows, y = np.arange(10), np.where(X[:, 0] > 0, 1, -1)
     labelled = Labelled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
-    search = KnowledgeSearch(X, labelled, kernel_of, [1.3], [5.0], [0, 1e3], True, unlabelled=True)
+    search = KnowledgeSearch(X, labelled, ["gaussian"], kernel_of, [1.3], [5.0], [0, 1e3], True, unlabelled=True)
     assert search.run() == "converged"
     one = next(c for c in search.found if c.graph is not None and c.graph.power == 2 and c.graph.n_neighbors == 5)
     errors = []
@@ -122,9 +122,10 @@ def test_several_classes_and_regression():
 
 
 def test_a_graph_has_to_gain_enough():
-    plain = Candidate(1.0, None, 0.0, 1.0, loss=1.0, error=0.2)
+    plain = Candidate("gaussian", 1.0, None, 0.0, 1.0, loss=1.0, error=0.2)
     little, much = (
-        Candidate(1.0, rkhs.invariances.Graph(), 1.0, 1.0, loss=loss, error=0.1) for loss in (1 - GAIN / 2, 0.5)
+        Candidate("gaussian", 1.0, rkhs.invariances.Graph(), 1.0, 1.0, loss=loss, error=0.1)
+        for loss in (1 - GAIN / 2, 0.5)
     )
     assert Contest([plain, little], True, True).best is plain
     assert Contest([plain, little, much], True, True).best is much
@@ -226,9 +227,9 @@ def test_ctrl_c_takes_the_best_so_far_or_leaves_nothing(monkeypatch):
     after = 2
     machine = rkhs.InvariantClassifierCV().fit(X, y)
     assert machine.search_status_ == "interrupted"
-    assert len(machine.cv_results_["params"]) == 2 * 6
+    assert len(machine.cv_results_["params"]) == 2 * 10
     assert machine.score(X, y) > 0.8
-    monkeypatch.setattr("rkhs.estimators.choosing.search.judged", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs.estimators.choosing.search.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)

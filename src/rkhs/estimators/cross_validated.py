@@ -31,6 +31,7 @@ from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
 
 AUTO = "auto"
+KINDS = ("gaussian", "laplace")  # of kernels that "auto" tries; graphs with the first
 MOST_LABELS = 1000  # by which knowledge is chosen
 EXACT = 4000  # points up to which a machine with a graph has all representers, where nothing else is asked for
 
@@ -51,19 +52,21 @@ class CrossValidated:
         Leaves `knowledge_report_` beside what `_choose` leaves.
         """
         own: Any = self
-        Cs = as_grid(6 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
+        Cs = as_grid(10 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if own.nus is None else own.nus, "nus", GRAPH_RANGE, with_zero=True)
         labelled, mean = self._judged_by(sample)
         start = perf_counter()
         search = KnowledgeSearch(
             to_numpy(sample.X).astype(np.float64),
             labelled,
+            self._kernels(),
             self._kernel_of(sample),
             self._scales(),
             Cs,
             nus,
             own.fit_intercept,
             unlabelled=not np.all(sample.labelled),
+            metric=self._learns_metric(),
             monitor=ChoiceMonitor(0.0, verbose=own.verbose or None),
         )
         own.search_status_ = search.run()
@@ -80,7 +83,7 @@ class CrossValidated:
         own.best_score_ = own.knowledge_report_["score"]
         own.best_params_ = {**chosen.params, "C": own.C_}
         own.cv_results_ = contest.results(perf_counter() - start)
-        machine = self._plain(C=own.C_, nu=own.nu_, scale=own.scale_, invariance=chosen.graph, epsilon=own.epsilon_)
+        machine = self._plain(**own.best_params_, epsilon=own.epsilon_)
         problem = invariant_problem(machine, sample)
         free = problem.approximation is None and isinstance(own.solver, str) and own.solver == "auto"
         if free and chosen.graph is not None and sample.size > EXACT:
@@ -105,19 +108,35 @@ class CrossValidated:
         )
         return labelled, float(weight.mean())
 
+    def _kernels(self) -> list[Any]:
+        """The kernels to try."""
+        own: Any = self
+        return list(KINDS) if isinstance(own.kernel, str) and own.kernel == AUTO else [own.kernel]
+
+    def _median(self) -> bool:
+        """Whether scales are to be found from the data."""
+        own: Any = self
+        named = isinstance(own.kernel, str) and own.kernel in (AUTO, *SCALED)
+        return named and isinstance(own.scales, str) and own.scales == "median"
+
     def _scales(self) -> list[Any] | None:
         """The scales to try; None for multiples of the median."""
         own: Any = self
-        if not (isinstance(own.scales, str) and own.scales == "median"):
-            return as_list(own.scales)
-        return None if isinstance(own.kernel, str) and own.kernel in SCALED else [1.0]
+        if self._median():
+            return None
+        return [1.0] if isinstance(own.scales, str) and own.scales == "median" else as_list(own.scales)
 
-    def _kernel_of(self, sample: Sample) -> Callable[[Any], Kernel]:
-        """From a scale to the kernel, which has to be positive definite."""
+    def _learns_metric(self) -> bool:
         own: Any = self
+        if own.metric is not None and own.metric != AUTO:
+            raise ValueError(f'metric must be "auto" or None, got {own.metric!r}.')
+        return own.metric is not None and self._median()
 
-        def kernel_of(scale: Any) -> Kernel:
-            kernel = as_kernel(own.kernel, scale, sample.X)
+    def _kernel_of(self, sample: Sample) -> Callable[[Any, Any], Any]:
+        """From a kernel and a scale to the kernel with that, which has to be positive definite."""
+
+        def kernel_of(given: Any, scale: Any) -> Kernel:
+            kernel = as_kernel(given, scale, sample.X)
             if kernel.order:
                 raise ValueError(
                     f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
@@ -197,6 +216,8 @@ class CrossValidated:
         own: Any = self
         taken = own.get_params(deep=False)
         machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
+        if isinstance(machine.kernel, str) and machine.kernel == AUTO:
+            machine.set_params(kernel=KINDS[0])
         machine.set_params(**values)
         for name in ("classes_", "feature_names_in_"):
             if hasattr(own, name):

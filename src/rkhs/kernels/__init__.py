@@ -4,6 +4,7 @@ from rkhs.kernels.algebra import Multiple, Product, Pullback, Sum
 from rkhs.kernels.autodiff import AutodiffKernel
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
+from rkhs.kernels.laplace import Laplace
 from rkhs.kernels.matern import Matern
 from rkhs.kernels.open import learn
 from rkhs.kernels.polyharmonic import Polyharmonic, ThinPlate
@@ -15,6 +16,7 @@ __all__ = [
     "AutodiffKernel",
     "Gaussian",
     "Kernel",
+    "Laplace",
     "Linear",
     "Matern",
     "Multiple",

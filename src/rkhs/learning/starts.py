@@ -74,10 +74,10 @@ def _ranges(kernel: Any, name: str, marked: Open, X: Matrix) -> list[Range]:
     if name == "scale" and marked.each:
         spread = np.std(X, axis=0)
         spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
-        starts = spread if marked.start is not None else spread * median_scale(X / spread)
+        starts = spread if marked.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
         return [Range.of(marked, float(own), SCALE) for own in starts]
     if name == "scale":
-        return [Range.of(marked, marked.start or median_scale(X), SCALE)]
+        return [Range.of(marked, marked.start or median_scale(X, distance=kernel.distance), SCALE)]
     if name == "factor":
         size = float(np.mean(np.abs(kernel.kernel(X[:FEW]))))
         return [Range.of(marked, 1 / size if size > 0 else 1.0, FACTOR)]

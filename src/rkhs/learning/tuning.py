@@ -17,7 +17,7 @@ from rkhs.kernels.open import Open
 from rkhs.learning.evidence import log_evidence
 from rkhs.learning.leave_out import asked, log_left_out
 from rkhs.learning.observations import Matrix, Observations
-from rkhs.learning.search import Criterion, Search, Space, TuningMonitor
+from rkhs.learning.search import ITERATIONS, OUT_OF_ITERATIONS, Criterion, Search, Space, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.starts import Range, points_of, sizes, started, weight_range
 
@@ -167,6 +167,7 @@ def tuned(
     seed: Any,
     monitor: TuningMonitor,
     refined: Callable[[Model], Criterion] | None,
+    iterations: int = ITERATIONS,
 ) -> tuple[Kernel, tuple[Term, ...], Tuning]:
     """The kernel and the terms with numbers in the place of what is open.
 
@@ -187,8 +188,8 @@ def tuned(
     known = len(few.informative) and (criterion == "evidence" or asked(few))
     theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
     for stage, (count, own) in enumerate(stages):
-        if status == CONVERGED:
-            search = Search(own, count, space, monitor)
+        if status in (CONVERGED, OUT_OF_ITERATIONS):
+            search = Search(own, count, space, monitor, iterations=iterations)
             status = search.run(starts if stage == 0 else 1, random, None if stage == 0 else theta)
             if search.best is not None:
                 theta, value, seen = search.best, search.value, count

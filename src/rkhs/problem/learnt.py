@@ -160,13 +160,14 @@ def tuned_problem(
     prior: float | None,
     functionals: int,
     time_limit: float | None,
+    iterations: int,
     seed: Any,
     verbose: bool | None,
 ) -> Any:
     """`Problem.tune`."""
     if criterion not in CRITERIA:
         raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
-    for name, value, least in (("starts", starts, 1), ("functionals", functionals, 2)):
+    for name, value, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
@@ -181,7 +182,17 @@ def tuned_problem(
         whole = SpanProblem(problem.kernel, terms, problem.basis, problem.approximation).whole
         refined = None if whole else partial(_in_span, problem, represented)
     kernel, terms, tuning = tuned(
-        problem.kernel, problem.terms, represented, criterion, starts, functionals, prior, seed, monitor, refined
+        problem.kernel,
+        problem.terms,
+        represented,
+        criterion,
+        starts,
+        functionals,
+        prior,
+        seed,
+        monitor,
+        refined,
+        iterations,
     )
     return replace(problem, kernel=kernel, terms=terms, tuning=tuning)
 

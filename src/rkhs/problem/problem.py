@@ -323,6 +323,7 @@ class Problem:
         prior: float | None = 1.0,
         functionals: int = 3000,
         time_limit: float | None = None,
+        iterations: int = 200,
         random_state: Any = 0,
         verbose: bool | None = None,
     ) -> Problem:
@@ -341,6 +342,7 @@ class Problem:
         functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
             points, drawn at random; with landmarks the search ends with all of them, in the span
         time_limit : seconds after which the best so far is taken
+        iterations : of L-BFGS from each start, at most
         random_state : a seed
         verbose : progress; by default on a terminal, when it takes more than two seconds
 
@@ -355,7 +357,7 @@ class Problem:
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """
-        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, random_state, verbose)
+        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, iterations, random_state, verbose)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         check_known(self.kernel)

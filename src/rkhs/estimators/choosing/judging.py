@@ -1,4 +1,4 @@
-"""What each label would be predicted to be without itself: exact errors of the squared loss."""
+"""What labels would be predicted to be without themselves: exact errors of the squared loss."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from rkhs.invariances.graph import Graph
 
@@ -22,18 +23,33 @@ class Labelled:
     weight: Vector
     classes: Vector | None  # of classification
 
+    def take(self, some: Vector) -> Labelled:
+        """Some of the labels."""
+        classes = None if self.classes is None else self.classes[some]
+        return Labelled(self.rows[some], self.target[some], self.weight[some], classes)
+
+    def squares(self, values: Vector) -> Vector:
+        """The squared errors (l,) of predictions (l, q), means over outputs."""
+        return np.mean((values - self.target) ** 2, axis=1)
+
+    def loss(self, values: Vector) -> float:
+        """The mean squared error; infinite where it is no number."""
+        loss = float(np.average(self.squares(values), weights=self.weight))
+        return loss if np.isfinite(loss) else np.inf
+
     def error(self, values: Vector) -> float:
         """The share of wrong classes; for regression the root of the mean squared error."""
         if self.classes is None:
-            return float(np.average((values - self.target)[:, 0] ** 2, weights=self.weight) ** 0.5)
+            return float(np.average(self.squares(values), weights=self.weight) ** 0.5)
         chosen = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         return float(np.average(chosen != self.classes, weights=self.weight))
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings, their mean squared leave-one-out error, and the share of wrong classes."""
+    """Settings, the mean squared error of labels that were left out, and the share of wrong classes."""
 
+    kernel: Any  # a name, or a kernel
     scale: float | tuple[float, ...]
     graph: Graph | None
     nu: float
@@ -43,7 +59,13 @@ class Candidate:
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"C": self.C, "nu": self.nu, "scale": self.scale, "invariance": self.graph}
+        return {
+            "C": self.C,
+            "nu": self.nu,
+            "scale": self.scale,
+            "kernel": self.kernel,
+            "invariance": self.graph,
+        }
 
 
 def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Vector]:
@@ -67,20 +89,29 @@ def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], int
     spectrum, U = np.linalg.eigh(root[:, None] * K * root)
     spectrum = np.clip(spectrum, 0.0, None)
     U = root[:, None] * U
+    squares, along, ones = U**2, U.T @ target, U.sum(axis=0)
     for C in Cs:
-        P = (U / (spectrum + 1 / (2 * C))) @ U.T
+        inverse = 1 / (spectrum + 1 / (2 * C))
+        diagonal, a = squares @ inverse, U @ (inverse[:, None] * along)
         if intercept:
-            sums = P.sum(axis=1)
-            P = P - np.outer(sums, sums) / sums.sum()
-        yield target - (P @ target) / np.diag(P)[:, None]
+            sums = U @ (inverse * ones)
+            total = float(inverse @ ones**2)
+            diagonal = diagonal - sums**2 / total
+            a = a - np.outer(sums, sums @ target) / total
+        yield target - a / diagonal[:, None]
 
 
-def judged(
-    scale: Any, graph: Graph | None, nu: float, K: Vector, labelled: Labelled, Cs: Sequence[float], intercept: bool
-) -> list[Candidate]:
-    """The candidates of one kernel matrix of labels, one for each C."""
-    found = []
-    for C, values in zip(Cs, left_out(K, labelled.target, labelled.weight, Cs, intercept), strict=True):
-        loss = float(np.average(np.mean((values - labelled.target) ** 2, axis=1), weights=labelled.weight))
-        found.append(Candidate(scale, graph, nu, C, loss if np.isfinite(loss) else np.inf, labelled.error(values)))
-    return found
+def without_group(K: Vector, labelled: Labelled, C: float, intercept: bool, group: Vector) -> Vector:
+    """What the squared loss predicts for some labels without all of them, (g, q).
+
+    In the notation of `left_out` their errors are (P_gg)^-1 (P target)_g.
+    """
+    S = K + np.diag(1 / (2 * C * labelled.weight))
+    factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
+    columns = np.zeros((len(K), len(group)))
+    columns[group, np.arange(len(group))] = 1.0
+    P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
+    if intercept:
+        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
+        P = P - np.outer(sums, sums[group]) / sums.sum()
+    return np.asarray(labelled.target[group] - np.linalg.solve(P[group], P.T @ labelled.target))

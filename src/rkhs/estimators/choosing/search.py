@@ -1,7 +1,7 @@
 """Which settings, and do unlabelled points help?  Chosen by exact leave-one-out errors of the squared loss.
 
-A candidate is a length scale for each feature, a graph of neighbours or none, its weight nu, and C.  The squared loss
-knows what it would predict for each label without that label (`left_out`), for all C and classes from one
+A candidate is a kernel, a length scale for each feature, a graph of neighbours or none, its weight nu, and C.  The
+squared loss knows what it would predict for each label without that label (`left_out`), for all C and classes from one
 decomposition, and what the graph does to the kernel does not depend on labels:
 
     f = R theta,  K = RR'               the kernel, in m functions
@@ -12,12 +12,13 @@ unlabelled, and so does its place in the graph.
 
 The least error wins; a graph only where the error falls by a tenth (`contest.GAIN`): leave-one-out errors of 50 to 100
 labels are off by about that much, and where unlabelled points do not help a graph costs more than it gains where they
-help a little (15 sets, 10 draws each: docs/decisions/unlabelled-rows.md).
+help a little (15 sets, 10 draws each: docs/decisions/unlabelled-rows.md).  Scales that are learnt have to pass a
+test of their own (`metrics`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -26,14 +27,15 @@ import numpy as np
 import scipy.linalg
 from sklearn.neighbors import NearestNeighbors
 
-from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, judged
+from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out
+from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.invariances.graph import Graph, laplacian_of, neighbour_weights, normalised, root_of_laplacian
 from rkhs.kernels import Kernel, median_scale
 from rkhs.kernels.scale import LEAST
 
-WIDTHS = (0.5, 1.0, 2.0, 4.0)  # of the median distance
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
 GRAPH_WIDTHS = (0.5, 1.0)
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FUNCTIONS = 1000  # landmarks, if there are more points
@@ -56,18 +58,21 @@ class ChoiceMonitor(Monitor):
 class KnowledgeSearch:
     """Candidates for points X (t, n) of which some are labelled.
 
-    `kernel_of` is a function from a scale, a number or one per feature, to the kernel; `scales` are those to try, None
-    for multiples of the median distance, of features as they are and divided by their standard deviations.
+    `kernel_of` is a function from one of the `kernels` and a scale, a number or one per feature, to the kernel.
+    `scales` are those to try, None for multiples of the median distance, of features as they are and divided by their
+    standard deviations; `metric` tells whether scales are also learnt, one per feature.
     """
 
     X: Vector
     labelled: Labelled
-    kernel_of: Callable[[Any], Kernel]
+    kernels: Sequence[Any]
+    kernel_of: KernelOf
     scales: Sequence[Any] | None
     Cs: Sequence[float]
     nus: Sequence[float]
     intercept: bool
     unlabelled: bool  # whether there are points without labels
+    metric: bool = False
     monitor: Monitor = field(default_factory=lambda: ChoiceMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
 
@@ -92,25 +97,44 @@ class KnowledgeSearch:
         return status
 
     def _candidates(self) -> Iterator[list[Candidate]]:
-        """One kernel matrix of labels after the other."""
-        rows = self.labelled.rows
-        centres = self.X[self._landmarks()]
-        for unit, chosen in self._metrics():
-            graphs = list(_graphs(self.X, unit)) if self.unlabelled and any(self.nus) else []
-            for scale, with_graph in chosen:
-                R = _features(self.X if graphs else self.X[rows], centres, self.kernel_of(scale))
-                own = R[rows] if graphs else R
-                yield self._judged(scale, None, 0.0, own @ own.T)
-                for graph, L, trace in graphs if with_graph else ():
-                    B = _energies(L, graph.power, R) / trace
-                    for nu in self.nus:
-                        if nu > 0:
-                            factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
-                            V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
-                            yield self._judged(scale, graph, nu, V.T @ V)
+        """One kernel matrix of labels after the other: plain ones, with learnt scales, and with graphs."""
+        labelled = self.X[self.labelled.rows]
+        metrics = list(self._metrics())
+        for _, scales in metrics:
+            for kernel, scale, _ in scales:
+                yield self._judged(kernel, scale, None, 0.0, self.kernel_of(kernel, scale)(labelled))
+        if self.metric and len(labelled) >= FEWEST and self.X.shape[1] > 1:
+            learning = Metrics(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
+            base = min(self.found, key=lambda one: one.loss)
+            for kernel in self.kernels:
+                one = learning.candidate(kernel, base)
+                yield [] if one is None else [one]
+        if self.unlabelled and any(self.nus):
+            for unit, scales in metrics:
+                yield from self._with_graphs(unit, [(kernel, scale) for kernel, scale, also in scales if also])
 
-    def _judged(self, scale: Any, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
-        return judged(scale, graph, nu, K, self.labelled, self.Cs, self.intercept)
+    def _with_graphs(self, unit: Any, scales: list[tuple[Any, Any]]) -> Iterator[list[Candidate]]:
+        """The candidates with graphs of neighbours whose features are divided by `unit`."""
+        centres, graphs = self.X[self._landmarks()], list(_graphs(self.X, unit))
+        for kernel, scale in scales:
+            R = _features(self.X, centres, self.kernel_of(kernel, scale))
+            own = R[self.labelled.rows]
+            for graph, L, trace in graphs:
+                B = _energies(L, graph.power, R) / trace
+                for nu in self.nus:
+                    if nu > 0:
+                        factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
+                        V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
+                        yield self._judged(kernel, scale, graph, nu, V.T @ V)
+
+    def _judged(self, kernel: Any, scale: Any, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
+        """The candidates of one kernel matrix of labels, one for each C."""
+        own = self.labelled
+        values = left_out(K, own.target, own.weight, self.Cs, self.intercept)
+        return [
+            Candidate(kernel, scale, graph, nu, C, own.loss(u), own.error(u))
+            for C, u in zip(self.Cs, values, strict=True)
+        ]
 
     def _landmarks(self) -> Vector:
         """The labelled points, and as many others as there may be."""
@@ -120,19 +144,23 @@ class KnowledgeSearch:
             others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
         return np.concatenate([rows, others])
 
-    def _metrics(self) -> Iterator[tuple[Any, list[tuple[Any, bool]]]]:
-        """What features are divided by for distances, with the scales to try there and whether with a graph."""
+    def _metrics(self) -> Iterator[tuple[Any, list[tuple[Any, Any, bool]]]]:
+        """What features are divided by for distances, with kernels and scales to try there and whether with a graph."""
         if self.scales is not None:
-            yield 1.0, [(scale, True) for scale in self.scales]
+            yield 1.0, [(kernel, scale, True) for kernel in self.kernels for scale in self.scales]
             return
         spread = self.X.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
         units: list[Any] = [1.0] if np.ptp(spread) <= ALIKE * spread.max() else [1.0, spread]
         for unit in units:
-            median = median_scale(self.X / unit)
-            scaled = [np.asarray(median * width * unit) for width in WIDTHS]
-            chosen = [float(s) if s.ndim == 0 else tuple(s.tolist()) for s in scaled]
-            yield unit, [(s, width in GRAPH_WIDTHS) for s, width in zip(chosen, WIDTHS, strict=True)]
+            chosen = []
+            for kernel in self.kernels:
+                median = median_scale(self.X / unit, distance=self.kernel_of(kernel, 1.0).distance)
+                for width in WIDTHS:
+                    scale = np.asarray(median * width * unit)
+                    plain = float(scale) if scale.ndim == 0 else tuple(scale.tolist())
+                    chosen.append((kernel, plain, width in GRAPH_WIDTHS and kernel == self.kernels[0]))
+            yield unit, chosen
 
 
 def check_units(X: Vector) -> None:
