@@ -31,19 +31,20 @@ FEW = 500  # functionals that are looked at for their size
 
 @dataclass(frozen=True)
 class Range:
-    """A start between two bounds."""
+    """A start between two bounds, and whether the start was given by the user."""
 
     start: float
     low: float
     high: float
+    given: bool = False
 
     @classmethod
     def of(cls, marked: Open, start: float, bounds: tuple[float, float]) -> Range:
         """What was marked, and what the data say where nothing was."""
-        start = marked.start or start
+        given, start = marked.start is not None, marked.start or start
         low = bounds[0] * start if marked.low is None else marked.low
         high = bounds[1] * start if marked.high is None else marked.high
-        return cls(float(np.clip(start, low, high)), low, high)
+        return cls(float(np.clip(start, low, high)), low, high, given)
 
 
 def started(kernel: Kernel, X: Matrix) -> tuple[Kernel, dict[str, list[Range]]]:

@@ -81,12 +81,13 @@ class Model:
         """Where to search."""
         start, low, high = (np.log([getattr(own, name) for own in self.ranges]) for name in ("start", "low", "high"))
         scales = [i for i, s in enumerate(self.settings) if s.parameter is not None and s.parameter.endswith("scale")]
-        noise = [i for i, s in enumerate(self.settings) if s.parameter is None]
+        noise = [i for i, s in enumerate(self.settings) if s.parameter is None and not self.ranges[i].given]
         families: dict[str, list[int]] = {}
         for i in scales:
             if self.settings[i].feature is not None:
                 families.setdefault(str(self.settings[i].parameter), []).append(i)
-        return Space(start, low, high, scales, noise, list(families.values()), prior)
+        free = [i for i in scales if not self.ranges[i].given]  # a start that is given is where a search begins
+        return Space(start, low, high, free, noise, list(families.values()), prior)
 
     def kernel_at(self, theta: Matrix) -> Kernel:
         """The kernel with other numbers."""

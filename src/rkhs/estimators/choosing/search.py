@@ -38,6 +38,7 @@ from rkhs.kernels.scale import LEAST
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
 GRAPH_WIDTHS = (0.5, 1.0)
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
+FIRST = (10, 2)  # neighbours and power with which units and scales are compared
 FUNCTIONS = 1000  # landmarks, if there are more points
 ALIKE = 1e-6  # share by which standard deviations of features may differ
 JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
@@ -110,22 +111,39 @@ class KnowledgeSearch:
                 one = learning.candidate(kernel, base)
                 yield [] if one is None else [one]
         if self.unlabelled and any(self.nus):
-            for unit, scales in metrics:
-                yield from self._with_graphs(unit, [(kernel, scale) for kernel, scale, also in scales if also])
+            yield from self._with_graphs(metrics)
 
-    def _with_graphs(self, unit: Any, scales: list[tuple[Any, Any]]) -> Iterator[list[Candidate]]:
-        """The candidates with graphs of neighbours whose features are divided by `unit`."""
-        centres, graphs = self.X[self._landmarks()], list(_graphs(self.X, unit))
-        for kernel, scale in scales:
-            R = _features(self.X, centres, self.kernel_of(kernel, scale))
-            own = R[self.labelled.rows]
-            for graph, L, trace in graphs:
-                B = _energies(L, graph.power, R) / trace
-                for nu in self.nus:
-                    if nu > 0:
-                        factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
-                        V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
-                        yield self._judged(kernel, scale, graph, nu, V.T @ V)
+    def _with_graphs(self, metrics: list[Any]) -> Iterator[list[Candidate]]:
+        """Candidates with graphs: one graph with each unit and scale first, then all graphs with the best of these."""
+        centres, judged = self.X[self._landmarks()], list[Any]()
+        for unit, scales in metrics:
+            graphs = Graphs(self.X, unit)
+            for kernel, scale, also in scales:
+                if also:
+                    R = _features(self.X, centres, self.kernel_of(kernel, scale))
+                    tried = list(self._along(kernel, scale, R, graphs, [FIRST]))
+                    yield from tried
+                    judged.append((min(c.loss for one in tried for c in one), len(judged), kernel, scale, R, graphs))
+        if judged:
+            _, _, kernel, scale, R, graphs = min(judged, key=lambda one: one[:2])
+            first = (min(FIRST[0], graphs.most), FIRST[1])
+            others = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in POWERS)
+            others.pop(first, None)
+            yield from self._along(kernel, scale, R, graphs, others)
+
+    def _along(self, kernel: Any, scale: Any, R: Vector, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
+        """The candidates of some graphs (k, p) with all weights nu."""
+        own = R[self.labelled.rows]
+        for neighbours, power in which:
+            graph, L, trace = graphs.of(neighbours, power)
+            if not trace > 0:
+                continue
+            B = _energies(L, power, R) / trace
+            for nu in self.nus:
+                if nu > 0:
+                    factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
+                    V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
+                    yield self._judged(kernel, scale, graph, nu, V.T @ V)
 
     def _judged(self, kernel: Any, scale: Any, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
         """The candidates of one kernel matrix of labels, one for each C."""
@@ -180,17 +198,19 @@ def _energies(L: Any, power: int, R: Vector) -> Vector:
     return R.T @ (L @ R if power % 2 else R)
 
 
-def _graphs(X: Vector, unit: Any) -> Iterator[tuple[Graph, Any, float]]:
-    """Graphs of neighbours, their Laplacians L and the traces of L^p."""
-    most = min(max(NEIGHBOURS), len(X) - 1)
-    distances, neighbours = NearestNeighbors(n_neighbors=most).fit(X / unit).kneighbors()
-    for count in sorted({min(k, most) for k in NEIGHBOURS}):
-        W = normalised(neighbour_weights(distances[:, :count], neighbours[:, :count]))
-        L = laplacian_of(W)
-        for power in POWERS:
-            trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
-            if trace > 0:
-                yield Graph(count, power, scale=unit), L, trace
+class Graphs:
+    """Graphs of neighbours of points X whose features are divided by a unit."""
+
+    def __init__(self, X: Vector, unit: Any) -> None:
+        self.unit, self.most = unit, min(max(NEIGHBOURS), len(X) - 1)
+        self.distances, self.neighbours = NearestNeighbors(n_neighbors=self.most).fit(X / unit).kneighbors()
+
+    def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
+        """The graph, its Laplacian L and the trace of L^p."""
+        count = min(count, self.most)
+        W = normalised(neighbour_weights(self.distances[:, :count], self.neighbours[:, :count]))
+        trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
+        return Graph(count, power, scale=self.unit), laplacian_of(W), trace
 
 
 def _features(X: Vector, centres: Vector, kernel: Kernel) -> Vector:
