@@ -25,6 +25,10 @@ def gaussian(scale):
     return _scaled(lambda x, y: mp.exp(-_squared_distance(x, y) / 2), scale)
 
 
+def laplace(scale):
+    return _scaled(lambda x, y: mp.exp(-mp.fsum(abs(a - b) for a, b in zip(x, y, strict=True))), scale)
+
+
 def matern(nu, scale):
     """In closed form; `matern_by_bessel` is the definition."""
     p = int(nu - 0.5)

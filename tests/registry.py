@@ -96,6 +96,8 @@ def _constant(kernel, definition, stationary=True):
 KERNELS = {
     "Gaussian": _constant(rkhs.Gaussian(0.8), oracle.gaussian(0.8)),
     "Gaussian, scales": KernelCase(lambda d: rkhs.Gaussian(SCALES[:d]), lambda d: oracle.gaussian(SCALES[:d])),
+    "Laplace": _constant(rkhs.Laplace(0.8), oracle.laplace(0.8)),
+    "Laplace, scales": KernelCase(lambda d: rkhs.Laplace(SCALES[:d]), lambda d: oracle.laplace(SCALES[:d])),
     "Matern 1/2": _constant(rkhs.Matern(0.5, 1.3), oracle.matern(0.5, 1.3)),
     "Matern 3/2": _constant(rkhs.Matern(1.5, 1.3), oracle.matern(1.5, 1.3)),
     "Matern 5/2": _constant(rkhs.Matern(2.5, 1.3), oracle.matern(2.5, 1.3)),

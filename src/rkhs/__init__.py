@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         DivergenceFree,
         Gaussian,
         Kernel,
+        Laplace,
         Linear,
         Matern,
         Multiple,
@@ -143,6 +144,7 @@ __all__ = [
     "InverseDistances",
     "Kernel",
     "Landmarks",
+    "Laplace",
     "Laplacian",
     "LaplacianSVC",
     "LeftOut",
@@ -226,9 +228,9 @@ _WHERE = {  # module: what of it is public here
     "gram.integration": "integration_error",
     "invariances": "Invariance",
     "kernels": (
-        "AutodiffKernel Composition ConstantKernel CurlFree DivergenceFree Gaussian Kernel Linear Matern Multiple "
-        "Periodic Polyharmonic Polynomial Product Pullback RationalQuadratic Sum Symmetrised ThinPlate additive "
-        "components learn median_scale"
+        "AutodiffKernel Composition ConstantKernel CurlFree DivergenceFree Gaussian Kernel Laplace Linear Matern "
+        "Multiple Periodic Polyharmonic Polynomial Product Pullback RationalQuadratic Sum Symmetrised ThinPlate "
+        "additive components learn median_scale"
     ),
     "learning.evidence": "Evidence",
     "learning.leave_out": "LeftOut",

@@ -5,10 +5,12 @@ import pytest
 from sklearn.datasets import make_moons
 
 import rkhs
-from rkhs.estimators.knowledge import GAIN, Candidate, Labelled, best, candidates, left_out
+from rkhs.estimators.choosing.contest import GAIN, Contest
+from rkhs.estimators.choosing.judging import Candidate, Labelled, left_out
+from rkhs.estimators.choosing.search import ChoiceMonitor, KnowledgeSearch
 
 
-def kernel_of(scale):
+def kernel_of(_, scale):
     return rkhs.Gaussian(scale=scale)
 
 
@@ -26,13 +28,26 @@ def test_left_out_values_are_those_of_refits(intercept):
             np.testing.assert_allclose(values[i], f(X[i : i + 1])[0], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_left_out_values_are_those_of_the_problem(intercept, size):
+    """Against `Problem.leave_out`, which is of any functionals; targets in several units."""
+    rng = np.random.default_rng(1)
+    X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, 7.0 * weight)
+    left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant() if intercept else None).leave_out()
+    [values] = left_out(rkhs.Gaussian(0.8)(X), target, weight, [7.0], intercept)
+    np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
+
+
 def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
     """The error of a candidate is that of InvariantClassifier without each label, its point left in."""
     X = np.random.default_rng(1).standard_normal((40, 2))
     rows, y = np.arange(10), np.where(X[:, 0] > 0, 1, -1)
     labelled = Labelled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
-    found = candidates(X, labelled, kernel_of, [1.3], [5.0], [0, 1e3], True)
-    one = next(c for c in found if c.graph is not None and c.graph.power == 2 and c.graph.n_neighbors == 5)
+    search = KnowledgeSearch(X, labelled, ["gaussian"], kernel_of, [1.3], [5.0], [0, 1e3], True, unlabelled=True)
+    assert search.run() == "converged"
+    one = next(c for c in search.found if c.graph is not None and c.graph.power == 2 and c.graph.n_neighbors == 5)
     errors = []
     for i in rows:
         few = np.full(40, "none", dtype=object)
@@ -107,16 +122,17 @@ def test_several_classes_and_regression():
 
 
 def test_a_graph_has_to_gain_enough():
-    plain = Candidate(1.0, None, 0.0, 1.0, loss=1.0, error=0.2)
+    plain = Candidate("gaussian", 1.0, None, 0.0, 1.0, loss=1.0, error=0.2)
     little, much = (
-        Candidate(1.0, rkhs.invariances.Graph(), 1.0, 1.0, loss=loss, error=0.1) for loss in (1 - GAIN / 2, 0.5)
+        Candidate("gaussian", 1.0, rkhs.invariances.Graph(), 1.0, 1.0, loss=loss, error=0.1)
+        for loss in (1 - GAIN / 2, 0.5)
     )
-    assert best([plain, little]) is plain
-    assert best([plain, little, much]) is much
+    assert Contest([plain, little], True, True).best is plain
+    assert Contest([plain, little, much], True, True).best is much
 
 
 def test_more_points_than_functions(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.knowledge.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs.estimators.choosing.search.FUNCTIONS", 60)
     monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 100)
     monkeypatch.setattr("rkhs.estimators.cross_validated.FUNCTIONS", 60)
     X, y = make_moons(400, noise=0.08, random_state=0)
@@ -131,3 +147,98 @@ def test_two_labels_will_do():
     few = np.full(60, -1)
     few[[np.argmax(y == 0), np.argmax(y == 1)]] = 0, 1
     assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.5
+
+
+def test_scales_may_be_an_array():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    assert rkhs.InvariantClassifierCV(scales=np.array([0.3, 1.0])).fit(X, y).scale_ in (0.3, 1.0)
+
+
+def test_a_conditional_kernel_is_refused_with_the_remedy():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.raises(ValueError, match=r'ThinPlate.*order 2.*invariance="gradient"'):
+        rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("unit", [1e200, 1e-200, 1e160, 1e-160])
+def test_units_that_no_computer_has_are_refused(unit):
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    with pytest.raises(ValueError, match="give them another unit"):
+        rkhs.InvariantClassifierCV().fit(unit * X, y)
+
+
+@pytest.mark.parametrize("unit", [1e100, 1e-100])
+def test_units_that_a_computer_has_change_nothing(unit):
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    one, other = (rkhs.InvariantClassifierCV().fit(u * X, y) for u in (1.0, unit))
+    np.testing.assert_allclose(other.decision_function(unit * X), one.decision_function(X), atol=2e-3)
+
+
+def test_one_target_only():
+    X = np.arange(5.0)[:, None]
+    machine = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.array([2.0, *[np.nan] * 4]))
+    np.testing.assert_allclose(machine.predict(X), 2.0, rtol=1e-6)
+
+
+def test_copies_of_one_point_are_refused():
+    with pytest.raises(ValueError, match="fewer than two of them are distinct"):
+        rkhs.InvariantRegressorCV().fit(np.zeros((5, 1)), np.full(5, 2.0))
+
+
+def test_random_states_of_every_kind(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_LABELS", 30)
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    for seed in (None, 0, 3, np.random.RandomState(3)):
+        assert rkhs.InvariantClassifierCV(random_state=seed).fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("labels", [40, 60])
+def test_graphs_are_tried_where_there_are_unlabelled_points(labels, monkeypatch):
+    """Also where all landmarks are labelled points; and not where all points are labelled, but some of them used."""
+    monkeypatch.setattr("rkhs.estimators.choosing.search.FUNCTIONS", 30)
+    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_LABELS", 30)
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < labels, y, -1))
+    tried = any(graph is not None for graph in machine.cv_results_["param_invariance"])
+    assert tried == (labels < 60)
+    assert ("no unlabelled rows" in machine.knowledge_report_["sentence"]) == (not tried)
+
+
+def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 50)
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    assert rkhs.InvariantClassifierCV().fit(X, y).solution_.span is None
+    few = np.where(np.arange(80) < 20, y, -1)
+    kept = rkhs.InvariantClassifierCV(solver=rkhs.solvers.Direct()).fit(X, few)
+    assert kept.solution_.span is None
+
+
+def test_ctrl_c_takes_the_best_so_far_or_leaves_nothing(monkeypatch):
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    report, count = ChoiceMonitor.report, []
+
+    def interrupt(self, *told):
+        count.append(1)
+        report(self, *told)
+        if len(count) == after:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ChoiceMonitor, "report", interrupt)
+    after = 2
+    machine = rkhs.InvariantClassifierCV().fit(X, y)
+    assert machine.search_status_ == "interrupted"
+    assert len(machine.cv_results_["params"]) == 2 * 10
+    assert machine.score(X, y) > 0.8
+    monkeypatch.setattr("rkhs.estimators.choosing.search.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    fresh = rkhs.InvariantClassifierCV()
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, y)
+    assert not hasattr(fresh, "C_")
+
+
+def test_progress_is_told(capfd):
+    monitor = ChoiceMonitor(0.0, verbose=True, started=-100.0)
+    monitor.report(None, 0.5, np.inf)
+    monitor.close()
+    assert "choosing: 1 kernels" in monitor.line(monitor.history[0])
+    assert "Ctrl-C takes the best so far" in monitor.line(monitor.history[0])

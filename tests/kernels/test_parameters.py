@@ -72,10 +72,11 @@ def test_tangents_of_local_averages(kernel):
     ("kernel", "define"),
     [
         (rkhs.Matern(0.5, (0.7, 1.3)), lambda s: oracle.matern(0.5, s)),
+        (rkhs.Laplace((0.7, 1.3)), oracle.laplace),
         (rkhs.Matern(1.5, (0.7, 1.3)), lambda s: oracle.matern(1.5, s)),
         (rkhs.Gaussian((0.7, 1.3)), oracle.gaussian),
     ],
-    ids=["Matern 1/2", "Matern 3/2", "Gaussian"],
+    ids=["Matern 1/2", "Laplace", "Matern 3/2", "Gaussian"],
 )
 @pytest.mark.parametrize("distance", [1.0, 1e-3, 1e-9])
 def test_values_to_30_digits(kernel, define, distance):

@@ -36,7 +36,7 @@ def test_above_5000_points_a_sample_is_drawn(monkeypatch):
     assert scale_module.MOST_POINTS == 5000
     seen = []
     monkeypatch.setattr(scale_module, "MOST_POINTS", 20)
-    monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points: seen.append(points) or pdist(points))
+    monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
     found = rkhs.median_scale(X)
     (sample,) = seen
     assert sample.shape == (20, 3)
@@ -50,7 +50,7 @@ def test_above_5000_points_a_sample_is_drawn(monkeypatch):
 def test_sampling_starts_above_the_limit(monkeypatch):
     seen = []
     monkeypatch.setattr(scale_module, "MOST_POINTS", len(X))
-    monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points: seen.append(points) or pdist(points))
+    monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
     assert rkhs.median_scale(X) == np.median(pdist(X))
     np.testing.assert_array_equal(seen[0], X)  # as they are, none drawn
 

@@ -10,25 +10,30 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.choosing.contest import Contest
+from rkhs.estimators.choosing.judging import Labelled
+from rkhs.estimators.choosing.search import FUNCTIONS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
 from rkhs.estimators.invariant_problem import invariant_problem
-from rkhs.estimators.knowledge import FUNCTIONS, Labelled, best, candidates, report, results
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import Search, search
-from rkhs.finite.solution import CONVERGED
 from rkhs.gram.approximation import Landmarks
+from rkhs.kernels import Kernel
 from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
 
 AUTO = "auto"
+KINDS = ("gaussian", "laplace")  # of kernels that "auto" tries; graphs with the first
 MOST_LABELS = 1000  # by which knowledge is chosen
-EXACT = 4000  # points up to which the chosen machine has all representers, where nothing else is asked for
+EXACT = 4000  # points up to which a machine with a graph has all representers, where nothing else is asked for
 
 
 class CrossValidated:
@@ -47,46 +52,100 @@ class CrossValidated:
         Leaves `knowledge_report_` beside what `_choose` leaves.
         """
         own: Any = self
-        Cs = as_grid(6 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
+        Cs = as_grid(10 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if own.nus is None else own.nus, "nus", GRAPH_RANGE, with_zero=True)
-        named = isinstance(own.kernel, str) and own.kernel in SCALED
-        scales = as_list(own.scales) if own.scales != "median" else None if named else [1.0]
+        labelled, mean = self._judged_by(sample)
+        start = perf_counter()
+        search = KnowledgeSearch(
+            to_numpy(sample.X).astype(np.float64),
+            labelled,
+            self._kernels(),
+            self._kernel_of(sample),
+            self._scales(),
+            Cs,
+            nus,
+            own.fit_intercept,
+            unlabelled=not np.all(sample.labelled),
+            metric=self._learns_metric(),
+            monitor=ChoiceMonitor(0.0, verbose=own.verbose or None),
+        )
+        own.search_status_ = search.run()
+        contest = Contest(search.found, labelled.classes is not None, search.unlabelled)
+        chosen = contest.best
+        if not np.isfinite(chosen.loss):
+            raise RuntimeError(
+                f"{type(self).__name__}: none of the {len(search.found)} candidates has errors that a computer can "
+                "count. Give the features another unit, or other scales."
+            )
+        own.knowledge_report_ = contest.report()
+        own.C_, own.nu_, own.scale_, own.epsilon_ = chosen.C / mean, chosen.nu, chosen.scale, as_list(own.epsilons)[0]
+        own.best_index_ = search.found.index(chosen)
+        own.best_score_ = own.knowledge_report_["score"]
+        own.best_params_ = {**chosen.params, "C": own.C_}
+        own.cv_results_ = contest.results(perf_counter() - start)
+        machine = self._plain(**own.best_params_, epsilon=own.epsilon_)
+        problem = invariant_problem(machine, sample)
+        free = problem.approximation is None and isinstance(own.solver, str) and own.solver == "auto"
+        if free and chosen.graph is not None and sample.size > EXACT:
+            problem = replace(problem, approximation=Landmarks(FUNCTIONS))
+        return problem
+
+    def _judged_by(self, sample: Sample) -> tuple[Labelled, float]:
+        """The labels by which candidates are judged, `MOST_LABELS` at most, and the mean weight of all labels."""
+        own: Any = self
         labels = self._plain(C=1.0)._label_term(sample, 1.0)
         weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target)
         some = np.arange(len(weight))
         if len(some) > MOST_LABELS:
-            some = np.sort(np.random.default_rng(own.random_state or 0).choice(some, MOST_LABELS, replace=False))
+            seed = check_random_state(0 if own.random_state is None else own.random_state)
+            some = np.sort(seed.choice(some, MOST_LABELS, replace=False))
         rows = np.flatnonzero(sample.labelled)[some]
-        mean = float(weight.mean())
         labelled = Labelled(
             rows,
             target.reshape(len(target), -1)[some].astype(np.float64),
             weight[some] / float(weight[some].mean()),
-            sample.y[rows] if hasattr(own, "classes_") else None,
+            sample.y[rows] if is_classifier(own) else None,
         )
-        X = to_numpy(sample.X).astype(np.float64)
-        start = perf_counter()
-        found = candidates(
-            X, labelled, lambda scale: as_kernel(own.kernel, scale, sample.X), scales, Cs, nus, own.fit_intercept
-        )
-        chosen = best(found)
-        if not np.isfinite(chosen.loss):
-            raise RuntimeError(
-                f"{type(self).__name__}: none of the {len(found)} candidates has errors that a computer can count. "
-                "Give the features another unit, or other scales."
-            )
-        own.knowledge_report_ = report(found, chosen, labelled.classes is not None)
-        own.C_, own.nu_, own.scale_, own.epsilon_ = chosen.C / mean, chosen.nu, chosen.scale, as_list(own.epsilons)[0]
-        own.best_index_ = found.index(chosen)
-        own.best_score_ = own.knowledge_report_["score"]
-        own.best_params_ = {**chosen.params, "C": own.C_}
-        own.cv_results_ = results(found, perf_counter() - start, labelled.classes is not None)
-        own.search_status_ = CONVERGED
-        machine = self._plain(C=own.C_, nu=own.nu_, scale=own.scale_, invariance=chosen.graph, epsilon=own.epsilon_)
-        problem = invariant_problem(machine, sample)
-        if problem.approximation is None and sample.size > EXACT:
-            problem = replace(problem, approximation=Landmarks(FUNCTIONS))
-        return problem
+        return labelled, float(weight.mean())
+
+    def _kernels(self) -> list[Any]:
+        """The kernels to try."""
+        own: Any = self
+        return list(KINDS) if isinstance(own.kernel, str) and own.kernel == AUTO else [own.kernel]
+
+    def _median(self) -> bool:
+        """Whether scales are to be found from the data."""
+        own: Any = self
+        named = isinstance(own.kernel, str) and own.kernel in (AUTO, *SCALED)
+        return named and isinstance(own.scales, str) and own.scales == "median"
+
+    def _scales(self) -> list[Any] | None:
+        """The scales to try; None for multiples of the median."""
+        own: Any = self
+        if self._median():
+            return None
+        return [1.0] if isinstance(own.scales, str) and own.scales == "median" else as_list(own.scales)
+
+    def _learns_metric(self) -> bool:
+        own: Any = self
+        if own.metric is not None and own.metric != AUTO:
+            raise ValueError(f'metric must be "auto" or None, got {own.metric!r}.')
+        return own.metric is not None and self._median()
+
+    def _kernel_of(self, sample: Sample) -> Callable[[Any, Any], Any]:
+        """From a kernel and a scale to the kernel with that, which has to be positive definite."""
+
+        def kernel_of(given: Any, scale: Any) -> Kernel:
+            kernel = as_kernel(given, scale, sample.X)
+            if kernel.order:
+                raise ValueError(
+                    f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
+                    f"conditionally so, of order {kernel.order}: use another kernel, such as Gaussian(), or an "
+                    'invariance of your choice, such as invariance="gradient".'
+                )
+            return kernel
+
+        return kernel_of
 
     def _choose(self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]) -> Any:
         """The machine with the best values, not trained yet; leaves `cv_results_` and all that belongs to it."""
@@ -157,6 +216,8 @@ class CrossValidated:
         own: Any = self
         taken = own.get_params(deep=False)
         machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
+        if isinstance(machine.kernel, str) and machine.kernel == AUTO:
+            machine.set_params(kernel=KINDS[0])
         machine.set_params(**values)
         for name in ("classes_", "feature_names_in_"):
             if hasattr(own, name):

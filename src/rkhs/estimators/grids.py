@@ -13,7 +13,7 @@ from rkhs.estimators.options import check_number
 C_RANGE = (0, 3)  # powers of ten
 NU_RANGE = (-1, 1)
 WIDE_C_RANGE, GRAPH_RANGE = (
-    (-1, 4),
+    (-1, 8),
     (2, 6),
 )  # where leave-one-out errors choose, and of graphs, whose sums are normalised
 

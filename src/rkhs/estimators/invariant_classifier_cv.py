@@ -84,11 +84,12 @@ class InvariantClassifierCV(CrossValidated, Classifier):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: Any = "auto",
         *,
         Cs: Any = None,
         nus: Any = None,
         scales: Any = "median",
+        metric: Any = "auto",
         epsilons: Any = 0.1,
         loss: Any = "squared",
         invariance: Any = "auto",
@@ -108,6 +109,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.Cs = Cs
         self.nus = nus
         self.scales = scales
+        self.metric = metric
         self.epsilons = epsilons
         self.loss = loss
         self.invariance = invariance

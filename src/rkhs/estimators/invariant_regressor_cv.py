@@ -70,11 +70,12 @@ class InvariantRegressorCV(CrossValidated, Regressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: Any = "auto",
         *,
         Cs: Any = None,
         nus: Any = None,
         scales: Any = "median",
+        metric: Any = "auto",
         epsilons: Any = 0.1,
         loss: Any = "squared",
         quantile: float = 0.5,
@@ -94,6 +95,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self.Cs = Cs
         self.nus = nus
         self.scales = scales
+        self.metric = metric
         self.epsilons = epsilons
         self.loss = loss
         self.quantile = quantile

@@ -10,7 +10,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.gram.approximation import check_approximation
-from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Polynomial, RationalQuadratic
+from rkhs.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Polynomial, RationalQuadratic
 from rkhs.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -28,12 +28,13 @@ from rkhs.losses import (
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "gaussian": lambda scale: Gaussian(scale=scale),
+    "laplace": lambda scale: Laplace(scale=scale),
     "matern": lambda scale: Matern(nu=2.5, scale=scale),
     "rational_quadratic": lambda scale: RationalQuadratic(alpha=1.0, scale=scale),
     "polynomial": lambda scale: Polynomial(degree=3, offset=1.0),
     "linear": lambda scale: Linear(),
 }
-SCALED = ("gaussian", "matern", "rational_quadratic")
+SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 # each takes the width epsilon and the level tau, which most have no use for
 LOSSES: dict[str, Callable[[float, float], Loss]] = {
     "hinge": lambda epsilon, tau: Hinge(),

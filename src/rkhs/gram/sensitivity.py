@@ -11,6 +11,8 @@ phi' <u, v> - phi'' s r,  and its derivatives in all log s_j are, with the next 
 Summed over pairs, each is a product of a table of the size of B with points or directions: a few passes over B, for all
 features together.
 
+*Values of the Laplace kernel* have the derivatives d_j k, d_j the distance in feature j: B k times a table for each.
+
 *Anything else* takes the table of `Kernel.tangent`, for one setting after the other.  It is the reference.
 """
 
@@ -31,6 +33,7 @@ from rkhs.gram.jets import ORDER
 from rkhs.gram.operator import gram
 from rkhs.kernels.algebra import Multiple, Pullback, Sum
 from rkhs.kernels.base import Kernel
+from rkhs.kernels.laplace import Laplace
 from rkhs.kernels.pushed import PushedKernel
 from rkhs.kernels.scale import ScaledKernel
 
@@ -60,6 +63,8 @@ def sensitivity(
         found |= {setting: kernel.factor * value for setting, value in _within("kernel", inner).items()}
     elif isinstance(kernel, PushedKernel):
         found |= _within("kernel", _of_pushed(kernel, L, M, B, _inside("kernel", settings)))
+    elif isinstance(kernel, Laplace):
+        found |= _of_laplace(kernel, L, M, B, settings)
     else:
         found |= _of_scales(kernel, L, M, B, settings)
     left = [setting for setting in settings if setting not in found]
@@ -114,6 +119,23 @@ def _of_scales(
             else:
                 total += _contracted(form, right.atoms, left.atoms, own.T)
     return {(name, j): float(total.sum() if j is None else total[j]) for name, j in wanted}
+
+
+def _of_laplace(
+    kernel: Laplace, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """Those of the scales of a Laplace kernel, where all atoms are values."""
+    if any(part.atoms.blur is not None for part in L.parts + M.parts):
+        return {}
+    factors = kernel.linear(L.dimension)
+    total = np.zeros(len(factors))
+    for left in L.parts:
+        for right in M.parts:
+            x, y = left.atoms.points, right.atoms.points
+            weight = _on_atoms(B[left.rows, right.rows], left, right) * kernel(x, y)
+            total += [np.vdot(weight, np.abs(x[:, j, None] - y[:, j])) for j in range(len(factors))]
+    total *= factors
+    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in settings}
 
 
 def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:

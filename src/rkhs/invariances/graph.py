@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.csgraph
 from sklearn.neighbors import NearestNeighbors
 
 from rkhs.backend.arrays import Array, as_points, to_numpy
@@ -122,7 +123,7 @@ def normalised(W: Any) -> Any:
 
 def laplacian_of(W: Any) -> Any:
     """L = D - W, sparse; nothing is known of points without neighbours."""
-    return scipy.sparse.csr_array(scipy.sparse.diags_array(np.asarray(W.sum(axis=1)).ravel()) - W)
+    return scipy.sparse.csr_array(scipy.sparse.csgraph.laplacian(W))
 
 
 def root_of_laplacian(W: Any, power: int) -> Any:

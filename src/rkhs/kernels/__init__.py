@@ -6,6 +6,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.constant import ConstantKernel
 from rkhs.kernels.fields import CurlFree, DivergenceFree, components
 from rkhs.kernels.gaussian import Gaussian
+from rkhs.kernels.laplace import Laplace
 from rkhs.kernels.matern import Matern
 from rkhs.kernels.open import learn
 from rkhs.kernels.polyharmonic import Polyharmonic, ThinPlate
@@ -23,6 +24,7 @@ __all__ = [
     "DivergenceFree",
     "Gaussian",
     "Kernel",
+    "Laplace",
     "Linear",
     "Matern",
     "Multiple",

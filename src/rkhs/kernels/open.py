@@ -53,7 +53,8 @@ def learn(start: float | None = None, low: float | None = None, high: float | No
 
     Parameters
     ----------
-    start, low, high : where the search begins, and its bounds; taken from the data where they are not given
+    start, low, high : where the search begins, and its bounds; taken from the data where they are not given: a start is
+        then the best of several
     each : of a `scale`, whether each feature has its own
 
     Examples

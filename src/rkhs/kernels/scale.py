@@ -18,10 +18,10 @@ LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # below it squares are lost, an
 Scale = float | tuple[float, ...] | str | Open
 
 
-def median_scale(X: Array, random_state: int = 0) -> float:
+def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
     """The median distance between distinct points, a common choice of scale.
 
-    Above 5,000 points it is that of 5,000 of them drawn at random.
+    Above 5,000 points it is that of 5,000 of them drawn at random.  `distance` is a name that SciPy knows.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def median_scale(X: Array, random_state: int = 0) -> float:
     points = to_numpy(as_points(X))
     if len(points) > MOST_POINTS:
         points = np.random.default_rng(random_state).choice(points, MOST_POINTS, replace=False)
-    distances = scipy.spatial.distance.pdist(points)
+    distances = scipy.spatial.distance.pdist(points, distance)
     distances = distances[distances > 0]
     if distances.size == 0:
         raise ValueError(
@@ -60,11 +60,12 @@ def as_scale(scale: Any) -> Scale:
     return float(values) if values.ndim == 0 else tuple(values.tolist())
 
 
-class ScaledKernel(FormKernel):
-    """A radial kernel of x / scale; a subclass has the field `scale`."""
+class Scaled(Kernel):
+    """A kernel of x / scale; a subclass has the field `scale`."""
 
     scale: Scale
     positive: ClassVar[tuple[str, ...]] = ("scale",)
+    distance: ClassVar[str] = "euclidean"  # of which the median is a scale
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", as_scale(self.scale))
@@ -81,7 +82,13 @@ class ScaledKernel(FormKernel):
         return np.full(dimension, factors) if factors.ndim == 0 else factors
 
     def resolved(self, X: Array) -> Kernel:
-        return replace(cast(Any, self), scale=median_scale(X)) if self.scale == "median" else self
+        if self.scale != "median":
+            return self
+        return replace(cast(Any, self), scale=median_scale(X, distance=self.distance))
+
+
+class ScaledKernel(Scaled, FormKernel):
+    """A radial kernel of x / scale."""
 
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
         return ScaleTangent(self, feature)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.learning.observations import Matrix
 
 ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration
 ITERATIONS = 200  # of one start
+OUT_OF_ITERATIONS = str(OutOfIterations())
 FACTORS = (0.5, 1.0, 2.0, 4.0)  # on all scales together, for the first look
 CLEANER = (1.0, 1e-2, 1e-4)  # and on the noise
 AT_BOUND = 1e-6
@@ -93,13 +94,14 @@ class Search:
     objective: float = inf
     value: float = -inf
     seconds: list[float] = field(default_factory=list)
+    iterations: int = ITERATIONS  # of one start
 
     def run(self, starts: int, random: np.random.Generator, begin: Matrix | None = None) -> str:
         """Search from the best of some first looks, or a given point, then from others near the best; the status."""
         try:
-            self._descend(self._looked() if begin is None else begin)
+            done = self._descend(self._looked() if begin is None else begin)
             for _ in range(starts - 1):
-                self._descend(self.space.jump(self.found, random))
+                done &= self._descend(self.space.jump(self.found, random))
         except Stopped as stop:
             return str(stop)
         except KeyboardInterrupt:
@@ -108,7 +110,7 @@ class Search:
             return INTERRUPTED
         finally:
             self.monitor.close()
-        return CONVERGED
+        return CONVERGED if done else OUT_OF_ITERATIONS
 
     @property
     def found(self) -> Matrix:
@@ -120,7 +122,8 @@ class Search:
         """The best of the first looks."""
         return min(self.space.looks(), key=lambda theta: self._objective(theta, slope=False)[0])
 
-    def _descend(self, theta: Matrix) -> None:
+    def _descend(self, theta: Matrix) -> bool:
+        """Go down from a point; whether that came to an end within the limit."""
         origin: list[
             float
         ] = []  # the units of targets add a number to the criterion, which must not decide when to stop
@@ -130,14 +133,15 @@ class Search:
             origin.append(value)
             return (value - origin[0]) / self.count, gradient / self.count
 
-        scipy.optimize.minimize(
+        found = scipy.optimize.minimize(
             objective,
             theta,
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(self.space.low, self.space.high, strict=True)),
-            options={"maxiter": ITERATIONS, "ftol": ENOUGH, "gtol": ENOUGH},
+            options={"maxiter": self.iterations, "ftol": ENOUGH, "gtol": ENOUGH},
         )
+        return int(found.nit) < self.iterations
 
     def _objective(self, theta: Matrix, slope: bool = True) -> Any:
         """Minus the criterion plus the penalty, and its gradient."""

@@ -29,19 +29,20 @@ FEW = 500  # functionals that are looked at for their size
 
 @dataclass(frozen=True)
 class Range:
-    """A start between two bounds."""
+    """A start between two bounds, and whether the start was given by the user."""
 
     start: float
     low: float
     high: float
+    given: bool = False
 
     @classmethod
     def of(cls, marked: Open, start: float, bounds: tuple[float, float]) -> Range:
         """What was marked, and what the data say where nothing was."""
-        start = marked.start or start
+        given, start = marked.start is not None, marked.start or start
         low = bounds[0] * start if marked.low is None else marked.low
         high = bounds[1] * start if marked.high is None else marked.high
-        return cls(float(np.clip(start, low, high)), low, high)
+        return cls(float(np.clip(start, low, high)), low, high, given)
 
 
 def started(kernel: Kernel, X: Matrix) -> tuple[Kernel, dict[str, list[Range]]]:
@@ -71,10 +72,10 @@ def _ranges(kernel: Any, name: str, marked: Open, X: Matrix) -> list[Range]:
     if name == "scale" and marked.each:
         spread = np.std(X, axis=0)
         spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
-        starts = spread if marked.start is not None else spread * median_scale(X / spread)
+        starts = spread if marked.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
         return [Range.of(marked, float(own), SCALE) for own in starts]
     if name == "scale":
-        return [Range.of(marked, marked.start or median_scale(X), SCALE)]
+        return [Range.of(marked, marked.start or median_scale(X, distance=kernel.distance), SCALE)]
     if name == "factor":
         size = float(np.mean(np.abs(kernel.kernel(X[:FEW]))))
         return [Range.of(marked, 1 / size if size > 0 else 1.0, FACTOR)]

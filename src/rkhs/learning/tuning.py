@@ -17,7 +17,7 @@ from rkhs.kernels.open import Open
 from rkhs.learning.evidence import log_evidence
 from rkhs.learning.leave_out import asked, log_left_out
 from rkhs.learning.observations import Matrix, Observations
-from rkhs.learning.search import Criterion, Search, Space, TuningMonitor
+from rkhs.learning.search import ITERATIONS, OUT_OF_ITERATIONS, Criterion, Search, Space, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.starts import Range, points_of, sizes, started, weight_range
 
@@ -90,12 +90,13 @@ class Model:
         """Where to search."""
         start, low, high = (np.log([getattr(own, name) for own in self.ranges]) for name in ("start", "low", "high"))
         scales = [i for i, s in enumerate(self.settings) if s.parameter is not None and s.parameter.endswith("scale")]
-        noise = [i for i, s in enumerate(self.settings) if s.parameter is None]
+        noise = [i for i, s in enumerate(self.settings) if s.parameter is None and not self.ranges[i].given]
         families: dict[str, list[int]] = {}
         for i in scales:
             if self.settings[i].feature is not None:
                 families.setdefault(str(self.settings[i].parameter), []).append(i)
-        return Space(start, low, high, scales, noise, list(families.values()), prior)
+        free = [i for i in scales if not self.ranges[i].given]  # a start that is given is where a search begins
+        return Space(start, low, high, free, noise, list(families.values()), prior)
 
     def kernel_at(self, theta: Matrix) -> Kernel:
         """The kernel with other numbers."""
@@ -176,6 +177,7 @@ def tuned(
     seed: Any,
     monitor: TuningMonitor,
     refined: Callable[[Model], Criterion] | None,
+    iterations: int = ITERATIONS,
     amplitude: float | None = None,
 ) -> tuple[Kernel, tuple[Term, ...], Tuning]:
     """The kernel and the terms with numbers in the place of what is open.
@@ -197,8 +199,8 @@ def tuned(
     known = len(few.informative) and (criterion == "evidence" or asked(few))
     theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
     for stage, (count, own) in enumerate(stages):
-        if status == CONVERGED:
-            search = Search(own, count, space, monitor)
+        if status in (CONVERGED, OUT_OF_ITERATIONS):
+            search = Search(own, count, space, monitor, iterations=iterations)
             status = search.run(starts if stage == 0 else 1, random, None if stage == 0 else theta)
             if search.best is not None:
                 theta, value, seen = search.best, search.value, count

@@ -160,6 +160,7 @@ def tuned_problem(
     prior: float | None,
     functionals: int,
     time_limit: float | None,
+    iterations: int,
     seed: Any,
     verbose: bool | None,
     amplitude: float | None = None,
@@ -167,7 +168,7 @@ def tuned_problem(
     """`Problem.tune`."""
     if criterion not in CRITERIA:
         raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
-    for name, value, least in (("starts", starts, 1), ("functionals", functionals, 2)):
+    for name, value, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
@@ -194,6 +195,7 @@ def tuned_problem(
         seed,
         monitor,
         refined,
+        iterations,
         None if amplitude is None else float(amplitude),
     )
     return replace(problem, kernel=kernel, terms=terms, tuning=tuning)

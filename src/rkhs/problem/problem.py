@@ -316,6 +316,7 @@ class Problem:
         amplitude: float | None = None,
         functionals: int = 3000,
         time_limit: float | None = None,
+        iterations: int = 200,
         random_state: Any = 0,
         verbose: bool | None = None,
     ) -> Problem:
@@ -336,6 +337,7 @@ class Problem:
         functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
             points, drawn at random; with landmarks the search ends with all of them, in the span
         time_limit : seconds after which the best so far is taken
+        iterations : of L-BFGS from each start, at most
         random_state : a seed
         verbose : progress; by default on a terminal, when it takes more than two seconds
 
@@ -350,7 +352,8 @@ class Problem:
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """
-        return tuned_problem(self, criterion, starts, prior, functionals, time_limit, random_state, verbose, amplitude)
+        limits = (time_limit, iterations, random_state, verbose)
+        return tuned_problem(self, criterion, starts, prior, functionals, *limits, amplitude)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         check_known(self.kernel)

@@ -1,0 +1,1 @@
+"""Settings and knowledge, chosen by predicting each label from all others."""

@@ -1,0 +1,117 @@
+"""What labels would be predicted to be without themselves: exact errors of the squared loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs.invariances.graph import Graph
+
+Vector = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Which points have labels, what these say (l, q), and their weights (l,), of mean one."""
+
+    rows: Vector
+    target: Vector
+    weight: Vector
+    classes: Vector | None  # of classification
+
+    def take(self, some: Vector) -> Labelled:
+        """Some of the labels."""
+        classes = None if self.classes is None else self.classes[some]
+        return Labelled(self.rows[some], self.target[some], self.weight[some], classes)
+
+    def squares(self, values: Vector) -> Vector:
+        """The squared errors (l,) of predictions (l, q), means over outputs."""
+        return np.mean((values - self.target) ** 2, axis=1)
+
+    def loss(self, values: Vector) -> float:
+        """The mean squared error; infinite where it is no number."""
+        loss = float(np.average(self.squares(values), weights=self.weight))
+        return loss if np.isfinite(loss) else np.inf
+
+    def error(self, values: Vector) -> float:
+        """The share of wrong classes; for regression the root of the mean squared error."""
+        if self.classes is None:
+            return float(np.average(self.squares(values), weights=self.weight) ** 0.5)
+        chosen = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
+        return float(np.average(chosen != self.classes, weights=self.weight))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings, the mean squared error of labels that were left out, and the share of wrong classes."""
+
+    kernel: Any  # a name, or a kernel
+    scale: float | tuple[float, ...]
+    graph: Graph | None
+    nu: float
+    C: float
+    loss: float
+    error: float
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            "C": self.C,
+            "nu": self.nu,
+            "scale": self.scale,
+            "kernel": self.kernel,
+            "invariance": self.graph,
+        }
+
+
+def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Vector]:
+    """For each C what the squared loss predicts (l, q) for each label without it, from the kernel matrix of labels.
+
+    With S = K + diag(1 / (2 C w)) and P its inverse, or that on {1'a = 0} with an intercept, the error of label i
+    without itself is (P target)_i / P_ii.  Without any other label there is the constant at most, and nothing is known
+    of that: the prediction is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [values] = left_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0], intercept=True)
+    >>> values.ravel()  # with no correlation the mean of the others
+    array([4.5, 3. , 1.5])
+    """
+    if len(target) == 1:
+        yield from (np.zeros_like(target) for _ in Cs)
+        return
+    root = np.sqrt(weight)
+    spectrum, U = np.linalg.eigh(root[:, None] * K * root)
+    spectrum = np.clip(spectrum, 0.0, None)
+    U = root[:, None] * U
+    squares, along, ones = U**2, U.T @ target, U.sum(axis=0)
+    for C in Cs:
+        inverse = 1 / (spectrum + 1 / (2 * C))
+        diagonal, a = squares @ inverse, U @ (inverse[:, None] * along)
+        if intercept:
+            sums = U @ (inverse * ones)
+            total = float(inverse @ ones**2)
+            diagonal = diagonal - sums**2 / total
+            a = a - np.outer(sums, sums @ target) / total
+        yield target - a / diagonal[:, None]
+
+
+def without_group(K: Vector, labelled: Labelled, C: float, intercept: bool, group: Vector) -> Vector:
+    """What the squared loss predicts for some labels without all of them, (g, q).
+
+    In the notation of `left_out` their errors are (P_gg)^-1 (P target)_g.
+    """
+    S = K + np.diag(1 / (2 * C * labelled.weight))
+    factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
+    columns = np.zeros((len(K), len(group)))
+    columns[group, np.arange(len(group))] = 1.0
+    P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
+    if intercept:
+        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
+        P = P - np.outer(sums, sums[group]) / sums.sum()
+    return np.asarray(labelled.target[group] - np.linalg.solve(P[group], P.T @ labelled.target))
