@@ -17,7 +17,9 @@ from rkhs.kernels.scale import Scale, Scaled
 
 @dataclass(frozen=True)
 class Laplace(Scaled):
-    """k(x, y) = exp(-sum_j |x_j - y_j| / scale), with one scale or one per feature.
+    """Functions with kinks along each feature, from the sum of absolute differences; for values only.
+
+        k(x, y) = exp(-sum_j |x_j - y_j| / scale),  with one scale or one per feature
 
     A product of exp(-|x_j - y_j| / scale_j) over features.  Its functions may have kinks, along each axis by itself, as
     those of trees have steps; derivatives are not bounded.  "median" is the median of the L1 distances.
