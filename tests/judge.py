@@ -392,9 +392,9 @@ def gram(kernel, left, rows, right, columns):
 
 
 def _summands(kernel):
-    if isinstance(kernel, rkhs.Sum):
+    if isinstance(kernel, rkhs.kernels.Sum):
         return [pair for k in kernel.kernels for pair in _summands(k)]
-    if isinstance(kernel, rkhs.Multiple):
+    if isinstance(kernel, rkhs.kernels.Multiple):
         return [(Real(kernel.factor) * factor, k) for factor, k in _summands(kernel.kernel)]
     return [(Real(1), kernel)]
 

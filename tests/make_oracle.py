@@ -44,7 +44,9 @@ def triangle(name, X):
 def near_kernels():
     """The kernels of x - y that have a kink in R^2 (and no smooth factor), for `near_points`."""
     made = {name: case.make(2) for name, case in KERNELS.items() if case.stationary}
-    return [name for name, k in made.items() if np.isfinite(k.smoothness(2)) and not isinstance(k, rkhs.Product)]
+    return [
+        name for name, k in made.items() if np.isfinite(k.smoothness(2)) and not isinstance(k, rkhs.kernels.Product)
+    ]
 
 
 def cases():

@@ -156,39 +156,39 @@ KERNELS = {
         stationary=False,
     ),
     "Gaussian and constant": _constant(
-        rkhs.Gaussian(0.8) + 0.5 * rkhs.ConstantKernel(),
+        rkhs.Gaussian(0.8) + 0.5 * rkhs.kernels.ConstantKernel(),
         oracle.total(oracle.gaussian(0.8), oracle.multiple(0.5, oracle.constant())),
     ),
     "Matern 9/2": _constant(rkhs.Matern(4.5, 1.3), oracle.matern(4.5, 1.3)),
     "Matern 21/2": _constant(rkhs.Matern(10.5, 1.3), oracle.matern(10.5, 1.3)),
     "Periodic": _constant(rkhs.Periodic(3.0, 0.8), oracle.periodic(3.0, 0.8), stationary=False),
     "Composition": _constant(
-        rkhs.Matern(3.5) @ rkhs.Features(_bent, _bent_gradient, _bent_second),
+        rkhs.Matern(3.5) @ rkhs.kernels.Features(_bent, _bent_gradient, _bent_second),
         oracle.composed(oracle.matern(3.5, 1.0), lambda x: [a * (1 + x[0] / 4) for a in x]),
         stationary=False,
     ),
     "Symmetrised": KernelCase(
-        lambda d: rkhs.Symmetrised(rkhs.Gaussian(0.8), [np.eye(d), -np.eye(d)]),
+        lambda d: rkhs.kernels.Symmetrised(rkhs.Gaussian(0.8), [np.eye(d), -np.eye(d)]),
         lambda d: oracle.symmetrised(oracle.gaussian(0.8), [lambda x: x, lambda x: [-a for a in x]]),
         stationary=False,
     ),
     "CurlFree": KernelCase(
-        lambda d: rkhs.CurlFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
+        lambda d: rkhs.kernels.CurlFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
         lambda d: oracle.pullback(oracle.slopes(0.9, [np.eye(2)]), _wide(4, d)),
         stationary=False,
     ),
     "DivergenceFree, plane": KernelCase(
-        lambda d: rkhs.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
+        lambda d: rkhs.kernels.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(4, d),
         lambda d: oracle.pullback(oracle.slopes(0.9, PLANE), _wide(4, d)),
         stationary=False,
     ),
     "DivergenceFree, space": KernelCase(
-        lambda d: rkhs.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(6, d),
+        lambda d: rkhs.kernels.DivergenceFree(rkhs.Gaussian(0.9)) @ _wide(6, d),
         lambda d: oracle.pullback(oracle.slopes(0.9, SPACE), _wide(6, d)),
         stationary=False,
     ),
     "Autodiff": _constant(
-        rkhs.AutodiffKernel(_own), oracle.product(oracle.polynomial(2), oracle.gaussian(1.0)), stationary=False
+        rkhs.kernels.AutodiffKernel(_own), oracle.product(oracle.polynomial(2), oracle.gaussian(1.0)), stationary=False
     ),
 }
 

@@ -430,7 +430,7 @@ PARAMETERS = [
     (rkhs.Polyharmonic, ValueError, "positive power", [0, -1, np.nan, np.inf, "2", None]),
     (rkhs.Polynomials, ValueError, "at least -1", [-2]),
     (lambda c: c * K, ValueError, "positive, finite factor", [0, -1.0, np.nan, np.inf]),
-    (lambda c: rkhs.Multiple(c, K), ValueError, "positive, finite factor", ["2", None]),
+    (lambda c: rkhs.kernels.Multiple(c, K), ValueError, "positive, finite factor", ["2", None]),
     (lambda c: K * c, TypeError, "multiply|support", ["2", None, 1j, np.ones(2)]),
     (lambda c: c * K, TypeError, "multiply|support", ["2", None, 1j, np.ones(2)]),
     (lambda c: K + c, TypeError, "support", [1.0, np.ones(2)]),
@@ -460,7 +460,7 @@ def test_bad_parameters(make, value, error, sentence):
 
 def test_numpy_numbers_are_factors():
     for c in (2, np.float64(2), np.float32(2), np.int64(2)):
-        assert c * K == K * c == rkhs.Multiple(2.0, K)
+        assert c * K == K * c == rkhs.kernels.Multiple(2.0, K)
         assert repr(c * K) == "2.0 * Gaussian(scale=1.5)"
 
 
@@ -471,7 +471,7 @@ def test_numpy_numbers_are_factors():
         (rkhs.Polynomial(np.int64(2)), rkhs.Polynomial(2)),
         (rkhs.ThinPlate(2.0), rkhs.ThinPlate(2)),
         (rkhs.Matern(np.float32(1.5)), rkhs.Matern(1.5)),
-        (rkhs.Multiple(2, K), rkhs.Multiple(2.0, K)),
+        (rkhs.kernels.Multiple(2, K), rkhs.kernels.Multiple(2.0, K)),
     ],
     ids=repr,
 )
@@ -636,12 +636,12 @@ def test_the_remedy_for_sums_names_the_rough_parts():
     found = re.findall(r"(\w+\([^()]*\)) in place of (\w+\([^()]*\))", str(raised.value))
     replacements = {old: new for new, old in found}
     assert set(replacements) == {"Matern(nu=0.5, scale=1.0)", "Polyharmonic(power=1)"}
-    better = rkhs.Sum(tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs)) for k in kernel.kernels))
+    better = rkhs.kernels.Sum(tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs)) for k in kernel.kernels))
     assert np.isfinite(rkhs.gram(better, rkhs.Gradient(X)).dense()).all()
 
 
 def test_a_kernel_without_a_remedy_still_names_differences():
-    kernel = rkhs.AutodiffKernel(lambda x, y: -((x - y) ** 2).sum(), smooth=1.0, order=1)
+    kernel = rkhs.kernels.AutodiffKernel(lambda x, y: -((x - y) ** 2).sum(), smooth=1.0, order=1)
     with pytest.raises(NotBoundedError, match=r"bounds orders below 1\. Use a Difference of values"):
         rkhs.gram(kernel, rkhs.Gradient(X))
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
-    from rkhs import datasets, invariances, plotting, preprocessing, solvers
-    from rkhs.calculus.maps import Features, InverseDistances
+    from rkhs import datasets, invariances, kernels, plotting, preprocessing, solvers
     from rkhs.calculus.polynomials import Constant, Polynomials
     from rkhs.calculus.spaces import Functions
     from rkhs.errors import BlockError, ModelFileError, NotBoundedError, UnattainedError
@@ -52,28 +51,16 @@ if TYPE_CHECKING:
     from rkhs.gram.integration import integration_error
     from rkhs.invariances import Invariance
     from rkhs.kernels import (
-        AutodiffKernel,
-        Composition,
-        ConstantKernel,
-        CurlFree,
-        DivergenceFree,
         Gaussian,
         Kernel,
         Laplace,
         Linear,
         Matern,
-        Multiple,
         Periodic,
         Polyharmonic,
         Polynomial,
-        Product,
-        Pullback,
         RationalQuadratic,
-        Sum,
-        Symmetrised,
         ThinPlate,
-        additive,
-        components,
         learn,
         median_scale,
     )
@@ -99,30 +86,22 @@ if TYPE_CHECKING:
     from rkhs.problem import Problem
     from rkhs.saving import load, save
     from rkhs.solvers.base import NotApplicableError
-    from rkhs.solvers.warped import WarpedGram
-    from rkhs.solvers.warped_path import warped_path
     from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
 
 __all__ = [
     "Absolute",
-    "AutodiffKernel",
     "Average",
     "Block",
     "BlockError",
     "Blocks",
     "Components",
-    "Composition",
     "Constant",
-    "ConstantKernel",
-    "CurlFree",
     "Derivative",
     "Difference",
     "DirectionalDerivative",
-    "DivergenceFree",
     "EpsilonInsensitive",
     "Evaluation",
     "Evidence",
-    "Features",
     "FourierFeatures",
     "Function",
     "Functional",
@@ -141,7 +120,6 @@ __all__ = [
     "InvariantClassifierCV",
     "InvariantRegressor",
     "InvariantRegressorCV",
-    "InverseDistances",
     "Kernel",
     "Landmarks",
     "Laplace",
@@ -155,7 +133,6 @@ __all__ = [
     "Loss",
     "Matern",
     "ModelFileError",
-    "Multiple",
     "NotApplicableError",
     "NotBoundedError",
     "Observed",
@@ -166,8 +143,6 @@ __all__ = [
     "Polynomials",
     "Posterior",
     "Problem",
-    "Product",
-    "Pullback",
     "Quantile",
     "QuantileRegressor",
     "RationalQuadratic",
@@ -178,8 +153,6 @@ __all__ = [
     "SquaredHinge",
     "SquaredOneSided",
     "StreamedProblem",
-    "Sum",
-    "Symmetrised",
     "Term",
     "ThinPlate",
     "ThinPlateClassifier",
@@ -187,15 +160,13 @@ __all__ = [
     "Tuning",
     "UnattainedError",
     "VirtualSampleSVC",
-    "WarpedGram",
-    "additive",
     "blocks",
-    "components",
     "datasets",
     "gram",
     "inner",
     "integration_error",
     "invariances",
+    "kernels",
     "learn",
     "load",
     "median_scale",
@@ -205,11 +176,9 @@ __all__ = [
     "save",
     "solvers",
     "stack",
-    "warped_path",
 ]
 
 _WHERE = {  # module: what of it is public here
-    "calculus.maps": "Features InverseDistances",
     "calculus.polynomials": "Constant Polynomials",
     "calculus.spaces": "Functions",
     "errors": "BlockError ModelFileError NotBoundedError UnattainedError",
@@ -228,9 +197,8 @@ _WHERE = {  # module: what of it is public here
     "gram.integration": "integration_error",
     "invariances": "Invariance",
     "kernels": (
-        "AutodiffKernel Composition ConstantKernel CurlFree DivergenceFree Gaussian Kernel Laplace Linear Matern "
-        "Multiple Periodic Polyharmonic Polynomial Product Pullback RationalQuadratic Sum Symmetrised ThinPlate "
-        "additive components learn median_scale"
+        "Gaussian Kernel Laplace Linear Matern Periodic Polyharmonic Polynomial RationalQuadratic ThinPlate learn "
+        "median_scale"
     ),
     "learning.evidence": "Evidence",
     "learning.leave_out": "LeftOut",
@@ -243,12 +211,20 @@ _WHERE = {  # module: what of it is public here
     "problem": "Problem",
     "saving": "load save",
     "solvers.base": "NotApplicableError",
-    "solvers.warped": "WarpedGram",
-    "solvers.warped_path": "warped_path",
     "streams": "Block Blocks StreamedProblem blocks parquet",
 }
 _WHEN_ASKED = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("datasets", "estimators", "invariances", "plotting", "preprocessing", "saving", "solvers", "testing")
+_MODULES = (
+    "datasets",
+    "estimators",
+    "invariances",
+    "kernels",
+    "plotting",
+    "preprocessing",
+    "saving",
+    "solvers",
+    "testing",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -258,7 +234,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
-        moved = f": use rkhs.solvers.{name}" if name in import_module("rkhs.solvers").__all__ else ""
+        homes = (home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__)
+        moved = "".join(f": use rkhs.{home}.{name}" for home in homes)
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
     found = globals()[name] = getattr(import_module(f"rkhs.{_WHEN_ASKED[name]}"), name)
     return found

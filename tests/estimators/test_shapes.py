@@ -73,7 +73,7 @@ def test_sums_of_kernels_are_proved_feature_by_feature():
     own = np.random.default_rng(0)
     Z = own.uniform(0, 1, (100, 6))
     target = Z.sum(axis=1) + np.sin(6 * Z[:, 0]) + 0.1 * own.standard_normal(100)
-    kernel = rkhs.additive(rkhs.Gaussian(0.4), 6)
+    kernel = rkhs.kernels.additive(rkhs.Gaussian(0.4), 6)
     machine = rkhs.InvariantRegressor(kernel, invariance=None, shape=dict.fromkeys(range(6), "increasing"))
     machine.fit(Z, target)
     certificate = machine.shape_certificate_

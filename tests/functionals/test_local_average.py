@@ -222,7 +222,7 @@ ALL = {
     "Sum": rkhs.Gaussian(0.8) + 2.0 * rkhs.Linear(),
     "Product": rkhs.Gaussian(0.8) * rkhs.Polynomial(2),
     "Pullback": rkhs.Matern(2.5) @ MATRICES["tall"],
-    "Autodiff": rkhs.AutodiffKernel(lambda x, y: (x @ y).exp()),
+    "Autodiff": rkhs.kernels.AutodiffKernel(lambda x, y: (x @ y).exp()),
 }
 
 

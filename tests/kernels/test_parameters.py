@@ -136,7 +136,7 @@ OPEN = [
     rkhs.Gaussian(scale=rkhs.learn(each=True)),
     rkhs.RationalQuadratic(alpha=rkhs.learn()),
     rkhs.learn(start=2.0) * rkhs.Matern(1.5),
-    rkhs.Multiple(rkhs.learn(), rkhs.Gaussian()) + rkhs.Linear(),
+    rkhs.kernels.Multiple(rkhs.learn(), rkhs.Gaussian()) + rkhs.Linear(),
     (rkhs.Gaussian(rkhs.learn()) @ np.ones(2)) * rkhs.Linear(),
 ]
 

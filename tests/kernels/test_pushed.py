@@ -21,8 +21,8 @@ def test_autodiff_is_the_jacobian():
         return np.stack([X[:, ::-1], np.stack([np.cos(X[:, 0]), zero], axis=1)], axis=1)
 
     X, Y = rng.standard_normal((4, 2)), rng.standard_normal((3, 2))
-    by_torch = rkhs.Gaussian(0.9) @ rkhs.Features(function)
-    by_hand = rkhs.Gaussian(0.9) @ rkhs.Features(lambda X: function(torch.tensor(X)).numpy(), gradient)
+    by_torch = rkhs.Gaussian(0.9) @ rkhs.kernels.Features(function)
+    by_hand = rkhs.Gaussian(0.9) @ rkhs.kernels.Features(lambda X: function(torch.tensor(X)).numpy(), gradient)
     for L, M in ((rkhs.Gradient(X), rkhs.Evaluation(Y)), (rkhs.Gradient(X), rkhs.Gradient(Y))):
         np.testing.assert_allclose(rkhs.gram(by_torch, L, M).dense(), rkhs.gram(by_hand, L, M).dense(), atol=1e-13)
     check_kernel(by_torch, 2)
@@ -36,14 +36,14 @@ def molecules(t):
 
 
 def test_inverse_distances_by_differences():
-    X, phi = molecules(3), rkhs.InverseDistances()
+    X, phi = molecules(3), rkhs.kernels.InverseDistances()
     h = 1e-6
     quotients = [(phi.values(X + h * e) - phi.values(X - h * e)) / (2 * h) for e in np.eye(12)]
     np.testing.assert_allclose(phi.jacobian(X), np.stack(quotients, axis=2), atol=1e-8)
 
 
 def test_energies_do_not_change_when_a_molecule_moves():
-    kernel = rkhs.Matern(2.5, 0.5) @ rkhs.InverseDistances()
+    kernel = rkhs.Matern(2.5, 0.5) @ rkhs.kernels.InverseDistances()
     X = molecules(6)
     f = rkhs.Function(kernel, rkhs.Gradient(X), rng.standard_normal(72))
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
@@ -61,8 +61,8 @@ def test_products_are_by_jets_and_right(library, dtype):
     X = library(molecules(5).astype(dtype))
     group = [[0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 5, 4]]
     for kernel in (
-        rkhs.Matern(2.5, 0.5) @ rkhs.InverseDistances(),
-        rkhs.Symmetrised(rkhs.Matern(2.5, 0.5), group) @ rkhs.InverseDistances(),
+        rkhs.Matern(2.5, 0.5) @ rkhs.kernels.InverseDistances(),
+        rkhs.kernels.Symmetrised(rkhs.Matern(2.5, 0.5), group) @ rkhs.kernels.InverseDistances(),
     ):
         G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
         assert {type(step).__name__ for step in G._product} == {"JetProduct"}
@@ -74,7 +74,7 @@ def test_products_are_by_jets_and_right(library, dtype):
 def test_symmetries_are_exact():
     group = generated([[1, 2, 0, 3], [0, 1, 2, 3]])
     assert len(group) == 3
-    kernel = rkhs.Symmetrised(rkhs.Gaussian(1.0), group)
+    kernel = rkhs.kernels.Symmetrised(rkhs.Gaussian(1.0), group)
     X = rng.standard_normal((5, 4))
     f = rkhs.Function(kernel, rkhs.Evaluation(X), rng.standard_normal(5))
     new = rng.standard_normal((3, 4))
@@ -82,7 +82,7 @@ def test_symmetries_are_exact():
         np.testing.assert_allclose(f(new[:, g]), f(new), rtol=1e-13)
     both = sum(rkhs.Gaussian(1.0)(new[:, g], X[:, h]) for g in group for h in group) / 9
     np.testing.assert_allclose(kernel(new, X), both, rtol=1e-13)
-    as_matrices = rkhs.Symmetrised(rkhs.Gaussian(1.0), np.eye(4)[group])
+    as_matrices = rkhs.kernels.Symmetrised(rkhs.Gaussian(1.0), np.eye(4)[group])
     np.testing.assert_allclose(as_matrices(new, X), both, rtol=1e-13)
 
 
@@ -100,11 +100,11 @@ def test_divergence_and_curl_are_zero_to_rounding(n, inner):
         inner = rkhs.Gaussian(inner.scale[:n])
     X, new = rng.uniform(-1, 1, (8, n)), rng.uniform(-1, 1, (20, n))
     slopes, shape = field(new, n)
-    for make in (rkhs.DivergenceFree, rkhs.CurlFree):
+    for make in (rkhs.kernels.DivergenceFree, rkhs.kernels.CurlFree):
         f = rkhs.Function(make(inner), rkhs.Components(X), rng.standard_normal((8, n)))
         J = slopes(f).reshape(shape)
         size = np.abs(J).max()
-        if make is rkhs.DivergenceFree:
+        if make is rkhs.kernels.DivergenceFree:
             assert np.abs(np.trace(J, axis1=1, axis2=2)).max() <= 1e-13 * size
         else:
             assert np.abs(J - J.transpose(0, 2, 1)).max() <= 1e-13 * size
@@ -114,7 +114,7 @@ def test_divergence_and_curl_are_zero_to_rounding(n, inner):
 def test_a_curl_free_field_is_slopes_of_one_function():
     X, V = rng.uniform(-1, 1, (12, 2)), rng.standard_normal((12, 2))
     term = rkhs.Term(rkhs.Components(X), rkhs.Squared(), V, 10.0)
-    field = rkhs.Problem(rkhs.CurlFree(rkhs.Gaussian(0.8)), [term]).solve(tol=1e-10).function
+    field = rkhs.Problem(rkhs.kernels.CurlFree(rkhs.Gaussian(0.8)), [term]).solve(tol=1e-10).function
     other = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), V, 10.0)]).solve(tol=1e-10)
     new = rng.uniform(-1, 1, (5, 2))
     np.testing.assert_allclose(rkhs.Components(new)(field), rkhs.Gradient(new)(other.function), atol=1e-5)
@@ -122,16 +122,16 @@ def test_a_curl_free_field_is_slopes_of_one_function():
 
 def test_components_share_what_they_have_in_common():
     B = np.array([[1.0, 0.9], [0.9, 1.0]])
-    K = rkhs.components(rkhs.Gaussian(1.0), 1, B)
+    K = rkhs.kernels.components(rkhs.Gaussian(1.0), 1, B)
     X, Y = rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
     G = rkhs.gram(K, rkhs.Components(X, 2), rkhs.Components(Y, 2)).dense()
     np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-14)
 
 
 KERNELS = {
-    "Composition": lambda s: rkhs.Matern(2.5, s) @ rkhs.InverseDistances(),
-    "Symmetrised": lambda s: rkhs.Symmetrised(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
-    "CurlFree": lambda s: rkhs.CurlFree(rkhs.Gaussian(s)),
+    "Composition": lambda s: rkhs.Matern(2.5, s) @ rkhs.kernels.InverseDistances(),
+    "Symmetrised": lambda s: rkhs.kernels.Symmetrised(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
+    "CurlFree": lambda s: rkhs.kernels.CurlFree(rkhs.Gaussian(s)),
     "Periodic": lambda s: rkhs.Periodic(7.0, s),
 }
 
@@ -161,24 +161,30 @@ def test_settings_are_learnt_behind_a_map():
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
-        (lambda: rkhs.Composition(rkhs.Gaussian(), np.sin), TypeError, "needs a map"),
-        (lambda: rkhs.ThinPlate(2) @ rkhs.InverseDistances(), ValueError, "positive definite"),
+        (lambda: rkhs.kernels.Composition(rkhs.Gaussian(), np.sin), TypeError, "needs a map"),
+        (lambda: rkhs.ThinPlate(2) @ rkhs.kernels.InverseDistances(), ValueError, "positive definite"),
         (lambda: rkhs.Periodic(-1.0), ValueError, "period is positive"),
         (lambda: rkhs.Periodic((1.0, 2.0))(np.zeros((1, 3))), ValueError, "2 periods for points of 3"),
-        (lambda: rkhs.InverseDistances().values(np.zeros((1, 6))), ValueError, "Atoms 0 and 1 of row 0"),
-        (lambda: rkhs.InverseDistances().values(np.zeros((1, 7))), ValueError, "3 numbers each"),
-        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
-        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
-        (lambda: rkhs.Symmetrised(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
-        (lambda: rkhs.Symmetrised(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]), ValueError, "Element 1 .* changes"),
-        (lambda: rkhs.DivergenceFree(rkhs.Gaussian())(np.ones((1, 8))), ValueError, "R\\^2 and R\\^3"),
-        (lambda: rkhs.CurlFree(rkhs.Gaussian())(np.ones((1, 3))), ValueError, "rkhs.Components"),
-        (lambda: rkhs.components(rkhs.Gaussian(), 1, [[1.0, 2.0], [2.0, 1.0]]), ValueError, "eigenvalue"),
+        (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 6))), ValueError, "Atoms 0 and 1 of row 0"),
+        (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 7))), ValueError, "3 numbers each"),
+        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
+        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
+        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
+        (
+            lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]),
+            ValueError,
+            "Element 1 .* changes",
+        ),
+        (lambda: rkhs.kernels.DivergenceFree(rkhs.Gaussian())(np.ones((1, 8))), ValueError, "R\\^2 and R\\^3"),
+        (lambda: rkhs.kernels.CurlFree(rkhs.Gaussian())(np.ones((1, 3))), ValueError, "rkhs.Components"),
+        (lambda: rkhs.kernels.components(rkhs.Gaussian(), 1, [[1.0, 2.0], [2.0, 1.0]]), ValueError, "eigenvalue"),
         (
             lambda: (
-                (rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)))(np.ones((1, 1)))
+                (rkhs.Gaussian() @ rkhs.kernels.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)))(
+                    np.ones((1, 1))
+                )
                 + rkhs.gram(
-                    rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)),
+                    rkhs.Gaussian() @ rkhs.kernels.Features(np.copy, lambda X: np.full((1, 1, 1), np.nan)),
                     rkhs.Gradient([[1.0]]),
                 ).dense()
             ),
@@ -187,7 +193,7 @@ def test_settings_are_learnt_behind_a_map():
         ),
         (
             lambda: rkhs.gram(
-                rkhs.Gaussian() @ rkhs.Features(np.copy, lambda X: np.ones((1, 1))), rkhs.Gradient([[1.0]])
+                rkhs.Gaussian() @ rkhs.kernels.Features(np.copy, lambda X: np.ones((1, 1))), rkhs.Gradient([[1.0]])
             ).dense(),
             ValueError,
             "Jacobian .* have shape",

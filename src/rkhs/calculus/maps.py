@@ -86,7 +86,7 @@ class Features(Map):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> squares = rkhs.Features(lambda X: X**2, gradient=lambda X: 2 * X[:, :, None] * np.eye(X.shape[1]))
+    >>> squares = rkhs.kernels.Features(lambda X: X**2, gradient=lambda X: 2 * X[:, :, None] * np.eye(X.shape[1]))
     >>> kernel = rkhs.Linear() @ squares
     >>> rkhs.gram(kernel, rkhs.Gradient([[3.0]]), rkhs.Evaluation([[2.0]])).dense()
     array([[24.]])
@@ -189,7 +189,7 @@ class InverseDistances(Map):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.InverseDistances().values([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])
+    >>> rkhs.kernels.InverseDistances().values([[0.0, 0.0, 0.0, 0.0, 0.0, 2.0]])
     array([[0.5]])
     """
 

@@ -154,7 +154,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     if not certificate.proved:
         warnings.warn(
             f"The shape is not proved on the whole box: {certificate}. More features that act together need more cells "
-            "than there are; a sum of kernels of few features each (rkhs.additive) is proved feature by feature.",
+            "than there are; a sum of kernels of few features each (rkhs.kernels.additive) is proved by feature.",
             ConvergenceWarning,
             stacklevel=5,
         )

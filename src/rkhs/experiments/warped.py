@@ -2,7 +2,7 @@
 
     min 1/2 |f|^2 + C sum_i hinge(f(x_i); y_i) + nu sum_j w_j (L_j f)^2      L_j of constants = 0
 
-is the SVM with the covariance of the points given the L_j (`rkhs.warped_path`) as its kernel.  It does not depend on
+is the SVM with the covariance of the points given the L_j (`solvers.warped_path`) as its kernel.  It does not depend on
 labels: one matrix serves all C, folds and draws, and LIBSVM does the rest.  Of its columns only those of points that
 have a label in some draw are needed.
 """

@@ -18,7 +18,7 @@ class Components(Functional):
 
     L_ic(F) = F(x_i, e_c), where the field is written as F(x, e) = <e, v(x)>.
 
-    For kernels of points (x, e): `CurlFree`, `DivergenceFree`, and `rkhs.components`, which has m outputs.
+    For kernels of points (x, e): `CurlFree`, `DivergenceFree`, and `rkhs.kernels.components`, which has m outputs.
 
     Examples
     --------

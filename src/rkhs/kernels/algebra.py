@@ -286,7 +286,7 @@ def additive(kernel: Any, n: int) -> Sum:
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.additive(rkhs.Gaussian(scale=1.0), 2)([[0.0, 0.0]], [[0.0, 9.0]]).round(3)
+    >>> rkhs.kernels.additive(rkhs.Gaussian(scale=1.0), 2)([[0.0, 0.0]], [[0.0, 9.0]]).round(3)
     array([[1.]])
     """
     kernels = [kernel] * n if isinstance(kernel, Kernel) else list(kernel)

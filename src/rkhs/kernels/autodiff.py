@@ -30,7 +30,7 @@ class AutodiffKernel(Kernel):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> k = rkhs.AutodiffKernel(lambda x, y: (x @ y + 1.0) ** 2)
+    >>> k = rkhs.kernels.AutodiffKernel(lambda x, y: (x @ y + 1.0) ** 2)
     >>> rkhs.gram(k, rkhs.Gradient(np.array([[1.0, 2.0]])), rkhs.Evaluation(np.array([[3.0, 1.0]]))).dense()
     array([[36.],
            [12.]])

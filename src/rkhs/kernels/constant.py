@@ -25,7 +25,7 @@ class ConstantKernel(FormKernel):
     Examples
     --------
     >>> import rkhs
-    >>> (rkhs.Linear() + 4.0 * rkhs.ConstantKernel())([[1.0]], [[2.0], [0.0]])
+    >>> (rkhs.Linear() + 4.0 * rkhs.kernels.ConstantKernel())([[1.0]], [[2.0], [0.0]])
     array([[6., 4.]])
     """
 

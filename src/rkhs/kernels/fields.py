@@ -60,7 +60,7 @@ class CurlFree(FieldKernel):
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> term = rkhs.Term(rkhs.Components(X), rkhs.Squared(), target=2 * X, weight=1e6)  # v = grad |x|^2
-    >>> v = rkhs.Problem(rkhs.CurlFree(rkhs.Gaussian(scale=2.0)), [term]).solve().function
+    >>> v = rkhs.Problem(rkhs.kernels.CurlFree(rkhs.Gaussian(scale=2.0)), [term]).solve().function
     >>> rkhs.Components([[1.0, 1.0]])(v).round(1)
     array([[1.7, 1.7]])
     """
@@ -87,7 +87,7 @@ class DivergenceFree(FieldKernel):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> K = rkhs.DivergenceFree(rkhs.Gaussian(scale=1.0))
+    >>> K = rkhs.kernels.DivergenceFree(rkhs.Gaussian(scale=1.0))
     >>> X = np.array([[0.3, 0.1]])
     >>> slopes = rkhs.Gradient(np.hstack([np.repeat(X, 2, axis=0), np.eye(2)]))  # of both components
     >>> divergence = np.array([[1.0, 0, 0, 0, 0, 1, 0, 0]]) @ slopes
@@ -177,7 +177,7 @@ def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> K = rkhs.components(rkhs.Gaussian(scale=1.0), dimension=1, covariance=[[1.0, 0.5], [0.5, 1.0]])
+    >>> K = rkhs.kernels.components(rkhs.Gaussian(scale=1.0), dimension=1, covariance=[[1.0, 0.5], [0.5, 1.0]])
     >>> rkhs.gram(K, rkhs.Components([[0.0]], 2)).dense()
     array([[1. , 0.5],
            [0.5, 1. ]])

@@ -69,12 +69,12 @@ class Composition(PushedKernel):
     Parameters
     ----------
     kernel : a positive definite kernel
-    map : `rkhs.Features(function, gradient)`, `rkhs.InverseDistances()`, or a map of your own
+    map : `rkhs.kernels.Features(function, gradient)`, `rkhs.kernels.InverseDistances()`, or a map of your own
 
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> radius = rkhs.Features(lambda X: np.sum(X**2, axis=1)[:, None], gradient=lambda X: 2 * X[:, None, :])
+    >>> radius = rkhs.kernels.Features(lambda X: np.sum(X**2, axis=1)[:, None], gradient=lambda X: 2 * X[:, None, :])
     >>> k = rkhs.Gaussian(scale=1.0) @ radius
     >>> k([[3.0, 4.0]], [[5.0, 0.0]])  # of one radius
     array([[1.]])
@@ -85,7 +85,9 @@ class Composition(PushedKernel):
 
     def __post_init__(self) -> None:
         if not isinstance(self.map, Map):
-            raise TypeError(f"Composition needs a map, such as rkhs.Features(function, gradient), got {self.map!r}.")
+            raise TypeError(
+                f"Composition needs a map, such as rkhs.kernels.Features(function, gradient), got {self.map!r}."
+            )
         self._check_definite()
 
     def __repr__(self) -> str:

@@ -36,7 +36,7 @@ class Symmetrised(PushedKernel):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> even = rkhs.Symmetrised(rkhs.Gaussian(scale=1.0), [[[1.0]], [[-1.0]]])
+    >>> even = rkhs.kernels.Symmetrised(rkhs.Gaussian(scale=1.0), [[[1.0]], [[-1.0]]])
     >>> even([[2.0]], [[0.5], [-0.5]])
     array([[0.1842947, 0.1842947]])
     """

@@ -51,7 +51,7 @@ def warped_path(
     >>> X = np.array([[0.0], [1.0]])
     >>> slopes = rkhs.Term(rkhs.Gradient(X), rkhs.Squared())
     >>> problem = rkhs.Problem(rkhs.Gaussian(scale=1.0), [slopes])
-    >>> (flat,) = rkhs.warped_path(problem, [1e4], rkhs.Evaluation(X))
+    >>> (flat,) = rkhs.solvers.warped_path.warped_path(problem, [1e4], rkhs.Evaluation(X))
     >>> flat.round(2)  # f is nearly the same at both points, since the way between them is flat at both ends
     array([[0.63, 0.61],
            [0.61, 0.63]])

@@ -52,7 +52,7 @@ def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> N
     >>> import rkhs
     >>> from rkhs.testing import check_kernel
     >>> check_kernel(rkhs.Matern(nu=1.5), dimension=3)
-    >>> check_kernel(rkhs.AutodiffKernel(lambda x, y: x[0] * y[1]))  # doctest: +ELLIPSIS
+    >>> check_kernel(rkhs.kernels.AutodiffKernel(lambda x, y: x[0] * y[1]))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     AssertionError: AutodiffKernel(...) breaks the law k(x, y) = k(y, x), for Evaluation x Evaluation in R^2: \
