@@ -5,6 +5,7 @@ Everything is imported when it is first asked for: NumPy, SciPy and scikit-learn
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -211,16 +212,15 @@ _WHERE = {  # module: what of it is public here
     "streams": "Block Blocks StreamedProblem blocks parquet",
 }
 _WHEN_ASKED = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("datasets", "estimators", "invariances", "plotting", "saving", "solvers", "testing")
 
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for."""
     if name == "__version__":
         return _version()
-    if name in _MODULES:
-        return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
+        if find_spec(f"rkhs.{name}"):
+            return import_module(f"rkhs.{name}")
         moved = f": use rkhs.solvers.{name}" if name in import_module("rkhs.solvers").__all__ else ""
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
     found = globals()[name] = getattr(import_module(f"rkhs.{_WHEN_ASKED[name]}"), name)
