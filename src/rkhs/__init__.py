@@ -5,6 +5,7 @@ Everything is imported when it is first asked for: NumPy, SciPy and scikit-learn
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -214,26 +215,15 @@ _WHERE = {  # module: what of it is public here
     "streams": "Block Blocks StreamedProblem blocks parquet",
 }
 _WHEN_ASKED = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = (
-    "datasets",
-    "estimators",
-    "invariances",
-    "kernels",
-    "plotting",
-    "preprocessing",
-    "saving",
-    "solvers",
-    "testing",
-)
 
 
 def __getattr__(name: str) -> Any:
     """What is imported when it is first asked for."""
     if name == "__version__":
         return _version()
-    if name in _MODULES:
-        return import_module(f"rkhs.{name}")
     if name not in _WHEN_ASKED:
+        if find_spec(f"rkhs.{name}"):
+            return import_module(f"rkhs.{name}")
         homes = (home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__)
         moved = "".join(f": use rkhs.{home}.{name}" for home in homes)
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")

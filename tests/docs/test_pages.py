@@ -26,6 +26,9 @@ PAGES = sorted(
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     if re.search(r"^```(python|console)$", page.read_text(), re.MULTILINE) and "auto_examples" not in page.parts
 )
+PLAIN = [
+    page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "auto_examples" not in page.parts
+]
 READ_BY_USERS = ["README.md", *(page for page in PAGES if page.startswith("docs/guide/"))]
 
 
@@ -67,6 +70,19 @@ def test_nothing_in_what_users_read_is_unchecked(page):
     assert {language for language, _ in FENCE.findall(text)} <= {"python", "text", "console", ""} | DIRECTIVES
     prose = FENCE.sub("", text)
     assert not INDENTED.search(prose), "an indented block is not run: write ```python or ```console"
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_words_are_those_that_people_use(page):
+    text = re.sub(r"`[^`]*`", "", FENCE.sub("", page.read_text()))
+    for word, better in {
+        r"\bbeside\b": "compared with, next to, besides",
+        r"\basked about\b": "predicted",
+        r"\[[ZLWR]\]": "the names of the authors",
+        r"(?<!vector )\bmachines?\b": "model, or computer",
+        r"(?<!prior )(?<!Prior )\bknowledge\b": "prior knowledge, or what is known",
+    }.items():
+        assert not re.search(word, text), f"{re.search(word, text)[0]}: write {better}"
 
 
 def test_there_are_pages():
