@@ -45,6 +45,8 @@ class Settings:
         own["invariance"] = None if self.invariance == NONE else self.invariance
         if self.widths is not None:
             own["scales"] = [width * rkhs.median_scale(X) for width in self.widths]
+        if self.signs:
+            own["kernel"] = "gaussian"  # monotone functions need slopes
         if self.invariance != AUTO and not self.regression:
             own["loss"] = "squared_hinge"
         if self.regression:
@@ -53,8 +55,10 @@ class Settings:
 
     def chosen(self, search: Any) -> dict[str, Any]:
         """What a fitted search has chosen, as parameters of the plain estimator."""
-        own = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
-        return own | {"scale": search.function_.kernel.scale, "loss": search.loss} | search.best_params_
+        own: dict[str, Any] = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
+        if "scale" not in search.best_params_:
+            own["scale"] = search.function_.kernel.scale
+        return own | {"loss": search.loss} | search.best_params_
 
     def pieces(self, params: Mapping[str, Any]) -> dict[str, list[Invariance]]:
         """The prior knowledge of a model by name, each piece with its weight."""
