@@ -69,6 +69,8 @@ def check_files(folder: Path) -> None:
             rkhs.load(path)
         elif path.suffix == ".png":
             assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), f"{path.name} is cut off"
+        elif path.suffix == ".html":
+            assert path.read_text().endswith("</html>\n"), f"{path.name} is cut off"
         elif path.name == "p.csv":
             assert len(pd.read_csv(path)) == 80
         elif path.suffix == ".json":

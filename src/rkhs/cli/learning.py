@@ -119,13 +119,13 @@ def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
             machine = search if not settings.signs else settings.machine(params, pieces).fit(X, few.y)
             return Learnt(settings, search, machine, params, few, few)
         many = drawn(points, MOST_LABELLED, OTHERS)
-        spread = {name: [_spread(one, many.size) for one in piece] for name, piece in pieces.items()}
-        machine = settings.machine(params, spread, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
+        thinned = {name: [spread(one, many.size) for one in piece] for name, piece in pieces.items()}
+        machine = settings.machine(params, thinned, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
         machine.fit(encode(many.features), many.y)
     return Learnt(settings, search, machine, params, few, many)
 
 
-def _spread(one: Invariance, rows: int) -> Invariance:
-    """Knowledge at some rows, in the place of all."""
+def spread(one: Invariance, rows: int) -> Invariance:
+    """Prior knowledge at some rows of a large table, in the place of all."""
     growth = 1.0 if one.once else max(1.0, rows / (LABELLED + OTHERS))
     return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS), weight=one.weight * growth)
