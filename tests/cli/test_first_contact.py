@@ -85,10 +85,9 @@ def slopes(model, frame, column):
 
 
 def test_monotone_columns_are_monotone(table):
-    command("fit table.csv --target y --regression --out free.skops --invariance none --C 1000")
-    command(
-        "fit table.csv --target y --regression --out rising.skops --invariance none --C 1000 --monotone 'a [1/h]=+1,b=-1'"
-    )
+    fit = "fit table.csv --target y --regression --invariance none --C 1000"
+    command(f"{fit} --out free.skops")
+    command(f"{fit} --out rising.skops --monotone 'a [1/h]=+1,b=-1'")
     free, rising = rkhs.load("free.skops"), rkhs.load("rising.skops")
     assert slopes(free, table, "a [1/h]").min() < -0.5
     assert slopes(rising, table, "a [1/h]").min() > -0.01
