@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
-from rkhs.cli.learning import LABELLED, OTHERS, Settings
+from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Settings, spread
 from rkhs.cli.sample import Points, drawn
 from rkhs.invariances.named import NAMED
 
@@ -30,12 +31,12 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     learn, test = order[:rows], order[rows:]
     few = drawn(Points(pd.DataFrame(X[learn]), y[learn], False), LABELLED, OTHERS)
     settings = Settings(False, invariance, [10.0], [0.1] if invariance != "none" else [0.0])
-    search = settings.search(few.folds(5)).fit(few.features.to_numpy(), few.y)
+    X_few = few.features.to_numpy()
+    params = settings.chosen(settings.search(few.folds(5), X_few).fit(X_few, few.y))
+    pieces = {name: [spread(one, rows) for one in piece] for name, piece in settings.pieces(params).items()}
     line = [name, invariance]
-    for approximation in ("landmarks", None):
-        machine: Any = settings.machine(10.0, search.nu_ * rows / (LABELLED + OTHERS), search.function_.kernel.scale)
-        if approximation is None:
-            machine.set_params(approximation=None)
+    for approximation in (rkhs.Landmarks(LANDMARKS), None):
+        machine: Any = settings.machine(params, pieces, approximation=approximation, tol=1e-2)
         took = seconds(partial(machine.fit, X[learn], y[learn]), clock=process_time)
         line += [f"{np.mean(machine.predict(X[test]) != y[test]):.4f}", f"{took:.1f}"]
     return line

@@ -24,7 +24,7 @@ import rkhs
 from rkhs.experiments.journal import Journal
 
 COMMANDS = {
-    "fit": ["fit", "data.csv", "--target", "label", "--cv", "--out", "m.skops", "--force"],
+    "fit": ["fit", "data.csv", "--target", "label", "--invariance", "gradient", "--cv", "--out", "m.skops", "--force"],
     "predict": ["predict", "known.skops", "data.csv", "--out", "p.csv", "--force"],
     "reproduce": ["reproduce", "theorems", "--quick", "--out", "r", "--force"],
     "reproduce --jobs 2": ["reproduce", "theorems", "--quick", "--jobs", "2", "--out", "r", "--force"],
@@ -56,7 +56,7 @@ def prepare(folder: Path) -> None:
     frame = pd.DataFrame(rng.standard_normal((80, 3)), columns=["a", "b", "c"])
     frame["label"] = np.where(frame["a"] > 0, "yes", "no")
     frame.to_csv(folder / "data.csv", index=False)
-    done = start(["fit", "data.csv", "--target", "label", "--out", "known.skops"], folder)
+    done = start(["fit", "data.csv", "--target", "label", "--invariance", "none", "--out", "known.skops"], folder)
     _, err = done.communicate()
     assert done.returncode == 0, err
 
@@ -69,6 +69,8 @@ def check_files(folder: Path) -> None:
             rkhs.load(path)
         elif path.suffix == ".png":
             assert path.read_bytes().endswith(b"IEND\xaeB`\x82"), f"{path.name} is cut off"
+        elif path.suffix == ".html":
+            assert path.read_text().endswith("</html>\n"), f"{path.name} is cut off"
         elif path.name == "p.csv":
             assert len(pd.read_csv(path)) == 80
         elif path.suffix == ".json":

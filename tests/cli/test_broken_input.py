@@ -148,7 +148,9 @@ def test_all_columns_that_a_model_misses_are_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text(GOOD)
     assert (
-        CliRunner().invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", "--nu", "0"]).exit_code
+        CliRunner()
+        .invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", "--invariance", "none"])
+        .exit_code
         == 0
     )
     (tmp_path / "new.csv").write_text("A,c\n1,2\n")

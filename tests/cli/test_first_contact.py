@@ -85,8 +85,9 @@ def slopes(model, frame, column):
 
 
 def test_monotone_columns_are_monotone(table):
-    command("fit table.csv --target y --regression --out free.skops --nu 0")
-    command("fit table.csv --target y --regression --out rising.skops --nu 0 --monotone 'a [1/h]=+1,b=-1'")
+    fit = "fit table.csv --target y --regression --invariance none --C 1000"
+    command(f"{fit} --out free.skops")
+    command(f"{fit} --out rising.skops --monotone 'a [1/h]=+1,b=-1'")
     free, rising = rkhs.load("free.skops"), rkhs.load("rising.skops")
     assert slopes(free, table, "a [1/h]").min() < -0.5
     assert slopes(rising, table, "a [1/h]").min() > -0.01
@@ -112,7 +113,7 @@ def test_separators_and_decimal_signs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [f"{k},{k % 10}5%2.0{k % 7:02}%{'xy'[k % 2]}\n" for k in range(30)]
     (tmp_path / "t.csv").write_text("a%b%label\n" + "".join(rows))
-    command("fit t.csv --target label --separator % --decimal , --nu 0 --out m.skops")
+    command("fit t.csv --target label --separator % --decimal , --invariance none --out m.skops")
     table = notes_of("m.skops")["notes"]["table"]
     assert [row["cells"] for row in table[:2]] == ["0.05 to 29.95", "2000 to 2006"]
     command("predict m.skops t.csv --separator % --decimal ,")
@@ -126,7 +127,7 @@ def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     frame["P(x)"] = rng.integers(5, size=40)
     frame["label"] = np.where(frame["a"] > 0, "x", "y")
     frame.to_csv("t.csv", index=False)
-    command("fit t.csv --target label --nu 0 --out m.skops --id 'P(x)'")
+    command("fit t.csv --target label --invariance none --out m.skops --id 'P(x)'")
     notes = notes_of("m.skops")["notes"]
     assert notes["id columns"] == ["user_id", "name", "P(x)"]
     assert notes["numeric columns"] == ["a"]
@@ -145,7 +146,7 @@ def test_units_in_names_are_no_markup(role, tmp_path, monkeypatch):
     frame = frame.rename(columns={"column": {"a": name}, "target": {"label": name}}.get(role, {}))
     frame.to_csv("t.csv", index=False)
     target = name if role == "target" else "label"
-    assert name in command(f"fit t.csv --target '{target}' --nu 0 --out m.skops")
+    assert name in command(f"fit t.csv --target '{target}' --invariance none --out m.skops")
     assert name in command("inspect m.skops")
     assert name in (tmp_path / "m.html").read_text()
 

@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-FIT = ("fit", "data.csv", "--target", "decision", "--nu", "0")
+FIT = ("fit", "data.csv", "--target", "decision", "--invariance", "none")
 INPUTS = ["data.csv", "./data.csv", "../{}/data.csv", "link.csv", "twin.csv", "way/data.csv", "way/link.csv"]
 
 
@@ -110,7 +110,7 @@ def test_names_that_matplotlib_would_take_for_formulas_are_drawn(folder, columns
     frame["decision"] = np.where(frame["$x_{$"] > 0, "$b^{$", "no")
     frame.to_csv("formulas.csv", index=False)
     ignored = ["--ignore", "other"] if columns == 1 else []
-    done = command("fit", "formulas.csv", "--target", "decision", "--nu", "0", "--out", "m.skops", *ignored)
+    done = command("fit", "formulas.csv", "--target", "decision", "--invariance", "none", "--out", "m.skops", *ignored)
     assert done.exit_code == 0, done.stderr
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")
 
@@ -129,7 +129,7 @@ def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
     frame["a"] = frame["a"].astype(object)
     frame.loc[5, "a"] = "?"
     frame.to_csv("marked.csv", index=False)
-    fit = ("fit", "marked.csv", "--target", "decision", "--nu", "0", "--out", "m.skops")
+    fit = ("fit", "marked.csv", "--target", "decision", "--invariance", "none", "--out", "m.skops")
     assert "marked.csv, line 7: column 'a' has '?'" in command(*fit).stderr
     assert command(*fit, "--missing", "?, NA").exit_code == 0
     assert command("predict", "m.skops", "marked.csv").exit_code == 0

@@ -1,5 +1,6 @@
 """The pieces of the command: labels, columns, samples, and the plain SVM."""
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.svm import SVC
 
 from rkhs.cli.cells import Column
 from rkhs.cli.columns import KEPT, Kinds, encoder, kinds, new_texts, prepared
+from rkhs.cli.dates import amounts, form_of
+from rkhs.cli.judging import HeldOut, Judged
 from rkhs.cli.plain import plain_svm
 from rkhs.cli.sample import Points, drawn
 from rkhs.cli.tables import Table
@@ -101,3 +104,42 @@ def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
     numbered = Points(pd.DataFrame({"row": np.arange(20)}), np.arange(20.0), regression=True)
     parts = [test for _, test in numbered.folds(5).split(numbered.y)]
     assert all(np.ptp(test) > 3 for test in parts)
+
+
+def held_out(right):
+    truth = np.array(["a"] * len(right))
+    return HeldOut(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("ours", "plain", "said"),
+    [
+        (100, 50, "The model is better than the plain SVM, with error 0.0 % compared with 50.0 %."),
+        (51, 50, "The model is better than the plain SVM, by no more than chance may make, with error 49.0 %"),
+        (50, 50, "The model is as good as the plain SVM, with error 50.0 %"),
+        (49, 50, "The plain SVM is better on this table, by no more than chance may make, with error 50.0 %"),
+        (50, 100, "The plain SVM is better on this table, with error 0.0 % compared with 50.0 %:"),
+    ],
+)
+def test_who_is_better_in_words(ours, plain, said):
+    rows = np.arange(100)
+    assert Judged(held_out(rows < ours), held_out(rows < plain), None, []).sentence("error").startswith(said)
+
+
+def test_intervals_hold_the_share_that_they_say():
+    rng = np.random.default_rng(0)
+    truth, spread = rng.standard_normal(500), rng.uniform(0.5, 2.0, 500)
+    own = HeldOut(truth, truth + spread * rng.standard_normal(500), deviation=spread)
+    interval = own.interval()
+    inside = np.abs(own.predicted - truth) <= interval["factor"] * spread
+    assert interval["of the deviation"]
+    assert 0.9 <= inside.mean() <= 0.91
+    assert interval["factor"] == pytest.approx(1.64, abs=0.15)
+    assert HeldOut(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
+
+
+def test_dates_are_those_of_python():
+    days = [date(1970, 1, 1) + timedelta(days=k) for k in range(-4000, 40000, 997)]
+    column = Column("d", pa.chunked_array([text(*(day.isoformat() for day in days))]), str)
+    assert form_of(column) == "year-month-day"
+    assert_array_equal(amounts(column, "year-month-day"), [(day - date(1970, 1, 1)).days for day in days])

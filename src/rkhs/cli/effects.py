@@ -21,6 +21,7 @@ from rkhs.cli.tables import Frame
 Vector = np.ndarray[Any, Any]
 ROWS = 100  # drawn, over which is averaged
 STEPS = 21  # values of a column of numbers
+STEP = 0.1  # standard deviations of a column
 TEXTS = 12  # of a column that are shown, the most frequent
 
 
@@ -71,15 +72,24 @@ def effects(f: Any, columns: Any, features: Frame, kinds: Kinds) -> list[Effect]
 def average_slope(f: Any, X: Vector, feature: int) -> Vector:
     """L(f) (outputs,) for the functional L = mean_i d/dx_a at the rows of X.
 
+    Functions of a kernel that is not smooth have no derivatives; then L is the mean of differences over `STEP`.
+
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> f = rkhs.Function(rkhs.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
     >>> average_slope(f, np.eye(2), 0)
     array([2.])
+    >>> rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
+    >>> average_slope(rough, np.array([[1.0]]), 0).round(2)
+    array([-0.37])
     """
-    slopes = np.full((1, len(X)), 1 / len(X)) @ rkhs.Derivative(X, axes=[feature])
-    return np.atleast_1d(to_numpy(slopes(f))[0])
+    mean = np.full((1, len(X)), 1 / len(X))
+    try:
+        return np.atleast_1d(to_numpy((mean @ rkhs.Derivative(X, axes=[feature]))(f))[0])
+    except rkhs.NotBoundedError:
+        step = STEP * np.eye(X.shape[1])[feature]
+        return np.atleast_1d(to_numpy((mean @ rkhs.Difference(X + step / 2, X - step / 2))(f))[0]) / STEP
 
 
 def _dependence(f: Any, moved: Vector, count: int) -> Vector:

@@ -39,11 +39,17 @@ class HeldOut:
     deviation: Vector | None = None
 
     @property
+    def mistakes(self) -> Vector:
+        """(l,) one for a wrong class and zero for the right one; squared errors of numbers."""
+        if self.classes is None:
+            return np.asarray((self.predicted - self.truth) ** 2)
+        return (self.predicted != self.truth).astype(float)
+
+    @property
     def error(self) -> float:
         """The share of wrong classes; for regression the root of the mean squared error."""
-        if self.classes is None:
-            return float(np.sqrt(np.mean((self.predicted - self.truth) ** 2)))
-        return float(np.mean(self.predicted != self.truth))
+        mean = float(np.mean(self.mistakes))
+        return mean if self.classes is not None else mean**0.5
 
     def interval(self) -> dict[str, Any]:
         """f(x) +- factor * deviation(x), or +- factor, in which LEVEL of the held-out targets are."""
@@ -63,19 +69,25 @@ class Judged:
     gains: list[dict[str, Any]]
 
     def sentence(self, measure: str) -> str:
-        """The comparison in words."""
+        """The comparison in words; a difference below two standard errors, row by row, is called chance."""
         ours, plain = self.ours.error, self.plain.error
+        apart = self.ours.mistakes - self.plain.mistakes
+        chance = abs(apart.mean()) < 2 * apart.std() / np.sqrt(len(apart))
+        perhaps = ", by no more than chance may make," if chance else ","
 
         def shown(error: float) -> str:
             return f"{error:.4g}" if self.ours.classes is None else f"{100 * error:.1f} %"
 
         if ours > (1 + WORSE) * plain:
             return (
-                f"The plain SVM is better on this table, with {measure} {shown(plain)} compared with {shown(ours)}: "
-                "more labels, or prior knowledge of your own, may help."
+                f"The plain SVM is better on this table{perhaps} with {measure} {shown(plain)} compared with "
+                f"{shown(ours)}: more labels, or prior knowledge of your own, may help."
             )
-        verdict = "better than" if ours < (1 - WORSE) * plain else "as good as"
-        return f"The model is {verdict} the plain SVM, with {measure} {shown(ours)} compared with {shown(plain)}."
+        better = ours < (1 - WORSE) * plain
+        verdict, perhaps = ("better than", perhaps) if better else ("as good as", ",")
+        return (
+            f"The model is {verdict} the plain SVM{perhaps} with {measure} {shown(ours)} compared with {shown(plain)}."
+        )
 
 
 def judge(learnt: Learnt, X: Vector) -> Judged:

@@ -45,6 +45,8 @@ class Settings:
         own["invariance"] = None if self.invariance == NONE else self.invariance
         if self.widths is not None:
             own["scales"] = [width * rkhs.median_scale(X) for width in self.widths]
+        if self.signs:
+            own["kernel"] = "gaussian"  # monotone functions need slopes
         if self.invariance != AUTO and not self.regression:
             own["loss"] = "squared_hinge"
         if self.regression:
@@ -53,8 +55,10 @@ class Settings:
 
     def chosen(self, search: Any) -> dict[str, Any]:
         """What a fitted search has chosen, as parameters of the plain estimator."""
-        own = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
-        return own | {"scale": search.function_.kernel.scale, "loss": search.loss} | search.best_params_
+        own: dict[str, Any] = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
+        if "scale" not in search.best_params_:
+            own["scale"] = search.function_.kernel.scale
+        return own | {"loss": search.loss} | search.best_params_
 
     def pieces(self, params: Mapping[str, Any]) -> dict[str, list[Invariance]]:
         """The prior knowledge of a model by name, each piece with its weight."""
@@ -115,13 +119,13 @@ def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
             machine = search if not settings.signs else settings.machine(params, pieces).fit(X, few.y)
             return Learnt(settings, search, machine, params, few, few)
         many = drawn(points, MOST_LABELLED, OTHERS)
-        spread = {name: [_spread(one, many.size) for one in piece] for name, piece in pieces.items()}
-        machine = settings.machine(params, spread, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
+        thinned = {name: [spread(one, many.size) for one in piece] for name, piece in pieces.items()}
+        machine = settings.machine(params, thinned, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
         machine.fit(encode(many.features), many.y)
     return Learnt(settings, search, machine, params, few, many)
 
 
-def _spread(one: Invariance, rows: int) -> Invariance:
-    """Knowledge at some rows, in the place of all."""
+def spread(one: Invariance, rows: int) -> Invariance:
+    """Prior knowledge at some rows of a large table, in the place of all."""
     growth = 1.0 if one.once else max(1.0, rows / (LABELLED + OTHERS))
     return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS), weight=one.weight * growth)

@@ -54,8 +54,8 @@ def _dependence(effect: Effect) -> str:
         frame = Frame((effect.values[0], effect.values[-1]), (low, high), 240)
         axes = frame.axes(effect.column, "f", _dated(effect.values) if effect.dates else None)
         return lines(frame, effect.values, effect.dependence.T.tolist(), axes, label)
-    places = list(range(len(effect.values)))
-    frame = Frame((-0.5, len(places) - 0.5), (low, high), 240)
+    places, room = list(range(len(effect.values))), 0.06 * (high - low)
+    frame = Frame((-0.5, len(places) - 0.5), (low - room, high + room), 240)
     axes = frame.axes(
         effect.column, "f", [(k, name or "(empty)") for k, name in zip(places, effect.values, strict=True)]
     )
