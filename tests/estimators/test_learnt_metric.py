@@ -108,3 +108,32 @@ def test_units_of_features_and_targets_change_nothing(unit):
     one, other = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV().fit(unit * X, unit * y)
     assert one.best_params_["kernel"] == other.best_params_["kernel"]
     np.testing.assert_allclose(other.predict(unit * X) / unit, one.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_importances_are_shares_of_squared_slopes(kernel):
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 3)) * [1.0, 10.0, 1e-3]
+    y = X[:, 0] + 0.2 * X[:, 1]  # whose deviations are in the proportion 1 : 2 : 0
+    found = rkhs.InvariantRegressorCV(kernel, metric=None).fit(X, y).feature_importances_
+    np.testing.assert_allclose(found, [0.2, 0.8, 0.0], atol=0.05)
+    assert found.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(
+        rkhs.InvariantRegressorCV(kernel).fit(X, np.full(100, 2.0)).feature_importances_, np.zeros(3)
+    )
+
+
+def test_importances_need_a_fit():
+    assert not hasattr(rkhs.InvariantClassifierCV(), "feature_importances_")
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_the_scale_of_a_plain_model_is_learnt(criterion):
+    X, _, target = some(80, 4)
+    fitted = rkhs.InvariantRegressor(scale=criterion, invariance=None, C=100.0).fit(X, target[:, 0])
+    scale = fitted.function_.kernel.scale
+    assert len(scale) == 4
+    assert 3 * scale[0] < min(scale[1:])
+    with pytest.raises(ValueError, match=r"scale='evidence' is for kernels given by name.*Problem.tune"):
+        rkhs.InvariantRegressor(rkhs.Gaussian(), scale="evidence").fit(X, target[:, 0])
+    with pytest.raises(ValueError, match="scale must be positive"):
+        rkhs.InvariantRegressor(scale="best").fit(X, target[:, 0])

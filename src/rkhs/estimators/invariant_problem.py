@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.calculus.polynomials import Constant
-from rkhs.estimators.options import as_kernel, check_number
+from rkhs.estimators.options import KERNELS, SCALED, as_kernel, check_number
 from rkhs.estimators.sample import Sample
 from rkhs.estimators.terms import invariance_terms
+from rkhs.finite.solution import INTERRUPTED
+from rkhs.finite.term import Term
 from rkhs.invariances.base import as_invariances, numbered
+from rkhs.kernels import Kernel, learn
+from rkhs.learning.tuning import CRITERIA
+from rkhs.losses import Squared
 from rkhs.problem import Problem
 
 
@@ -19,7 +25,24 @@ def invariant_problem(machine: Any, sample: Sample) -> Problem:
     invariances = as_invariances(machine.invariance) if nu > 0 else ()
     invariances = numbered(invariances, getattr(machine, "feature_names_in_", None))
     others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
-    kernel = as_kernel(machine.kernel, machine.scale, sample.X)
+    learnt = isinstance(machine.scale, str) and machine.scale in CRITERIA
+    kernel = learnt_kernel(machine, labels) if learnt else as_kernel(machine.kernel, machine.scale, sample.X)
     basis = Constant() if machine.fit_intercept else None
     where: dict[str, Any] = {name: getattr(machine, name, None) for name in ("device", "precision", "approximation")}
     return Problem(kernel, [labels, *others], basis, **where)
+
+
+def learnt_kernel(machine: Any, labels: Term) -> Kernel:
+    """The kernel with a scale for each feature, by the criterion that `scale` names, from squared losses of labels."""
+    if machine.kernel not in SCALED:
+        raise ValueError(
+            f"scale={machine.scale!r} is for kernels given by name that have one, {', '.join(SCALED)}, got "
+            f"kernel={machine.kernel!r}: use Problem.tune, or a number."
+        )
+    term = Term(labels.functional, Squared(), labels.target, weight=learn() * to_numpy(labels.weights())[:, 0])
+    basis = Constant() if machine.fit_intercept else None
+    problem = Problem(KERNELS[machine.kernel](learn(each=True)), [term], basis)
+    tuned: Any = problem.tune(machine.scale, verbose=machine.verbose or None)
+    if tuned.tuning.status == INTERRUPTED:
+        raise KeyboardInterrupt
+    return tuned.kernel
