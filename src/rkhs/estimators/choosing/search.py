@@ -107,7 +107,8 @@ class KnowledgeSearch:
             learning = Metrics(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
             base = min(self.found, key=lambda one: one.loss)
             for kernel in self.kernels:
-                one = learning.candidate(kernel, base)
+                first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
+                one = learning.candidate(first, base)
                 yield [] if one is None else [one]
         if self.unlabelled and any(self.nus):
             yield from self._with_graphs(metrics)
