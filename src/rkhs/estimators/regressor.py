@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.conformal import bound, left_out_labels
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
@@ -76,3 +78,24 @@ class Regressor(RegressorMixin, Machine):
         posterior, points = self.solution_.posterior, Evaluation(self._points(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return home(values, given), home(spread, given)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """(t, 2): intervals around f that hold a new target with the given probability, by leaving out each target.
+
+        All have one width, the jackknife's (`rkhs.estimators.conformal` on when it holds); nothing is assumed about
+        noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+        >>> low, high = rkhs.InvariantRegressorCV().fit(X, y).predict_interval(X, coverage=0.9).T
+        >>> round(float(np.mean((low <= y) & (y <= high))), 1)
+        0.9
+        """
+        values, given = self._values(X, "predict_interval")
+        predicted, target = left_out_labels(self)
+        width = bound(np.abs(predicted - target), coverage)
+        centre = to_numpy(values)
+        return home(np.stack([centre - width, centre + width], axis=-1), given)
