@@ -8,6 +8,7 @@ import rkhs
 from rkhs.estimators.choosing.contest import GAIN, Contest
 from rkhs.estimators.choosing.judging import Candidate, Labelled, left_out
 from rkhs.estimators.choosing.search import ChoiceMonitor, KnowledgeSearch
+from rkhs.invariances.graph import nearest
 
 
 def kernel_of(_, scale):
@@ -242,3 +243,62 @@ def test_progress_is_told(capfd):
     monitor.close()
     assert "choosing: 1 kernels" in monitor.line(monitor.history[0])
     assert "Ctrl-C takes the best so far" in monitor.line(monitor.history[0])
+
+
+def test_a_class_with_one_label_and_one_with_two():
+    X = np.concatenate([np.random.default_rng(k).normal(4 * k, 0.3, (20, 2)) for k in range(3)])
+    y = np.repeat([0, 1, 2], 20)
+    few = np.full(60, -1)
+    few[[0, 20, 21, 40, 41, 42]] = 0, 1, 1, 2, 2, 2
+    assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_more_neighbours_than_points(count):
+    X = np.arange(float(count))[:, None]
+    few = np.full(count, -1)
+    few[[0, -1]] = 0, 1
+    machine = rkhs.InvariantClassifierCV().fit(X, few)
+    graphs = [g for g in machine.cv_results_["param_invariance"] if g is not None]
+    assert max(g.n_neighbors for g in graphs) == count - 1
+    assert machine.predict(X)[0] == 0
+    assert machine.predict(X)[-1] == 1
+
+
+def test_graphs_in_several_pieces_and_copies_of_points():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(1000 * k, 1.0, (40, 2)) for k in range(3)])
+    X = np.concatenate([X, X[:10]])  # unlabelled copies of points, some of them labelled
+    y = np.concatenate([np.repeat([0, 1, 0], 40), np.zeros(10, int)])
+    few = np.full(130, -1)
+    few[[0, 1, 40, 41, 80, 81]] = y[[0, 1, 40, 41, 80, 81]]
+    assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.95
+
+
+def test_neighbours_by_principal_components(monkeypatch):
+    """Those of points in a plane are the same; far from the origin too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8)) + 100
+    exact = nearest(X, 5)
+    monkeypatch.setattr("rkhs.invariances.graph.MANY", 50)
+    monkeypatch.setattr("rkhs.invariances.graph.COMPONENTS", 2)
+    found = nearest(X, 5)
+    np.testing.assert_array_equal(found[1], exact[1])
+    np.testing.assert_allclose(found[0], exact[0], rtol=1e-9)
+    assert nearest(X[:50], 5)[0].shape == (50, 5)
+
+
+def test_the_choice_looks_at_some_rows(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_ROWS", 80)
+    X, y = make_moons(300, noise=0.08, random_state=0)
+    few = np.where(np.arange(300) % 15 == 0, y, -1)
+    machine = rkhs.InvariantClassifierCV(metric=None).fit(X, few)
+    assert machine.problem_.terms[0].size == 20
+    assert machine.score(X, y) > 0.95
+
+
+def test_the_least_C_of_equals_is_taken():
+    one, other, third = (
+        Candidate("gaussian", 1.0, None, 0.0, C, loss, 0.1) for C, loss in ((1.0, 2.0), (10.0, 1.0005), (100.0, 1.0))
+    )
+    assert Contest([third, other, one], True, False).best is other

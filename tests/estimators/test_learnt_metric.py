@@ -50,22 +50,24 @@ def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
     base = Candidate("gaussian", 1.2, None, 0.0, 100.0, 1.0, 1.0)
-    found = one.candidate("gaussian", base)
+    found = one.candidate(base, base)
     assert found is not None
     assert np.argmin(found.scale) == 0
     assert 4 * min(found.scale) < sorted(found.scale)[1]
     Y = np.sin(X.sum(axis=1, keepdims=True))
-    assert metrics(X, weight, Y).candidate("gaussian", Candidate("gaussian", 1.15, None, 0.0, 100.0, 1.0, 1.0)) is None
+    common = Candidate("gaussian", 1.15, None, 0.0, 100.0, 1.0, 1.0)
+    assert metrics(X, weight, Y).candidate(common, common) is None
 
 
 def test_the_error_of_learnt_scales_is_of_labels_they_have_not_seen():
     """By hand, for one fold."""
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    found = one.candidate("gaussian", Candidate("gaussian", 1.2, None, 0.0, 100.0, 1.0, 1.0))
+    base = Candidate("gaussian", 1.2, None, 0.0, 100.0, 1.0, 1.0)
+    found = one.candidate(base, base)
     errors, weights = [], []
     for group, rest in one.folds():
-        scale = one.learnt("gaussian", rest)
+        scale = one.learnt(base, rest)
         C, _ = one._best("gaussian", scale, rest)
         term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.labelled.weight[rest])
         f = rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant()).solve(tol=1e-12).function
@@ -108,3 +110,32 @@ def test_units_of_features_and_targets_change_nothing(unit):
     one, other = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV().fit(unit * X, unit * y)
     assert one.best_params_["kernel"] == other.best_params_["kernel"]
     np.testing.assert_allclose(other.predict(unit * X) / unit, one.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_importances_are_shares_of_squared_slopes(kernel):
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 3)) * [1.0, 10.0, 1e-3]
+    y = X[:, 0] + 0.2 * X[:, 1]  # whose deviations are in the proportion 1 : 2 : 0
+    found = rkhs.InvariantRegressorCV(kernel, metric=None).fit(X, y).feature_importances_
+    np.testing.assert_allclose(found, [0.2, 0.8, 0.0], atol=0.05)
+    assert found.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(
+        rkhs.InvariantRegressorCV(kernel).fit(X, np.full(100, 2.0)).feature_importances_, np.zeros(3)
+    )
+
+
+def test_importances_need_a_fit():
+    assert not hasattr(rkhs.InvariantClassifierCV(), "feature_importances_")
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_the_scale_of_a_plain_model_is_learnt(criterion):
+    X, _, target = some(80, 4)
+    fitted = rkhs.InvariantRegressor(scale=criterion, invariance=None, C=100.0).fit(X, target[:, 0])
+    scale = fitted.function_.kernel.scale
+    assert len(scale) == 4
+    assert 3 * scale[0] < min(scale[1:])
+    with pytest.raises(ValueError, match=r"scale='evidence' is for kernels given by name.*Problem.tune"):
+        rkhs.InvariantRegressor(rkhs.Gaussian(), scale="evidence").fit(X, target[:, 0])
+    with pytest.raises(ValueError, match="scale must be positive"):
+        rkhs.InvariantRegressor(scale="best").fit(X, target[:, 0])

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.estimators.calibration import Calibration
+from rkhs.estimators.conformal import bound, class_scores, left_out_labels
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
 from rkhs.estimators.machine import Machine, home
@@ -77,3 +78,23 @@ class Classifier(ClassifierMixin, Machine):
         """
         values, given = self._values(X, "predict_proba")
         return home(np.asarray(self._calibration.probabilities(to_numpy(values)), dtype=to_numpy(values).dtype), given)
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
+        """(t, classes), true where a class is in the set that holds the right one with the given probability.
+
+        By leaving out each label (`rkhs.estimators.conformal` on when it holds); needs a smooth loss.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> from sklearn.datasets import make_moons
+        >>> X, y = make_moons(100, noise=0.3, random_state=0)
+        >>> sets = rkhs.InvariantClassifierCV().fit(X, y).predict_set(X, coverage=0.95)
+        >>> bool(sets[range(100), y].mean() > 0.9)
+        True
+        """
+        values, _ = self._values(X, "predict_set")
+        predicted, target = left_out_labels(self)
+        codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
+        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage)
+        return np.asarray(class_scores(to_numpy(values)) <= limit)

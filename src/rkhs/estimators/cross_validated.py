@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.choosing.contest import Contest
@@ -20,6 +21,7 @@ from rkhs.estimators.choosing.judging import Labelled
 from rkhs.estimators.choosing.search import FUNCTIONS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
+from rkhs.estimators.importances import importances, some_points
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
@@ -33,6 +35,7 @@ from rkhs.streams.sources import in_blocks
 AUTO = "auto"
 KINDS = ("gaussian", "laplace")  # of kernels that "auto" tries; graphs with the first
 MOST_LABELS = 1000  # by which knowledge is chosen
+MOST_ROWS = 3000  # at which it is chosen; weights of graphs mean the same for more
 EXACT = 4000  # points up to which a machine with a graph has all representers, where nothing else is asked for
 
 
@@ -40,6 +43,17 @@ class CrossValidated:
     """A machine with grids Cs, nus, scales, epsilons in the place of single values."""
 
     plain: type[Any]  # the machine with single values
+
+    @property
+    def feature_importances_(self) -> Vector:
+        """Shares (n,) of the features in the mean squared slope of f, in units of their standard deviations."""
+        own: Any = self
+        check_is_fitted(own)
+        return importances(own.function_, own._places)
+
+    def _remember(self, sample: Sample) -> None:
+        """Keep where importances are looked at."""
+        self._places = some_points(sample.X)
 
     @property
     def _automatic(self) -> bool:
@@ -55,10 +69,11 @@ class CrossValidated:
         Cs = as_grid(10 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if own.nus is None else own.nus, "nus", GRAPH_RANGE, with_zero=True)
         labelled, mean = self._judged_by(sample)
+        looked = self._looked_at(sample, labelled.rows)
         start = perf_counter()
         search = KnowledgeSearch(
-            to_numpy(sample.X).astype(np.float64),
-            labelled,
+            to_numpy(sample.X)[looked].astype(np.float64),
+            replace(labelled, rows=np.searchsorted(looked, labelled.rows)),
             self._kernels(),
             self._kernel_of(sample),
             self._scales(),
@@ -90,6 +105,18 @@ class CrossValidated:
             problem = replace(problem, approximation=Landmarks(FUNCTIONS))
         return problem
 
+    def _looked_at(self, sample: Sample, labelled: Vector) -> Vector:
+        """The points that the choice looks at, in their order: the labelled ones, and `MOST_ROWS` in all."""
+        others = np.setdiff1d(np.arange(sample.size), labelled)
+        wanted = max(0, MOST_ROWS - len(labelled))
+        if len(others) > wanted:
+            others = self._random().choice(others, wanted, replace=False)
+        return np.sort(np.concatenate([labelled, others]))
+
+    def _random(self) -> Any:
+        own: Any = self
+        return check_random_state(0 if own.random_state is None else own.random_state)
+
     def _judged_by(self, sample: Sample) -> tuple[Labelled, float]:
         """The labels by which candidates are judged, `MOST_LABELS` at most, and the mean weight of all labels."""
         own: Any = self
@@ -97,8 +124,7 @@ class CrossValidated:
         weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target)
         some = np.arange(len(weight))
         if len(some) > MOST_LABELS:
-            seed = check_random_state(0 if own.random_state is None else own.random_state)
-            some = np.sort(seed.choice(some, MOST_LABELS, replace=False))
+            some = np.sort(self._random().choice(some, MOST_LABELS, replace=False))
         rows = np.flatnonzero(sample.labelled)[some]
         labelled = Labelled(
             rows,

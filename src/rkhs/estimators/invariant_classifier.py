@@ -24,8 +24,9 @@ class InvariantClassifier(Classifier):
 
     Parameters
     ----------
-    kernel : "gaussian", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
-    scale : the length scale of a kernel given by name, or "median": the median distance between training points
+    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
+    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
     C : weight of the loss of each labelled point
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an

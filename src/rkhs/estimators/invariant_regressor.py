@@ -27,8 +27,9 @@ class InvariantRegressor(Regressor):
 
     Parameters
     ----------
-    kernel : "gaussian", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
-    scale : the length scale of a kernel given by name, or "median": the median distance between training points
+    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
+    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
     loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
         rkhs loss
     C : weight of the loss of each point with a target

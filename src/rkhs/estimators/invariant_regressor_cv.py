@@ -20,8 +20,8 @@ from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensi
 class InvariantRegressorCV(CrossValidated, Regressor):
     """`InvariantRegressor` with settings, and the use of unlabelled points, chosen from the data.
 
-    By default (``invariance="auto"``) length scales, C, and whether and how the graph of nearest neighbours helps are
-    chosen by exact leave-one-out errors of the squared loss, as in `InvariantClassifierCV`.
+    By default (``invariance="auto"``) the kernel, length scales, one for each feature where that predicts better, C,
+    and whether and how the graph of nearest neighbours helps are chosen as in `InvariantClassifierCV`.
 
     With any other `invariance` C and nu are those of the least held-out error: the points with a target are split into
     folds; the targets of one fold are left out at a time, and its points stay, unlabelled.  The grid shares its work
@@ -31,8 +31,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
 
     Parameters
     ----------
-    kernel : as in `InvariantRegressor`
-    Cs, nus, scales : as in `InvariantClassifierCV`
+    kernel : "auto", the Gaussian or the Laplace kernel, or as in `InvariantRegressor`
+    Cs, nus, scales, metric : as in `InvariantClassifierCV`
     epsilons : the widths to try for losses that are given by name and have one
     invariance : "auto", or as in `InvariantRegressor`
     loss, quantile, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
@@ -46,7 +46,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
 
     Attributes
     ----------
-    C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`
+    C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`, with the kernel
+    feature_importances_ : as in `InvariantClassifierCV`
     knowledge_report_ : for "auto", as in `InvariantClassifierCV`
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
@@ -116,6 +117,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         """Choose C and nu, and learn f with them from points X (t, n) and their targets y."""
         self._check_rows(X)
         sample = self._sample(X, y, sample_weight)
+        self._remember(sample)
         if self._automatic:
             self._learn(self._choose_knowledge(sample))
             return self

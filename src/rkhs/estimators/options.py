@@ -60,7 +60,8 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be an rkhs kernel or one of {_listed(KERNELS)}, got {kernel!r}.")
         kernel = KERNELS[kernel](scale)
-    return kernel.resolved(np.unique(to_numpy(X), axis=0))
+    left = any(isinstance(value, str) for value in kernel.parameters().values())
+    return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str, epsilon: float = 0.1, tau: float = 0.5) -> Loss:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.conformal import bound, left_out_labels
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
@@ -120,3 +121,26 @@ class Regressor(RegressorMixin, Machine):
             raise ValueError(
                 'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
             )
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
+
+        All have one width, the jackknife's (`rkhs.estimators.conformal` on when it holds); nothing is assumed about
+        noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 6, 60)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(60)
+        >>> low, high = rkhs.InvariantRegressorCV().fit(X, y).predict_interval(X, coverage=0.9).T
+        >>> round(float(np.mean((low <= y) & (y <= high))), 1)
+        0.9
+        """
+        values, given = self._values(X, "predict_interval")
+        predicted, target = left_out_labels(self)
+        residuals = np.abs(predicted - target)
+        width = np.array([bound(own, coverage) for own in residuals.reshape(len(residuals), -1).T])
+        centre = to_numpy(values)
+        width = width if centre.ndim > 1 else width[0]
+        return home(np.stack([centre - width, centre + width], axis=-1), given)

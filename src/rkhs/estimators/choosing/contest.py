@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 
 from rkhs.estimators.choosing.judging import Candidate
 
+EQUAL = 1e-3  # share of the error by which C may miss the least
 GAIN = 0.1  # of the error, by which it has to fall for a graph
 
 
@@ -25,12 +26,23 @@ class Contest:
     @property
     def plain(self) -> Candidate:
         """The candidate of the least error without a graph."""
-        return min((one for one in self.found if one.graph is None), key=lambda one: one.loss)
+        found = self._least([one for one in self.found if one.graph is None])
+        assert found is not None  # these are tried first
+        return found
 
     @property
     def graph(self) -> Candidate | None:
         """The same with a graph, if there are any."""
-        return min((one for one in self.found if one.graph is not None), key=lambda one: one.loss, default=None)
+        return self._least([one for one in self.found if one.graph is not None])
+
+    def _least(self, some: list[Candidate]) -> Candidate | None:
+        """The candidate of the least error; of several C with that error the least, which is the easiest to solve."""
+        best = min(some, key=lambda one: one.loss, default=None)
+        if best is None:
+            return None
+        settings = {**best.params, "C": None}
+        alike = [one for one in some if {**one.params, "C": None} == settings and one.loss <= (1 + EQUAL) * best.loss]
+        return min(alike, key=lambda one: one.C)
 
     @property
     def best(self) -> Candidate:

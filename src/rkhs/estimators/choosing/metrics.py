@@ -3,10 +3,9 @@
 Evidence with a prior that draws the logarithms of scales to their mean finds which features matter (theory, section 9).
 It has seen all labels, so that leave-one-out errors flatter it.  It is judged by labels that it has not seen: those of
 each of three folds, by scales learnt from the two others, compared label by label with the best candidate that has no
-learnt scales.  Scales are taken where the mean squared error falls by two standard errors of that difference.
+learnt scales.  Scales are taken where the mean squared error falls by a standard error of that difference.
 
-The search begins at the median distance, and with little noise: from long scales or much noise, which explain most
-tables better than any common scale, it would end where nothing is learnt.
+The search begins at the best common scale and its C.
 """
 
 from __future__ import annotations
@@ -22,17 +21,16 @@ from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_o
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
-from rkhs.kernels import learn, median_scale
+from rkhs.kernels import learn
 from rkhs.losses import Squared
 from rkhs.problem import Problem
 
 FOLDS = 3
 FEWEST = 30  # labels from which scales are learnt
-ITERATIONS = 25  # of the search for them
+ITERATIONS = (30, 100)  # of the search for them: of classes, and of values, which may have no noise
 MOST = 600  # labels from which they are learnt, if there are more
-NOISE = 1e-2  # variance of noise at the start, of kernels with k(x, x) = 1
 PRIOR = 1.0  # standard deviation of the logarithms of scales
-SURE = 2.0  # standard errors by which the error has to fall
+SURE = 1.0  # standard errors by which the error has to fall
 
 KernelOf = Callable[[Any, Any], Any]  # from a name and a scale to a kernel
 
@@ -47,18 +45,22 @@ class Metrics:
     Cs: Sequence[float]
     intercept: bool
 
-    def candidate(self, kernel: Any, base: Candidate) -> Candidate | None:
-        """The kernel with learnt scales, with its error on labels that the scales have not seen; None if not better."""
-        scale = self.learnt(kernel, np.arange(len(self.X)))
+    def candidate(self, first: Candidate, base: Candidate) -> Candidate | None:
+        """A kernel with learnt scales, with its error on labels that the scales have not seen.
+
+        The search begins at `first`.  None where the errors of `base` do not fall.
+        """
+        kernel, everything = first.kernel, np.arange(len(self.X))
+        scale = self.learnt(first, everything)
         if scale is None:
             return None
-        C, values = self._best(kernel, scale, np.arange(len(self.X)))
+        C, values = self._best(kernel, scale, everything)
         without = self._without(base.kernel, base.scale, base.C)
         if not self.falls(without, values):  # not even where they have seen the labels
             return None
         found = without.copy()
         for group, rest in self.folds():
-            own = self.learnt(kernel, rest)
+            own = self.learnt(first, rest)
             if own is None:
                 return None
             found[group] = self._group(kernel, own, self._best(kernel, own, rest)[0], group)
@@ -68,18 +70,20 @@ class Metrics:
             return None
         return Candidate(kernel, scale, None, 0.0, C, self.labelled.loss(found), self.labelled.error(found))
 
-    def learnt(self, kernel: Any, rows: Vector) -> tuple[float, ...] | None:
+    def learnt(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
         """The scales that make the labels of some rows most likely; None where these say nothing."""
         some, X = self.labelled.take(rows), self.X[rows]
-        spread = X.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
         if len(np.unique(X, axis=0)) < 2:
             return None
-        start = median_scale(X / spread, distance=self.kernel_of(kernel, 1.0).distance)
-        open_kernel = self.kernel_of(kernel, learn(start=start, each=True))
-        term = Term(Evaluation(X / spread), Squared(), some.target, weight=learn(start=1 / (2 * NOISE)) * some.weight)
-        problem = Problem(open_kernel, [term], Constant() if self.intercept else None)
-        tuned: Any = problem.tune(starts=1, prior=PRIOR, functionals=MOST, iterations=ITERATIONS, verbose=False)
+        spread = X.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
+        kernel = self.kernel_of(first.kernel, learn(start=start, each=True))
+        weight = learn(start=first.C) * some.weight
+        term = Term(Evaluation(X / spread), Squared(), some.target, weight=weight)
+        problem = Problem(kernel, [term], Constant() if self.intercept else None)
+        iterations = ITERATIONS[self.labelled.classes is None]
+        tuned: Any = problem.tune(starts=1, prior=PRIOR, functionals=MOST, iterations=iterations, verbose=False)
         if tuned.tuning.status == INTERRUPTED:
             raise KeyboardInterrupt
         return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None

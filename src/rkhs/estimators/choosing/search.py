@@ -25,13 +25,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.neighbors import NearestNeighbors
 
 from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out
 from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
-from rkhs.invariances.graph import Graph, laplacian_of, neighbour_weights, normalised, root_of_laplacian
+from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
 from rkhs.kernels import Kernel, median_scale
 from rkhs.kernels.scale import LEAST
 
@@ -108,7 +107,8 @@ class KnowledgeSearch:
             learning = Metrics(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
             base = min(self.found, key=lambda one: one.loss)
             for kernel in self.kernels:
-                one = learning.candidate(kernel, base)
+                first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
+                one = learning.candidate(first, base)
                 yield [] if one is None else [one]
         if self.unlabelled and any(self.nus):
             yield from self._with_graphs(metrics)
@@ -167,13 +167,15 @@ class KnowledgeSearch:
         if self.scales is not None:
             yield 1.0, [(kernel, scale, True) for kernel in self.kernels for scale in self.scales]
             return
-        spread = self.X.std(axis=0)
+        spread, seen = self.X.std(axis=0), self.X
+        if len(seen) > FUNCTIONS:
+            seen = np.random.default_rng(0).choice(seen, FUNCTIONS, replace=False)
         spread = np.where(spread > 0, spread, 1.0)
         units: list[Any] = [1.0] if np.ptp(spread) <= ALIKE * spread.max() else [1.0, spread]
         for unit in units:
             chosen = []
             for kernel in self.kernels:
-                median = median_scale(self.X / unit, distance=self.kernel_of(kernel, 1.0).distance)
+                median = median_scale(seen / unit, distance=self.kernel_of(kernel, 1.0).distance)
                 for width in WIDTHS:
                     scale = np.asarray(median * width * unit)
                     plain = float(scale) if scale.ndim == 0 else tuple(scale.tolist())
@@ -203,7 +205,7 @@ class Graphs:
 
     def __init__(self, X: Vector, unit: Any) -> None:
         self.unit, self.most = unit, min(max(NEIGHBOURS), len(X) - 1)
-        self.distances, self.neighbours = NearestNeighbors(n_neighbors=self.most).fit(X / unit).kneighbors()
+        self.distances, self.neighbours = nearest(X / unit, self.most)
 
     def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
         """The graph, its Laplacian L and the trace of L^p."""
