@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     )
     from rkhs.invariances import Invariance
     from rkhs.saving import load, save
+    from rkhs.surfaces import surface
 
 try:
     __version__ = version("rkhs")
@@ -208,6 +209,7 @@ __all__ = [
     "save",
     "solvers",
     "stack",
+    "surface",
     "warped_path",
 ]
 
@@ -226,6 +228,7 @@ _WHEN_ASKED = {
     "VirtualSampleSVC": "estimators",
     "load": "saving",
     "save": "saving",
+    "surface": "surfaces",
 }
 
 
