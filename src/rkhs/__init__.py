@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from rkhs.saving import load, save
     from rkhs.solvers.base import NotApplicableError
     from rkhs.streams import Block, Blocks, StreamedProblem, blocks, parquet
+    from rkhs.surfaces import surface
 
 __all__ = [
     "Absolute",
@@ -177,6 +178,7 @@ __all__ = [
     "save",
     "solvers",
     "stack",
+    "surface",
 ]
 
 _WHERE = {  # module: what of it is public here
@@ -213,6 +215,7 @@ _WHERE = {  # module: what of it is public here
     "saving": "load save",
     "solvers.base": "NotApplicableError",
     "streams": "Block Blocks StreamedProblem blocks parquet",
+    "surfaces": "surface",
 }
 _WHEN_ASKED = {name: module for module, names in _WHERE.items() for name in names.split()}
 

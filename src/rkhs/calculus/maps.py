@@ -202,6 +202,21 @@ class InverseDistances(Map):
     def image(self, dimension: int) -> int:
         return len(self._pairs(dimension)[0])
 
+    def moved(self, permutations: Any) -> np.ndarray[Any, Any]:
+        """What permutations of atoms (g, atoms) do to the distances, (g, p): a group for `rkhs.kernels.Symmetrised`.
+
+        Examples
+        --------
+        >>> InverseDistances().moved([[0, 1, 2], [1, 0, 2]])  # of the pairs (0, 1), (0, 2), (1, 2)
+        array([[0, 1, 2],
+               [0, 2, 1]])
+        """
+        given = np.atleast_2d(np.asarray(permutations))
+        i, j = self._pairs(3 * given.shape[1])
+        place = np.zeros((given.shape[1],) * 2, dtype=int)
+        place[i, j] = place[j, i] = np.arange(len(i))
+        return np.stack([place[g[i], g[j]] for g in given])
+
     def _differences(self, X: Array) -> Array:
         """r_i - r_j, (t, p, 3)."""
         i, j = self._pairs(int(X.shape[1]))

@@ -25,6 +25,7 @@ from rkhs.estimators.machine import Machine
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import FIRST, ROOM, ROUNDS, ShapeCertificate, evenly
 from rkhs.finite.function import Function
+from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
@@ -142,6 +143,8 @@ class QuantileRegressor(Machine):
             ]
             problem = Problem(joint, [*data, *held], Offsets(n, m))
             solution = problem.solve(tol=self.tol, verbose=self.verbose)
+            if solution.status == INTERRUPTED:
+                raise KeyboardInterrupt
             functions = outputs_of(solution.function, kernel, n, np.eye(m))
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove(claim, gap, box) for claim, gap in zip(claims, gaps, strict=True)]

@@ -15,7 +15,7 @@ from rkhs.backend.arrays import Array, to_numpy
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import SumOfSpaces
 from rkhs.finite.function import Function
-from rkhs.finite.solution import Solution
+from rkhs.finite.solution import INTERRUPTED, Solution
 from rkhs.finite.term import Term
 from rkhs.gram import gram
 from rkhs.losses import OneSided
@@ -139,16 +139,18 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     for _ in range(ROUNDS):
         whole = replace(problem, terms=[*problem.terms, *(one.term for one in constraints)])
         solution = whole.solve(getattr(machine, "solver", "auto"), **options)
+        if solution.status == INTERRUPTED:
+            raise KeyboardInterrupt  # a shape that is half proved is none
         short = [one.short(solution.function) for one in constraints]
         if any(short):
             constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
             continue
-        proofs = [prove(one.claim, solution.function, box, cells=VOLUME) for one in constraints]
+        proofs = [prove(one.claim, solution.function, box, cells=VOLUME, hurried=True) for one in constraints]
         if all(proof.status == PROVED for proof in proofs):
             break
         constraints = [one.more(proof, solution.function) for one, proof in zip(constraints, proofs, strict=True)]
     f, tilted = _mended(solution.function, proofs, box, size)
-    if tilted or not proofs:
+    if tilted or not (proofs and all(proof.status == PROVED for proof in proofs)):
         proofs = [prove(one.claim, f, box, cells=VOLUME) for one in constraints]
     certificate = ShapeCertificate(tuple(proofs), box, sum(len(one.places) for one in constraints), tilted)
     if not certificate.proved:

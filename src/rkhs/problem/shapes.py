@@ -36,6 +36,7 @@ from rkhs.kernels.scale import ScaledKernel
 Matrix = np.ndarray[Any, Any]
 AT_FIRST, AT_ONCE = 32, 256  # cells
 ROUNDING = 1e-12  # of |L| |f|, which is taken away from every bound
+IDLE = 1  # batches without a new failure, after which one in a hurry stops
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
@@ -146,11 +147,18 @@ class Lower:
 
 
 def prove(
-    claim: Claim, f: Function, box: Matrix, *, cells: int = 20_000, seconds: float | None = None, enough: int = 64
+    claim: Claim,
+    f: Function,
+    box: Matrix,
+    *,
+    cells: int = 20_000,
+    seconds: float | None = None,
+    enough: int = 64,
+    hurried: bool = False,
 ) -> ClaimProof:
     """Branch and bound over the box (2, n), until it is proved, `enough` failures are found, or the cells are spent.
 
-    Where the claim fails, looking goes on until `enough` places are known; the proof is then over.
+    Where the claim fails, looking goes on until `enough` places are known; in a hurry, until no more are found.
     """
     started = perf_counter()
     low, high = np.asarray(box, dtype=np.float64)
@@ -166,7 +174,8 @@ def prove(
     failing: list[tuple[float, Matrix]] = []
     least, worst = np.inf, centres[0]
     priority = np.zeros(len(centres))
-    while len(centres) and used < cells and len(failing) < enough:
+    known, idle = 0, 0  # failures, and batches without a new one
+    while len(centres) and used < cells and len(failing) < enough and not (hurried and failing and idle >= IDLE):
         if seconds is not None and perf_counter() - started > seconds:
             break
         order = np.argsort(priority, kind="stable")
@@ -180,6 +189,7 @@ def prove(
         proved += float(shares[chosen][good].sum())
         margin = min(margin, float(bounds[good].min(initial=np.inf)))
         failing += [(float(v), c) for v, c in zip(values[values < 0], centres[chosen][values < 0], strict=True)]
+        known, idle = len(failing), 0 if len(failing) > known else idle + 1
         split = chosen[~good]
         side = np.argmax(costs[~good], axis=1)
         parts = [_halved(centres[split], halves[split], side, which) for which in (-1.0, 1.0)]

@@ -1,0 +1,74 @@
+"""The Stanford bunny from points with normals.
+
+    python -m benchmarks.bunny [--left-out 1000] [--resolution 150] [--out DIR]
+
+The 34,817 vertices of the data set bunny with their normals, but for some that are left out: how far the surface passes
+from those (|f|, which is about the distance), in units of the mean spacing of the points; how far from the mesh;
+whether the mesh is closed.  Polatory and Open3D, which do the same by other means, are not run here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from scipy.spatial import cKDTree
+
+import rkhs
+from benchmarks.timing import markdown, show, write
+
+
+def main() -> None:
+    """Print and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--left-out", type=int, default=1000)
+    parser.add_argument("--resolution", type=int, default=150)
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    folder = os.environ.get("RKHS_DATA")
+    if folder is None or not (Path(folder) / "bunny.npz").exists():
+        raise SystemExit("Set RKHS_DATA to the folder of bunny.npz.")
+    with np.load(Path(folder) / "bunny.npz") as file:
+        points, normals = file["points"].astype(float), file["normals"].astype(float)
+    order = np.random.default_rng(0).permutation(len(points))
+    out, kept = order[: options.left_out], np.sort(order[options.left_out :])
+    start, used = time.perf_counter(), time.process_time()
+    surface = rkhs.surface(points[kept], normals[kept])
+    fitted = time.perf_counter() - start, time.process_time() - used
+    away = np.abs(surface(points[out]))
+    print(
+        f"{surface!r}: {fitted[0]:.0f} s, {fitted[1]:.0f} processor s; mean |f| {away.mean() / surface.spacing:.4f}",
+        flush=True,
+    )
+    start, used = time.perf_counter(), time.process_time()
+    corners, triangles = surface.mesh(options.resolution)
+    meshed = time.perf_counter() - start, time.process_time() - used
+    edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    counts = np.unique(edges, axis=0, return_counts=True)[1]
+    middles = np.concatenate([corners, corners[triangles].mean(axis=1)])
+    to_mesh = cKDTree(middles).query(points[out])[0]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    rows = [
+        ["points with normals", f"{len(kept)}"],
+        ["pieces", f"{len(surface.pieces)}"],
+        ["mean spacing", f"{surface.spacing:.5f}"],
+        ["mean |f| at points left out / spacing", f"{away.mean() / surface.spacing:.4f}"],
+        ["largest |f| at points left out / spacing", f"{away.max() / surface.spacing:.4f}"],
+        ["mean distance to corners and middles of triangles / spacing", f"{to_mesh.mean() / surface.spacing:.3f}"],
+        ["triangles", f"{len(triangles)}"],
+        ["closed", f"{bool(np.all(counts == 2))}"],
+        ["seconds (processor) of the surface", f"{fitted[0]:.0f} ({fitted[1]:.0f})"],
+        ["seconds (processor) of the mesh", f"{meshed[0]:.0f} ({meshed[1]:.0f})"],
+        ["peak GiB", f"{peak:.1f}"],
+    ]
+    show(Console(), "The bunny", ["what", "figure"], rows)
+    write(options.out, "bunny.md", markdown("The bunny", ["what", "figure"], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Surfaces from points with normals."""
+
+import numpy as np
+import pytest
+
+import rkhs
+
+rng = np.random.default_rng(0)
+
+
+def sphere(t, radius=1.0):
+    directions = rng.standard_normal((t, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return radius * directions, directions
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_ball_in_several_pieces(unit):
+    points, normals = sphere(600)
+    f = rkhs.surface(unit * points, 3 * normals, piece=60)
+    assert len(f.pieces) > 5
+    assert np.abs(f(unit * points)).max() < 1e-4 * unit
+    new = sphere(300)[0]
+    spacing = f.spacing
+    assert np.abs(f(unit * new)).max() < 0.1 * spacing
+    assert np.all(f(0.95 * unit * new) < 0)
+    np.testing.assert_allclose(f(1.02 * unit * new), 0.02 * unit, rtol=0.2)
+    assert np.isnan(f([[100 * unit, 0.0, 0.0]])[0])
+
+
+def test_noisy_points_are_smoothed():
+    points, normals = sphere(400)
+    noisy = points + 0.02 * rng.standard_normal((400, 3))
+    through, smooth = (rkhs.surface(noisy, normals, smoothing=s) for s in (0.0, 10.0))
+    new = sphere(200)[0]
+    assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
+
+
+def test_mesh_is_closed_and_near():
+    pytest.importorskip("skimage")
+    points, normals = sphere(300)
+    corners, triangles = rkhs.surface(points, normals).mesh(resolution=20)
+    edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
+    counts = np.unique(edges, axis=0, return_counts=True)[1]
+    assert np.all(counts == 2)
+    np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 1.0, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("points", "normals", "sentence"),
+    [
+        (np.zeros((5, 2)), np.zeros((5, 2)), r"shape \(t, 3\)"),
+        (np.zeros((5, 3)), np.ones((4, 3)), r"got \(5, 3\) and \(4, 3\)"),
+        (np.eye(4)[:, :3], np.eye(4)[:, :3], "Normal 3 has the length zero"),
+        (np.zeros((5, 3)), np.ones((5, 3)), "given twice"),
+        (np.full((5, 3), np.nan), np.ones((5, 3)), "NaN"),
+    ],
+)
+def test_what_is_no_surface(points, normals, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rkhs.surface(points, normals)
