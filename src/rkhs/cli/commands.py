@@ -196,7 +196,7 @@ def _answer(work: Callable[[Callable[[Facts], None]], Facts], as_json: bool) -> 
 
     try:
         facts = work(tell)
-    except (CommandError, ValueError, ImportError, OSError, MemoryError) as error:
+    except (CommandError, ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
         _complain(error, as_json)
         sys.exit(1)
     if as_json:

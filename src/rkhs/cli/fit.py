@@ -49,8 +49,6 @@ def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, A
     encoded = columns.transform(learnt.chosen_on.features)
     with step("comparing with a plain SVM"):
         judged = judge(learnt, encoded)
-        if not request.regression:
-            learnt.machine.predict_proba(encoded[:1])  # fits the probabilities, for the file to hold them
     facts = found | _facts(request, learnt, judged) | names.notes()
     with step("saving"):
         request.out.parent.mkdir(parents=True, exist_ok=True)

@@ -94,6 +94,10 @@ def judge(learnt: Learnt, X: Vector) -> Judged:
     """Both models on the rows X by which settings were chosen."""
     points, settings = learnt.chosen_on, learnt.settings
     ours = held_out(learnt, learnt.params, learnt.pieces, X)
+    if not settings.regression:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            learnt.machine.predict_proba(X[:1])  # fits the probabilities, so that a model file holds them
     known = points.labelled
     svm = plain_svm(X[known], points.y[known], _scales(learnt), _Cs(learnt), settings.regression, points.folds(FOLDS))
     predicted = svm.predicted(X[known], points.y[known], points.folds(FOLDS, seed=1))
