@@ -39,7 +39,8 @@ def test_whatever_is_imported_first(first):
 
 
 def test_the_table_of_names_is_that_of_all():
-    assert {*rkhs._WHEN_ASKED, "datasets", "invariances", "plotting", "solvers"} == set(rkhs.__all__)
+    modules = {"datasets", "invariances", "kernels", "plotting", "preprocessing", "solvers"}
+    assert {*rkhs._WHEN_ASKED, *modules} == set(rkhs.__all__)
 
 
 def test_every_name_is_there_and_known_to_dir():
@@ -59,3 +60,9 @@ def test_a_name_that_is_not_there():
         _ = rkhs.InvariantClassifer
     with pytest.raises(ImportError, match="cannot import name 'Gausian'"):
         exec("from rkhs import Gausian")
+
+
+def test_names_that_have_moved_say_where():
+    for name, home in (("CurlFree", "kernels"), ("Sum", "kernels"), ("Newton", "solvers")):
+        with pytest.raises(AttributeError, match=f"use rkhs.{home}.{name}"):
+            getattr(rkhs, name)
