@@ -119,3 +119,39 @@ def test_machines_leave_numbers_where_they_are(far, name):
     for values in (found.decision_function(Z), found.predict_proba(Z)):
         assert isinstance(values, np.ndarray)
     np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
+
+
+SEARCHES = {
+    "auto": {},
+    "squared": {"invariance": "gradient", "loss": "squared"},
+    "hinge": {"invariance": "gradient", "loss": "hinge", "scales": [1.0, 2.0]},
+    "logistic": {"invariance": "gradient", "loss": "logistic"},
+    "landmarks": {"invariance": "gradient", "loss": "squared", "approximation": rkhs.Landmarks(20)},
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_choose_the_same_there(far, name):
+    classes = np.argmax(X, axis=1)
+    classes[30:] = -1
+    grids = {
+        "Cs": [1.0, 10.0],
+        "nus": [0.0, 0.1] if name != "auto" else [0.0, 1e3],
+        "cv": 3,
+        "cv_tol": 1e-6,
+        "tol": 1e-6,
+    }
+    found, expected = (
+        rkhs.InvariantClassifierCV(**SEARCHES[name], **grids, **where).fit(X, classes) for where in (FAR, {})
+    )
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+    np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
+
+
+def test_a_search_of_numbers_chooses_the_same_there(far):
+    options = {"invariance": "gradient", "Cs": [1.0, 10.0], "nus": [0.0, 0.1], "cv": 3, "cv_tol": 1e-6, "tol": 1e-6}
+    values = np.sin(X[:, 0])
+    found, expected = (rkhs.InvariantRegressorCV(**options, **where).fit(X, values) for where in (FAR, {}))
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(found.predict(Z), expected.predict(Z), atol=5e-3)

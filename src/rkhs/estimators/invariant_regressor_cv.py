@@ -43,6 +43,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
     cv_tol : the relative duality gap to which the models of the grid are solved
+    device, precision : as in `InvariantRegressor`: where, and how exactly, folds, cells of the grid and the model are
+        computed; what "auto" judges candidates by is computed on the processor
 
     Attributes
     ----------
@@ -91,6 +93,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         cv_tol: float = 1e-2,
         random_state: Any = None,
         verbose: bool = False,
+        device: str | None = None,
+        precision: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.Cs = Cs
@@ -111,6 +115,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self.cv_tol = cv_tol
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
+        self.precision = precision
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantRegressorCV:
