@@ -57,7 +57,7 @@ def test_commands_of_a_page_run(page, tmp_path):
     if sampled and run("rkhs sample --help", tmp_path).returncode:
         pytest.skip("`rkhs sample`, which writes the table of these commands, is not in this version yet")
     for command in commands:
-        if command.startswith(("rkhs ", "head ")):
+        if command.startswith("rkhs "):
             done = run(command, tmp_path)
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         else:

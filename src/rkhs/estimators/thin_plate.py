@@ -123,7 +123,7 @@ class ThinPlateClassifier(Classifier):
 class ThinPlateRegressor(Regressor):
     """Smoothing spline in any dimension: a thin plate bent by the values.
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: a smoothing spline
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate
 
     |f|^2 does not see linear functions, and there is no length scale to choose.
 

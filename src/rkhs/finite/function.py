@@ -143,7 +143,7 @@ class Function:
 def inner(f: Function, g: Function) -> Any:
     """The inner product of two functions of one RKHS.
 
-        <f, g> in the RKHS of both
+        <f, g>
 
     Examples
     --------

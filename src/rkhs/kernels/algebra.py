@@ -134,7 +134,7 @@ class Product(_Several):
 class Multiple(Kernel):
     """A positive multiple of a kernel; write 2 * k.
 
-    k(x, y) = factor * k_1(x, y), with a positive factor
+        k(x, y) = factor * k_1(x, y), with a positive factor
 
     Examples
     --------

@@ -107,7 +107,7 @@ def _half_power(s: Array, twice: int) -> Array:
 class ThinPlate(FormKernel):
     """The thin-plate kernel, which has no length scale.
 
-        The thin-plate kernel of order m in R^d, d < 2m:  +-r^(2m-d), or +-r^(2m-d) log r for even d
+        k(x, y) = +-r^(2m-d), or +-r^(2m-d) log r for even d, of order m in R^d, d < 2m;  r = |x - y|
 
     Its norm is the integral of all squared m-th derivatives; it is conditionally positive definite of
     order m, and its null space is the polynomials of degree below m.  In higher dimensions use

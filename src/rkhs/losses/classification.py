@@ -15,7 +15,7 @@ from rkhs.losses.regression import SQUARED
 class Hinge(IntervalLoss):
     """Hinge loss, for classes: that of the support vector machine.
 
-        loss = max(0, 1 - b u), the support vector machine's
+        loss = max(0, 1 - b u)
 
     Examples
     --------
