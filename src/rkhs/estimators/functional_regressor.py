@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs.backend.arrays import Array, to_numpy
@@ -16,7 +18,7 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.observed import Observed
 from rkhs.estimators.options import as_kernel
 from rkhs.finite.function import Function
-from rkhs.finite.solution import Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.gram import gram
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
@@ -123,6 +125,12 @@ class FunctionalRegressor(BaseEstimator):
             problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
             solution = problem.solve(tol=self.tol, verbose=self.verbose)
             trust = [one.trust(solution.function) for one in measured]
+        if solution.status != CONVERGED:
+            warnings.warn(
+                f"FunctionalRegressor stopped before tol={self.tol:g}: {solution}. Give it a larger tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self.problem_, self.solution_, self.function_ = replace(problem), solution, solution.function
         self.tuning_, self.noise_ = tuned.tuning, [noise.get(one, one.noise) for one in kinds]
         self.n_features_in_ = int(points.shape[1])

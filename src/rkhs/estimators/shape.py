@@ -23,7 +23,6 @@ from rkhs.problem import Problem
 from rkhs.problem.shapes import PROVED, Claim, ClaimProof, check_provable, prove
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}
-CONTRADICTIONS = (("increasing", "decreasing"), ("convex", "concave"))
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 MORE = 12  # points that are added where a proof fails, apart from each other by
 APART = 0.03  # of the sides of the box
