@@ -1,4 +1,4 @@
-"""Intervals and sets that hold the truth with a given probability, from labels that are left out (conformal prediction).
+"""Intervals and sets that hold the truth with a given probability, from labels left out (conformal prediction).
 
 How badly is each label predicted without itself?  A new one is as badly predicted or less with probability
 
