@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.choosing.contest import Contest
 from rkhs.estimators.choosing.judging import Labelled
-from rkhs.estimators.choosing.search import FUNCTIONS, ChoiceMonitor, KnowledgeSearch
+from rkhs.estimators.choosing.search import FUNCTIONS, POWERS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
 from rkhs.estimators.importances import importances, some_points
@@ -36,6 +36,7 @@ AUTO = "auto"
 KINDS = ("gaussian", "laplace")  # of kernels that "auto" tries; graphs with the first
 MOST_LABELS = 1000  # by which knowledge is chosen
 MOST_ROWS = 3000  # at which it is chosen; weights of graphs mean the same for more
+SPARSE_POWERS = (1, 2)  # of Laplacians of more points: the square of a sparse matrix has many entries
 EXACT = 4000  # points up to which a machine with a graph has all representers, where nothing else is asked for
 
 
@@ -82,6 +83,7 @@ class CrossValidated:
             own.fit_intercept,
             unlabelled=not np.all(sample.labelled),
             metric=self._learns_metric(),
+            powers=POWERS if sample.size <= EXACT else SPARSE_POWERS,
             monitor=ChoiceMonitor(0.0, verbose=own.verbose or None),
         )
         own.search_status_ = search.run()

@@ -73,6 +73,7 @@ class KnowledgeSearch:
     intercept: bool
     unlabelled: bool  # whether there are points without labels
     metric: bool = False
+    powers: Sequence[int] = POWERS
     monitor: Monitor = field(default_factory=lambda: ChoiceMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
 
@@ -127,7 +128,7 @@ class KnowledgeSearch:
         if judged:
             _, _, kernel, scale, R, graphs = min(judged, key=lambda one: one[:2])
             first = (min(FIRST[0], graphs.most), FIRST[1])
-            others = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in POWERS)
+            others = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in self.powers)
             others.pop(first, None)
             yield from self._along(kernel, scale, R, graphs, others)
 
