@@ -41,8 +41,8 @@ class Learnt(Calculator):
 if __name__ == "__main__":
     with np.load(Path(os.environ["RKHS_DATA"]) / "rmd17_ethanol.npz") as file:
         X, F, z = file["R_train"][:100].reshape(100, -1), file["F_train"][:100].reshape(100, -1), file["z"]
-    distances = rkhs.InverseDistances()
-    kernel = rkhs.Symmetrised(rkhs.Matern(3.5, 10.0), distances.moved(generated([TURN, MIRROR]))) @ distances
+    distances = rkhs.kernels.InverseDistances()
+    kernel = rkhs.kernels.Symmetrised(rkhs.Matern(3.5, 10.0), distances.moved(generated([TURN, MIRROR]))) @ distances
     size = float(np.mean(rkhs.gram(kernel, rkhs.Gradient(X[:5])).diagonal()))
     forces = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), -F, weight=0.5e8)
     energy = rkhs.Problem((1 / size) * kernel, [forces]).solve(rkhs.solvers.Direct(), tol=1e-3).function
