@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def binary():
-    X = RNG.standard_normal((70, 2))
+    X = RNG.standard_normal((60, 2))
     return pd.DataFrame(X, columns=["a", "<i>&"]).assign(
         label=np.where(X[:, 0] + X[:, 1] ** 2 > 0.7, "</script>", "no")
     )
@@ -28,13 +28,13 @@ def binary():
 
 def ten_classes():
     images, digits = load_digits(return_X_y=True)
-    frame = pd.DataFrame(images[:120, 18:46:3], columns=[f"pixel {k}" for k in range(10)])
-    return frame.assign(label=digits[:120])
+    frame = pd.DataFrame(images[:100, 18:46:3], columns=[f"pixel {k}" for k in range(10)])
+    return frame.assign(label=digits[:100])
 
 
 def units():
-    rate, depth = RNG.uniform(1, 9, 60), RNG.normal(100, 30, 60)
-    y = 3 * rate + 0.02 * depth + 0.1 * RNG.standard_normal(60)
+    rate, depth = RNG.uniform(1, 9, 40), RNG.normal(100, 30, 40)
+    y = 3 * rate + 0.02 * depth + 0.1 * RNG.standard_normal(40)
     return pd.DataFrame({"rate [/h]": rate, "depth [m]": depth, "label": y})
 
 
@@ -44,13 +44,13 @@ def missing():
 
 
 def dates_and_text():
-    frame = pd.DataFrame(customers(70)).rename(columns={"churn": "label"})
+    frame = pd.DataFrame(customers(60)).rename(columns={"churn": "label"})
     return frame[["customer", "joined", "contract", "complaints", "label"]]
 
 
 def unlabelled():
     frame = binary()
-    frame.loc[RNG.random(70) < 0.6, "label"] = None
+    frame.loc[RNG.random(60) < 0.6, "label"] = None
     return frame
 
 

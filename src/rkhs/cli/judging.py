@@ -163,6 +163,6 @@ def _scales(learnt: Learnt) -> list[Any]:
 
 
 def _Cs(learnt: Learnt) -> list[float]:
-    """As many values of C as ours, over a wide range."""
+    """C as it was given, or six values over a wide range, where ours was chosen."""
     tried = sorted({float(params["C"]) for params in learnt.search.cv_results_["params"]})
-    return tried if len(tried) == 1 else [float(C) for C in np.logspace(*WIDE_C_RANGE, max(6, len(tried)))]
+    return tried if len(tried) == 1 else [float(C) for C in np.logspace(*WIDE_C_RANGE, 6)]

@@ -5,17 +5,20 @@ It tries the length scales that our search tries, numbers or one per feature, an
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, SVR
 
 Vector = np.ndarray[Any, Any]
+STEPS = 100_000  # of libsvm, which would take millions for large C and noisy targets
 GAMMA = 0.5  # exp(-GAMMA |x - y|^2) is the Gaussian of scale one
 
 
@@ -28,7 +31,9 @@ class Plain:
 
     def predicted(self, X: Vector, y: Vector, folds: Any) -> Vector:
         """What it predicts for each row without its fold."""
-        return np.asarray(cross_val_predict(self.machine, X / self.scale, y, cv=folds))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return np.asarray(cross_val_predict(self.machine, X / self.scale, y, cv=folds))
 
 
 def plain_svm(X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], regression: bool, folds: Any) -> Plain:
@@ -44,7 +49,7 @@ def plain_svm(X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], 
         K = rbf_kernel(X / scale, gamma=GAMMA)
         for C in Cs:
             options = {"C": C * size, "epsilon": 0.1 * size} if regression else {"C": C}
-            machine = SVR(gamma=GAMMA, **options) if regression else SVC(gamma=GAMMA, **options)
+            machine = (SVR if regression else SVC)(gamma=GAMMA, max_iter=STEPS, **options)
             error = float(np.mean([_error(machine, K, y, train, test, regression) for train, test in parts]))
             if error < least:
                 best, least = Plain(machine, scale), error
@@ -54,6 +59,8 @@ def plain_svm(X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], 
 
 def _error(machine: Any, K: Vector, y: Vector, train: Vector, test: Vector, regression: bool) -> float:
     """Of a machine that learns from some rows, on others."""
-    own = clone(machine).set_params(kernel="precomputed").fit(K[np.ix_(train, train)], y[train])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        own = clone(machine).set_params(kernel="precomputed").fit(K[np.ix_(train, train)], y[train])
     predicted = own.predict(K[np.ix_(test, train)])
     return float(np.mean((predicted - y[test]) ** 2) if regression else np.mean(predicted != y[test]))
