@@ -21,7 +21,7 @@ from rkhs.estimators.choosing.judging import Labelled
 from rkhs.estimators.choosing.search import FUNCTIONS, POWERS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
-from rkhs.estimators.importances import importances, some_points
+from rkhs.estimators.importances import importances, some_places
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
@@ -54,7 +54,7 @@ class CrossValidated:
 
     def _remember(self, sample: Sample) -> None:
         """Keep where importances are looked at."""
-        self._places = some_points(sample.X)
+        self._places = some_places(sample.X)
 
     @property
     def _automatic(self) -> bool:

@@ -124,7 +124,8 @@ class KnowledgeSearch:
                     R = _features(self.X, centres, self.kernel_of(kernel, scale))
                     tried = list(self._along(kernel, scale, R, graphs, [FIRST]))
                     yield from tried
-                    judged.append((min(c.loss for one in tried for c in one), len(judged), kernel, scale, R, graphs))
+                    least = min((c.loss for one in tried for c in one), default=inf)
+                    judged.append((least, len(judged), kernel, scale, R, graphs))
         if judged:
             _, _, kernel, scale, R, graphs = min(judged, key=lambda one: one[:2])
             first = (min(FIRST[0], graphs.most), FIRST[1])
