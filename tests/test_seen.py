@@ -169,7 +169,7 @@ def test_the_variance_given_5200_functionals_takes_no_leap():
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 1e6)
         problem = rkhs.Problem(rkhs.Matern(2.5, 0.3), [term])
         M = rkhs.Evaluation(rng().random((20, 2)) + 0.01)
-        found, seconds = timed(lambda: rkhs.WarpedGram.of(problem.represented).variance(M))
+        found, seconds = timed(lambda: rkhs.solvers.warped.WarpedGram.of(problem.represented).variance(M))
         return X, M, np.asarray(found), seconds
 
     *_, first = variance(4500)

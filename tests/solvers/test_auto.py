@@ -123,12 +123,14 @@ def test_a_grid_needs_mappings():
 
 
 def test_variances_are_of_problems_without_an_approximation():
-    near = rkhs.WarpedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
-    np.testing.assert_allclose(near, rkhs.WarpedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3])))
+    near = rkhs.solvers.warped.WarpedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
+    np.testing.assert_allclose(
+        near, rkhs.solvers.warped.WarpedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3]))
+    )
     with pytest.raises(ValueError, match=r"WarpedGram.*whole space.*Landmarks"):
-        rkhs.WarpedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
+        rkhs.solvers.warped.WarpedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
     with pytest.raises(TypeError, match=r"WarpedGram needs an rkhs\.Problem, got 3"):
-        rkhs.WarpedGram.of(3)
+        rkhs.solvers.warped.WarpedGram.of(3)
 
 
 def test_a_grid_on_all_functionals_is_exact():

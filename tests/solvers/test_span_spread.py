@@ -42,7 +42,7 @@ def spread(span, basis, terms=TERMS):
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)
 @pytest.mark.parametrize(("kernel", "basis"), CASES, ids=repr)
 def test_own_functionals_give_the_variance_of_the_whole_space(kernel, basis, new):
-    exact = rkhs.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
+    exact = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
     own = LandmarkSpan(kernel, rkhs.stack([term.functional for term in TERMS]))
     np.testing.assert_allclose(spread(own, basis).variance(new), exact, rtol=1e-6, atol=1e-8)
 
@@ -79,7 +79,9 @@ def test_features_are_a_linear_model():
 
 
 def test_more_landmarks_come_nearer():
-    exact = rkhs.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(NEW["values"])
+    exact = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(
+        NEW["values"]
+    )
     off = []
     for count in (5, 15, 25):
         span = LandmarkSpan(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:count]))

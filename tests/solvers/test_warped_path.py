@@ -32,7 +32,9 @@ def test_the_covariance_given_each_weight(name, columns):
     factors = [0.01, 1.0, 30.0]
     found = warped_path(problem(family, weight).represented, factors, M, columns, tol=1e-6)
     for factor, own in zip(factors, found, strict=True):
-        expected = rkhs.WarpedGram.of(problem(family, factor * weight).represented).covariance(M)[:, columns]
+        expected = rkhs.solvers.warped.WarpedGram.of(problem(family, factor * weight).represented).covariance(M)[
+            :, columns
+        ]
         np.testing.assert_allclose(own, expected, atol=1e-6 * 4)  # the largest variance is 4
 
 

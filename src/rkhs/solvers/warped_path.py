@@ -59,7 +59,9 @@ def warped_path(
     represented = represented_by(problem, "warped_path")
     system, kernel, rows = represented.system, represented.kernel, represented.system.quadratic_rows
     if represented.dropped or not system.definite or np.any(np.abs(to_numpy(system.Q)[rows]) > SEEN):
-        raise ValueError("warped_path is for Squared terms that see no basis function: use rkhs.WarpedGram.")
+        raise ValueError(
+            "warped_path is for Squared terms that see no basis function: use rkhs.solvers.warped.WarpedGram."
+        )
     q = represented.functionals.take(rows)
     own = M.like(q.prototype)
     D = np.sqrt(2 * np.concatenate([to_numpy(t.weight) for t in system.terms if t.loss.quadratic]))
