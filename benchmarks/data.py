@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs import datasets
+from rkhs.datasets.files import path_of
 
 
 def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -26,6 +27,15 @@ def digits(name: str, which: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
     data = _found(name)
     rows = slice(data.train) if which == "train" else slice(data.train, None)
     return data.X[rows], data.y[rows]
+
+
+def arrays(name: str) -> dict[str, np.ndarray[Any, Any]]:
+    """All arrays of a file of the shared data, or an exit that says where it is looked for."""
+    path = path_of(name)
+    if path is None:
+        sys.exit(f"Set RKHS_DATA to the folder of {name}.npz.")
+    with np.load(path) as file:
+        return dict(file)
 
 
 def _found(name: str) -> datasets.Dataset:

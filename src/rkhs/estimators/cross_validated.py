@@ -27,7 +27,7 @@ from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import Search, search
-from rkhs.gram.approximation import Landmarks
+from rkhs.gram.approximation import FourierFeatures, Landmarks
 from rkhs.kernels import Kernel
 from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
@@ -137,9 +137,11 @@ class CrossValidated:
         return labelled, float(weight.mean())
 
     def _kernels(self) -> list[Any]:
-        """The kernels to try."""
+        """The kernels to try; Fourier features are not known of the second."""
         own: Any = self
-        return list(KINDS) if isinstance(own.kernel, str) and own.kernel == AUTO else [own.kernel]
+        if not (isinstance(own.kernel, str) and own.kernel == AUTO):
+            return [own.kernel]
+        return list(KINDS[:1] if isinstance(own.approximation, FourierFeatures) else KINDS)
 
     def _median(self) -> bool:
         """Whether scales are to be found from the data."""
@@ -246,6 +248,7 @@ class CrossValidated:
         machine = self.plain(**{name: taken[name] for name in self.plain().get_params(deep=False) if name in taken})
         if isinstance(machine.kernel, str) and machine.kernel == AUTO:
             machine.set_params(kernel=KINDS[0])
+        machine.set_params(metric=None)  # that of a search is another thing: whether scales are learnt
         machine.set_params(**values)
         for name in ("classes_", "feature_names_in_"):
             if hasattr(own, name):

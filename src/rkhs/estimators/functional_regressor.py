@@ -18,13 +18,14 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.observed import Observed
 from rkhs.estimators.options import as_kernel
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, Solution
+from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.gram import gram
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
 from rkhs.problem import Problem
 
 ROUNDS = 3  # of learning settings with robust losses, each with less weight on outliers
+RAISES = 4  # of learnt noise, by ten each, where rounding has the last word
 
 
 class FunctionalRegressor(BaseEstimator):
@@ -122,8 +123,7 @@ class FunctionalRegressor(BaseEstimator):
             ).tune(self.criterion, amplitude=1.0, random_state=self.random_state, verbose=self.verbose)
             learnt = zip(measured, tuned.terms, trust, strict=True)
             noise = {one: one.noise_in(term, own) for one, term, own in learnt}
-            problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
-            solution = problem.solve(tol=self.tol, verbose=self.verbose)
+            problem, solution, noise = self._solved(tuned, kinds, noise)
             trust = [one.trust(solution.function) for one in measured]
         if solution.status != CONVERGED:
             warnings.warn(
@@ -135,6 +135,20 @@ class FunctionalRegressor(BaseEstimator):
         self.tuning_, self.noise_ = tuned.tuning, [noise.get(one, one.noise) for one in kinds]
         self.n_features_in_ = int(points.shape[1])
         return self
+
+    def _solved(self, tuned: Problem, kinds: list[Observed], noise: dict[Observed, Any]) -> Any:
+        """The problem with its solution and noise, raised where so little was learnt that rounding spoils f.
+
+        Data without noise would be followed to the last digit, and beyond.
+        """
+        for _ in range(RAISES + 1):
+            problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
+            solution = problem.solve(tol=self.tol, verbose=self.verbose)
+            learnt = [one for one in noise if one.noise is None]
+            if solution.status in (CONVERGED, INTERRUPTED) or not learnt:
+                break
+            noise = noise | {one: 10 * noise[one] for one in learnt}
+        return problem, solution, noise
 
     def apply(self, L: Functional, return_std: bool = False) -> Any:
         """L(f) for any functionals L, in their shape; with `return_std` also the standard deviations of L(f).

@@ -27,6 +27,8 @@ class InvariantClassifier(Classifier):
     kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
     scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
         between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
+    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
     C : weight of the loss of each labelled point
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
@@ -53,6 +55,7 @@ class InvariantClassifier(Classifier):
 
     Attributes
     ----------
+    metric_ : (n, n), the matrix M of the learnt metric (x - y)'M(x - y), with `metric`
     function_ : the learnt rkhs.Function; with several outputs, one for each class, if there are more than two
     solution_ : the rkhs.Solution, with its certificate
     problem_ : the rkhs.Problem that was solved; None with an approximation
@@ -82,6 +85,7 @@ class InvariantClassifier(Classifier):
         kernel: Any = "gaussian",
         *,
         scale: Any = "median",
+        metric: str | None = None,
         loss: Any = "hinge",
         C: float = 1.0,
         invariance: Any = "gradient",
@@ -103,6 +107,7 @@ class InvariantClassifier(Classifier):
     ) -> None:
         self.kernel = kernel
         self.scale = scale
+        self.metric = metric
         self.loss = loss
         self.C = C
         self.invariance = invariance
@@ -125,7 +130,7 @@ class InvariantClassifier(Classifier):
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        if self.approximation is not None and self.shape is None:
+        if self.approximation is not None and self.shape is None and self.metric is None:
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
+from rkhs.backend.arrays import like, to_numpy
 from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.agop import DIAGONAL, check_metric, learnt_map
 from rkhs.estimators.options import KERNELS, SCALED, as_kernel, check_number
 from rkhs.estimators.sample import Sample
 from rkhs.estimators.terms import invariance_terms
@@ -20,9 +22,57 @@ from rkhs.learning.tuning import CRITERIA
 from rkhs.losses import Squared
 from rkhs.problem import Problem
 
+FEWEST, HELD = 20, 5  # labels for a learnt metric, one of so many of which is held out
+
 
 def invariant_problem(machine: Any, sample: Sample) -> Problem:
     """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)), plus a constant if it has one."""
+    metric = getattr(machine, "metric", None)
+    check_metric(metric)
+    if metric is not None:
+        return _in_learnt_metric(machine, sample, metric == DIAGONAL)
+    data, others = _terms(machine, sample)
+    learnt = isinstance(machine.scale, str) and machine.scale in CRITERIA
+    kernel = learnt_kernel(machine, data) if learnt else as_kernel(machine.kernel, machine.scale, sample.X)
+    return _assembled(machine, [*data, *others], kernel)
+
+
+def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Problem:
+    """The problem with the kernel k(Tx, Ty), T learnt from the slopes of f; leaves T'T as `metric_`."""
+    own = np.flatnonzero(sample.labelled)
+    if len(own) < FEWEST:
+        raise ValueError(
+            f"metric={machine.metric!r} holds out a fifth of the labels to see whether it helps, and there are only "
+            f"{len(own)}: it needs {FEWEST}. Leave `metric` out."
+        )
+    held = np.random.default_rng(0).permutation(own)[: len(own) // HELD]
+    labelled = sample.labelled.copy()
+    labelled[held] = False
+    part, judged = replace(sample, labelled=labelled), sample.take(np.sort(held))
+    term = machine._label_term(judged, 1.0)
+    weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
+
+    def problem_of(rows: Sample, T: Any) -> Problem:
+        kernel = as_kernel(machine.kernel, machine.scale, rows.X @ like(T.T, rows.X)) @ T
+        return _assembled(machine, [term for terms in _terms(machine, rows) for term in terms], kernel)
+
+    def learn(T: Any) -> Any:
+        solution = problem_of(part, T).solve(machine.solver, tol=machine.tol, verbose=machine.verbose or None)
+        if solution.status == INTERRUPTED:
+            raise KeyboardInterrupt
+        return solution.function
+
+    def losses(f: Any) -> Any:
+        values = to_numpy(f(judged.X)).reshape(target.shape)
+        return weight * np.sum(to_numpy(term.loss.value(values, target)), axis=1)
+
+    T = learnt_map(sample.X, learn, losses, diagonal)
+    machine.metric_ = T.T @ T
+    return problem_of(sample, T)
+
+
+def _terms(machine: Any, sample: Sample) -> tuple[list[Term], list[Term]]:
+    """What was observed, and what is known besides."""
     data = [machine._label_term(sample, machine.C)] if np.any(sample.labelled) else []
     if sample.slopes is not None:
         data.append(machine._slope_term(sample, machine.C))
@@ -32,12 +82,13 @@ def invariant_problem(machine: Any, sample: Sample) -> Problem:
         known = None  # slopes that were measured are not also said to be small
     invariances = as_invariances(known) if nu > 0 else ()
     invariances = numbered(invariances, getattr(machine, "feature_names_in_", None))
-    others = invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon)
-    learnt = isinstance(machine.scale, str) and machine.scale in CRITERIA
-    kernel = learnt_kernel(machine, data) if learnt else as_kernel(machine.kernel, machine.scale, sample.X)
+    return data, list(invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon))
+
+
+def _assembled(machine: Any, terms: Sequence[Term], kernel: Kernel) -> Problem:
     basis = Constant() if machine.fit_intercept else None
     where: dict[str, Any] = {name: getattr(machine, name, None) for name in ("device", "precision", "approximation")}
-    return Problem(kernel, [*data, *others], basis, **where)
+    return Problem(kernel, terms, basis, **where)
 
 
 def learnt_kernel(machine: Any, data: Sequence[Term]) -> Kernel:

@@ -30,6 +30,8 @@ class InvariantRegressor(Regressor):
     kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
     scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
         between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
+    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`
     loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
         rkhs loss
     C : weight of the loss of each point with a target
@@ -64,6 +66,7 @@ class InvariantRegressor(Regressor):
 
     Attributes
     ----------
+    metric_ : (n, n), the matrix M of the learnt metric (x - y)'M(x - y), with `metric`
     function_ : the learnt rkhs.Function
     solution_ : the rkhs.Solution, with its certificate
     problem_ : the rkhs.Problem that was solved; None with an approximation
@@ -100,6 +103,7 @@ class InvariantRegressor(Regressor):
         kernel: Any = "gaussian",
         *,
         scale: Any = "median",
+        metric: str | None = None,
         loss: Any = "squared",
         C: float = 1.0,
         epsilon: float = 0.1,
@@ -123,6 +127,7 @@ class InvariantRegressor(Regressor):
     ) -> None:
         self.kernel = kernel
         self.scale = scale
+        self.metric = metric
         self.loss = loss
         self.C = C
         self.epsilon = epsilon
@@ -168,7 +173,12 @@ class InvariantRegressor(Regressor):
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
             y = np.full(len(X), self._marker) if y is None else y
-        elif self.approximation is not None and self.shape is None and (y is None or columns_of(y) == 1):
+        elif (
+            self.approximation is not None
+            and self.shape is None
+            and self.metric is None
+            and (y is None or columns_of(y) == 1)
+        ):
             fit_blocks(self, X, y, sample_weight)
             return self
         self._learn(invariant_problem(self, self._sample(X, y, sample_weight, gradients)))

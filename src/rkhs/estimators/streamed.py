@@ -176,6 +176,11 @@ def approximated(machine: Any) -> bool:
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen."""
     check_in_span(machine)
+    if machine.metric is not None:
+        raise ValueError(
+            f"metric={machine.metric!r} learns in rounds, and partial_fit sees rows once: fit it on a sample of "
+            "the rows, and give the kernel that it finds (function_.kernel) to a model without a metric."
+        )
     before = getattr(machine, "_sums", None)
     if before is None and hasattr(machine, "solution_"):
         warnings.warn(

@@ -1,0 +1,104 @@
+"""A metric from the slopes of f: it finds the directions that matter, and is kept only where it helps."""
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs.estimators.agop import falls
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((400, 8))
+ALONG = np.array([3.0, -4.0, 0, 0, 0, 0, 0, 0]) / 5  # all that matters
+RIDGE = np.sin(2 * X @ ALONG)
+SETTINGS = {"C": 1e3, "nu": 0, "tol": 1e-6}
+
+
+def model(metric, **options):
+    return rkhs.InvariantRegressor(metric=metric, **SETTINGS | options)
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return model("agop").fit(X[:200], RIDGE[:200])
+
+
+def test_the_direction_is_found_and_predictions_are_better(learnt):
+    plain = model(None).fit(X[:200], RIDGE[:200])
+    errors = [np.sqrt(np.mean((m.predict(X[200:]) - RIDGE[200:]) ** 2)) for m in (plain, learnt)]
+    assert errors[1] < 0.2 * errors[0]
+    values, axes = np.linalg.eigh(learnt.metric_)
+    assert abs(axes[:, -1] @ ALONG) > 0.99
+    assert values[-1] > 20 * values[-2]
+
+
+def test_single_features_by_the_diagonal():
+    values = np.sin(2 * X[:, 3])
+    found = model("agop-diagonal").fit(X[:200], values[:200])
+    weights = np.diag(found.metric_)
+    assert np.count_nonzero(found.metric_ - np.diag(weights)) == 0
+    assert weights[3] > 5 * np.sort(weights)[-2]
+    assert found.score(X[200:], values[200:]) > model(None).fit(X[:200], values[:200]).score(X[200:], values[200:])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_do_not_matter(learnt, unit):
+    units = np.where(np.arange(8) % 2, unit, 1.0)
+    other = model("agop").fit(X[:200] * units, RIDGE[:200])
+    np.testing.assert_allclose(other.predict(X[200:] * units), learnt.predict(X[200:]), atol=1e-3)
+    np.testing.assert_allclose(other.metric_ * np.outer(units, units), learnt.metric_, rtol=0, atol=1e-2)
+
+
+def test_noise_has_no_direction():
+    noise = RNG.standard_normal(200)
+    found = model("agop", C=1.0).fit(X[:200], noise)
+    np.testing.assert_allclose(found.metric_, np.diag(1 / X[:200].var(axis=0)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+def test_classes(loss):
+    classes = np.digitize(X @ ALONG, [-0.5, 0.5])
+    options = {"loss": loss, "C": 100.0, "nu": 0, "unlabeled": None}
+    plain, found = (
+        rkhs.InvariantClassifier(metric=metric, **options).fit(X[:200], classes[:200]) for metric in (None, "agop")
+    )
+    assert found.score(X[200:], classes[200:]) > plain.score(X[200:], classes[200:])
+    assert abs(np.linalg.eigh(found.metric_)[1][:, -1] @ ALONG) > 0.95
+
+
+def test_with_landmarks_slopes_and_several_outputs():
+    near = model("agop", approximation=rkhs.Landmarks(100)).fit(X[:200], RIDGE[:200])
+    assert near.score(X[200:], RIDGE[200:]) > 0.9
+    slopes = 2 * np.cos(2 * X @ ALONG)[:, None] * ALONG
+    sloped = model("agop").fit(X[:60], RIDGE[:60], gradients=slopes[:60])
+    assert sloped.score(X[200:], RIDGE[200:]) > 0.99
+    both = model("agop").fit(X[:200], np.stack([RIDGE, -RIDGE], axis=1)[:200])
+    assert both.predict(X[200:]).shape == (200, 2)
+    assert abs(np.linalg.eigh(both.metric_)[1][:, -1] @ ALONG) > 0.99
+
+
+def test_it_is_saved(learnt, tmp_path):
+    rkhs.save(learnt, tmp_path / "model.skops")
+    again = rkhs.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X[200:]), learnt.predict(X[200:]))
+    np.testing.assert_array_equal(again.metric_, learnt.metric_)
+
+
+def test_what_it_cannot_do_is_said():
+    with pytest.raises(ValueError, match='metric must be None, "agop" or "agop-diagonal"'):
+        model("full").fit(X, RIDGE)
+    with pytest.raises(ValueError, match="there are only 10"):
+        model("agop").fit(X[:10], RIDGE[:10])
+    with pytest.raises(rkhs.NotBoundedError):
+        model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])
+    with pytest.raises(ValueError, match="partial_fit"):
+        model("agop", approximation=rkhs.Landmarks(50)).partial_fit(X[:100], RIDGE[:100])
+
+
+def test_a_fall_beyond_chance():
+    before = RNG.random(100) + 1
+    assert falls(before, before - 0.1)
+    assert not falls(before, before + RNG.standard_normal(100) * 0.5)
+    assert not falls(before, np.full(100, np.nan))
+    outlier = np.where(np.arange(100) == 0, 100.0, before)
+    assert falls(outlier, np.where(np.arange(100) == 0, 105.0, 0.5 * before))  # all but one fall by half
+    assert not falls(before, before + np.where(np.arange(100) == 0, 100.0, -0.01))  # not worth one that is lost
