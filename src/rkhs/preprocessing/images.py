@@ -29,6 +29,10 @@ class ImageTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         as_images(validate_data(self, X, dtype=KINDS), as_shape(self.shape))
         return self
 
+    def fit_transform(self, X: Any, y: Any = None) -> Images:
+        """The transformed images, as rows."""
+        return self.fit(X).transform(X)
+
     def transform(self, X: Any) -> Images:
         """The transformed images, as rows."""
         check_is_fitted(self)
