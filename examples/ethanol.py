@@ -1,6 +1,8 @@
-"""A force field of ethanol for ASE, from 100 geometries with forces: `RKHS_DATA=.. python examples/ethanol.py`.
+"""
+A force field of ethanol for ASE
+================================
 
-Energies are learnt from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
+From 100 geometries with forces: ``RKHS_DATA=.. python examples/ethanol.py``.  Energies are learnt from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
 data set rmd17_ethanol and ASE (pip install ase); `python -m benchmarks.force_field` measures the error.
 """
 
