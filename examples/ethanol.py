@@ -2,8 +2,10 @@
 A force field of ethanol for ASE
 ================================
 
-From 100 geometries with forces: ``RKHS_DATA=.. python examples/ethanol.py``.  Energies are learnt from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
-data set rmd17_ethanol and ASE (pip install ase); `python -m benchmarks.force_field` measures the error.
+From 100 geometries with forces: ``RKHS_DATA=.. python examples/ethanol.py``.
+
+Energies are learnt from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
+data set rmd17_ethanol and ASE (pip install ase); ``python -m benchmarks.force_field`` measures the error.
 """
 
 import os
