@@ -1,8 +1,8 @@
 """The demonstration: handwritten digits with three labels each.
 
-A plain SVM sees the 30 labelled digits.  Our machines see 470 more without labels, and know something: that a digit
+A plain SVM sees the 30 labelled digits.  Our models see 470 more without labels, and know something: that a digit
 stays the same when it moves a little (`ImageTangents`), that near digits are alike ("laplacian"), or both.  The errors
-are on digits that no machine has seen.
+are on digits that no model has seen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rkhs.plotting import TangentsDisplay
 Vector = np.ndarray[Any, Any]
 PER_CLASS, POINTS, SPLITS = 3, 500, 2
 SHAPE = (8, 8)
-SCALE, C, NU = 0.5, 10.0, 0.1  # SCALE is a share of the median distance; the same for all machines and splits
+SCALE, C, NU = 0.5, 10.0, 0.1  # SCALE is a share of the median distance; the same for all models and splits
 KNOWLEDGE: dict[str, Any] = {
     "moved digits are alike": ImageTangents(SHAPE),
     "near digits are alike": "laplacian",
@@ -36,7 +36,7 @@ KNOWLEDGE: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Digits to learn from, -1 for no label, and digits to be asked about."""
+    """Digits to learn from, -1 for no label, and digits to predict."""
 
     X: Vector
     y: Vector
@@ -81,15 +81,15 @@ def run(out: Path, force: bool) -> dict[str, Any]:
         _draw(picture, rows, splits[0], plain[0], fitted[0])
     return {
         "digits": f"{10 * PER_CLASS} labelled, {POINTS - 10 * PER_CLASS} without a label, "
-        f"{len(splits[0].truth)} to be asked about; mean of {SPLITS} random splits",
+        f"{len(splits[0].truth)} to predict; mean of {SPLITS} random splits",
         "few labels": rows,
         "picture": str(picture),
     }
 
 
-def _row(machine: str, knows: str, errors: list[float], start: float) -> dict[str, Any]:
+def _row(model: str, knows: str, errors: list[float], start: float) -> dict[str, Any]:
     seconds = round((perf_counter() - start) / SPLITS, 1)
-    return {"machine": machine, "knows that": knows, "error": float(np.mean(errors)), "seconds each": seconds}
+    return {"model": model, "knows that": knows, "error": float(np.mean(errors)), "seconds each": seconds}
 
 
 def _best_plain(split: Split) -> Any:
@@ -108,7 +108,7 @@ def _learn(split: Split, knowledge: Any) -> Any:
 
 
 def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours: Any) -> None:
-    """A digit and where it moves; the errors; and some digits that only our last machine reads."""
+    """A digit and where it moves; the errors; and some digits that only our last model reads."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -122,7 +122,7 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours
     left.suptitle("a digit, its tangents, and where they lead")
     upper, lower = right.subfigures(2, 1)
     ax = upper.subplots()
-    names = [f"{row['machine'].split(',')[0]}: {row['knows that']}" for row in rows]
+    names = [f"{row['model'].split(',')[0]}: {row['knows that']}" for row in rows]
     bars = ax.barh(names[::-1], [100 * row["error"] for row in rows[::-1]], color=["tab:blue"] * 3 + ["0.6"])
     ax.bar_label(bars, fmt="%.1f %%", padding=3)
     ax.set_title(f"errors on new digits, {PER_CLASS} labels of each")
