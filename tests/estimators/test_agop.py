@@ -90,6 +90,10 @@ def test_what_it_cannot_do_is_said():
         model("agop").fit(X[:10], RIDGE[:10])
     with pytest.raises(rkhs.NotBoundedError):
         model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])
+    with pytest.raises(ValueError, match="leave `approximation` and `metric` out"):
+        model("agop", scale="evidence").fit(X[:100], RIDGE[:100])
+    with pytest.raises(ValueError, match="leave `approximation` and `metric` out"):
+        model(None, scale="evidence", approximation=rkhs.Landmarks(50)).fit(X[:100], RIDGE[:100])
     with pytest.raises(ValueError, match="partial_fit"):
         model("agop", approximation=rkhs.Landmarks(50)).partial_fit(X[:100], RIDGE[:100])
 

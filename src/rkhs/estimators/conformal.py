@@ -18,18 +18,23 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.functionals import Evaluation
 
 Vector = np.ndarray[Any, Any]
 
 
 def left_out_labels(machine: Any) -> tuple[Vector, Vector]:
     """What each label is predicted to be without itself, and the targets, (l,) or (l, classes)."""
-    if machine.problem_ is None:
+    if machine.problem_ is None or machine.problem_.approximation is not None:
         raise ValueError(
             f"{type(machine).__name__} was learnt with an approximation, where labels cannot be left out: fit it "
             "without one, on some of the rows."
         )
     term = machine.problem_.terms[0]
+    if not isinstance(term.functional, Evaluation):
+        raise ValueError(
+            f"{type(machine).__name__} was learnt from slopes alone: without targets no interval is known."
+        )
     if not term.loss.smooth:
         raise ValueError(
             f'Leaving labels out needs a smooth loss, and this one is {term.loss!r}: use loss="squared", or another '

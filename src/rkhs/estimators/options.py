@@ -11,6 +11,7 @@ import numpy as np
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.gram.approximation import check_approximation
 from rkhs.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Polynomial, RationalQuadratic
+from rkhs.learning.tuning import CRITERIA
 from rkhs.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -59,6 +60,11 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be an rkhs kernel or one of {_listed(KERNELS)}, got {kernel!r}.")
+        if isinstance(scale, str) and scale in CRITERIA:
+            raise ValueError(
+                f"scale={scale!r} learns a scale for each feature from all rows in memory: leave `approximation` and "
+                "`metric` out, or give a number."
+            )
         kernel = KERNELS[kernel](scale)
     left = any(isinstance(value, str) for value in kernel.parameters().values())
     return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel
