@@ -10,7 +10,6 @@ whether the mesh is closed.  Polatory and Open3D, which do the same by other mea
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from rich.console import Console
 from scipy.spatial import cKDTree
 
 import rkhs
+from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 
@@ -30,11 +30,8 @@ def main() -> None:
     parser.add_argument("--resolution", type=int, default=150)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    folder = os.environ.get("RKHS_DATA")
-    if folder is None or not (Path(folder) / "bunny.npz").exists():
-        raise SystemExit("Set RKHS_DATA to the folder of bunny.npz.")
-    with np.load(Path(folder) / "bunny.npz") as file:
-        points, normals = file["points"].astype(float), file["normals"].astype(float)
+    data = arrays("bunny")
+    points, normals = data["points"].astype(float), data["normals"].astype(float)
     order = np.random.default_rng(0).permutation(len(points))
     out, kept = order[: options.left_out], np.sort(order[options.left_out :])
     start, used = time.perf_counter(), time.process_time()

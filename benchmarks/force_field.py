@@ -12,7 +12,6 @@ file.  The peer, where it is installed, is sgdml with its own symmetries and sig
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import time
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ import numpy as np
 from rich.console import Console
 
 import rkhs
+from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 from rkhs.kernels.symmetrised import generated
 
@@ -34,11 +34,7 @@ SYMMETRIES = [[0, 1, 2, 3, 4, 6, 7, 5, 8], [0, 1, 2, 4, 3, 6, 5, 7, 8]]
 
 def load() -> dict[str, Matrix]:
     """The arrays of the data set."""
-    folder = os.environ.get("RKHS_DATA")
-    if folder is None or not (Path(folder) / "rmd17_ethanol.npz").exists():
-        raise SystemExit("Set RKHS_DATA to the folder of rmd17_ethanol.npz.")
-    with np.load(Path(folder) / "rmd17_ethanol.npz") as file:
-        return dict(file)
+    return arrays("rmd17_ethanol")
 
 
 def kernel_of(positions: Matrix) -> rkhs.Kernel:

@@ -13,7 +13,6 @@ points of the box that are ordered in the monotone features and equal in the oth
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.model_selection import GridSearchCV
 
 import rkhs
+from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 Matrix = np.ndarray[Any, Any]
@@ -34,12 +34,9 @@ MOST = 1000  # rows that settings are chosen on
 
 def load(name: str) -> tuple[Matrix, Matrix, Matrix, bool]:
     """X with indicator columns for codes, y, the direction of each column, and whether y is a class."""
-    folder = os.environ.get("RKHS_DATA")
-    if folder is None or not (Path(folder) / f"{name}.npz").exists():
-        raise SystemExit(f"Set RKHS_DATA to the folder of {name}.npz.")
-    with np.load(Path(folder) / f"{name}.npz") as file:
-        X, y, direction = file["X"].astype(float), file["y"].astype(float), file["direction"].astype(int)
-        codes = file["categorical"] if "categorical" in file.files else np.zeros(len(direction))
+    data = arrays(name)
+    X, y, direction = data["X"].astype(float), data["y"].astype(float), data["direction"].astype(int)
+    codes = data.get("categorical", np.zeros(len(direction)))
     columns, directions = [], []
     for x, sign, code in zip(X.T, direction, codes, strict=True):
         own = [(x == value).astype(float) for value in np.unique(x)] if code else [x]

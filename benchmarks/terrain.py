@@ -12,7 +12,6 @@ width of Huber's loss on them are chosen by a fifth of the training heights, lef
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from itertools import product
 from pathlib import Path
@@ -23,6 +22,7 @@ from rich.console import Console
 from scipy.interpolate import RBFInterpolator
 
 import rkhs
+from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 Matrix = np.ndarray[Any, Any]
@@ -32,11 +32,8 @@ POWERS, WEIGHTS, WIDTHS = (2.2, 2.5), (0.3, 3.0), (10.0, 30.0)
 
 def load() -> tuple[Matrix, Matrix, Matrix]:
     """Points in units of the grid, heights, and slopes in these units."""
-    folder = os.environ.get("RKHS_DATA")
-    if folder is None or not (Path(folder) / "mount_st_helens.npz").exists():
-        raise SystemExit("Set RKHS_DATA to the folder of mount_st_helens.npz.")
-    with np.load(Path(folder) / "mount_st_helens.npz") as file:
-        return file["X"] / 8.0, file["height"].astype(float), 8.0 * file["grad"].astype(float)
+    data = arrays("mount_st_helens")
+    return data["X"] / 8.0, data["height"].astype(float), 8.0 * data["grad"].astype(float)
 
 
 def fitted(X: Matrix, h: Matrix, slopes: Matrix | None, power: float, weight: float, width: float | None) -> Any:

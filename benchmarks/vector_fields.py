@@ -17,7 +17,6 @@ for the damping, and of the two ways the one that is better there.
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from importlib.util import find_spec
@@ -28,6 +27,7 @@ import numpy as np
 from rich.console import Console
 
 import rkhs
+from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 Matrix = np.ndarray[Any, Any]
@@ -35,13 +35,10 @@ Matrix = np.ndarray[Any, Any]
 
 def load(name: str) -> tuple[Matrix, Matrix]:
     """Kilometres east and north (t, 2), and both components (t, 2); one row for each site."""
-    folder = os.environ.get("RKHS_DATA")
-    if folder is None or not (Path(folder) / f"{name}.npz").exists():
-        raise SystemExit(f"Set RKHS_DATA to the folder of {name}.npz.")
-    with np.load(Path(folder) / f"{name}.npz") as file:
-        longitude, latitude = file["longitude"], file["latitude"]
-        V = np.stack([file["east"], file["north"]], axis=1)
-        site = file["site"] if "site" in file.files else np.arange(len(V))
+    data = arrays(name)
+    longitude, latitude = data["longitude"], data["latitude"]
+    V = np.stack([data["east"], data["north"]], axis=1)
+    site = data.get("site", np.arange(len(V)))
     X = 111.2 * np.stack([longitude * np.cos(np.deg2rad(latitude.mean())), latitude], axis=1)
     places = np.unique(site)
     return tuple(np.stack([rows[site == k].mean(axis=0) for k in places]) for rows in (X, V))  # type: ignore[return-value]
