@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import taken, to_numpy
+from rkhs.estimators.choosing.judging import mean_fall
 from rkhs.functionals import Gradient
 
 FULL, DIAGONAL = "agop", "agop-diagonal"
@@ -78,9 +79,8 @@ def falls(before: Matrix, after: Matrix) -> bool:
     >>> falls(np.array([1.0, 1.0, 1.0]), np.array([0.0, 2.0, 0.5]))
     False
     """
-    fall = before - after
-    mean, error = float(np.mean(fall)), float(np.std(fall)) / len(fall) ** 0.5
-    most = float(np.mean(np.sign(fall))) * len(fall) ** 0.5 > SURE
+    mean, error = mean_fall(before, after, np.ones(len(before)))
+    most = float(np.mean(np.sign(before - after))) * len(before) ** 0.5 > SURE
     return mean > error or (most and mean > 0)
 
 

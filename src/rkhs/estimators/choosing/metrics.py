@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.calculus.polynomials import Constant
-from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out, without_group
+from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out, mean_fall, without_group
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
@@ -90,10 +90,8 @@ class Metrics:
 
     def falls(self, before: Vector, after: Vector) -> bool:
         """Whether errors fall by more than chance."""
-        fall = self.labelled.squares(before) - self.labelled.squares(after)
-        weight = self.labelled.weight / self.labelled.weight.sum()
-        mean = float(weight @ fall)
-        noise = float(np.sqrt(weight**2 @ (fall - mean) ** 2))
+        own = self.labelled
+        mean, noise = mean_fall(own.squares(before), own.squares(after), own.weight)
         return bool(np.isfinite(mean)) and mean > SURE * noise
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:
