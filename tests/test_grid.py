@@ -209,3 +209,15 @@ def test_factors_that_are_no_weights_are_refused(wrong):
 def test_a_term_on_two_axes_is_refused():
     with pytest.raises(ValueError, match=r"one axis of weights at most, got the terms \[0, 0, 1\]"):
         problem().grid({0: [1.0], (0, 1): [1.0]})
+
+
+def test_many_labels_and_classes_are_solved_cell_by_cell():
+    """Each fold changes all rows: small problems over shared directions would each go over all of them."""
+    rng = np.random.default_rng(0)
+    points, classes = rng.standard_normal((400, 5)), rng.standard_normal((400, 10))
+    labels = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), classes)
+    found = rkhs.Problem(rkhs.Gaussian(2.0), [labels]).grid(
+        {0: [1.0, 100.0]}, {0: [np.arange(k, 400, 3) for k in range(3)]}, tol=1e-2
+    )
+    assert {one.status for one in found.flat} == {"converged"}
+    assert sum(one.products for one in found.flat) == 0

@@ -36,6 +36,7 @@ OURS = (
     "rkhs.learning",
     "rkhs.linalg",
     "rkhs.losses",
+    "rkhs.preprocessing",
     "rkhs.problem",
     "rkhs.solvers",
     "rkhs.streams",

@@ -1,5 +1,6 @@
 """All-quadratic problems by conjugate gradients: against the direct solution, and by counts of products."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import difficult
@@ -9,7 +10,8 @@ import torch
 
 import problems
 import rkhs
-from rkhs.solvers import krylov
+from rkhs.problem import grid
+from rkhs.solvers import preconditioning
 
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
@@ -21,7 +23,7 @@ BASES = (None, rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(2))
 def problem(kernel=None, basis=None, lam=10.0, nu=0.3, target=Y):
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, lam),
-        rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), weight=nu),
+        rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), np.zeros((20, 3, *np.shape(target)[1:])), nu),
     ]
     return rkhs.Problem(kernel or rkhs.Gaussian(1.0), terms, basis)
 
@@ -83,22 +85,22 @@ def test_fewer_products_than_descent_and_fewest_with_landmarks():
 def test_landmarks_are_drawn_in_proportion_to_their_strength():
     strength = np.ones(1000)
     strength[:500] = 3.0
-    chosen = krylov._drawn(strength, 100)
+    chosen = preconditioning.drawn(strength, 100)
     assert len(set(chosen)) == 100
     assert abs(np.sum(chosen < 500) - 75) <= 4 * (100 * 0.75 * 0.25) ** 0.5
     strength[7] = 1e9
-    assert 7 in krylov._drawn(strength, 1)
-    assert set(krylov._drawn(np.zeros(8), 8)) == set(range(8))
+    assert 7 in preconditioning.drawn(strength, 1)
+    assert set(preconditioning.drawn(np.zeros(8), 8)) == set(range(8))
 
 
-@pytest.mark.parametrize(("points", "count"), [(40, 40), (300, 100), (6400, 400)])
+@pytest.mark.parametrize(("points", "count"), [(40, 40), (300, 300), (6400, 1961)])
 def test_the_number_of_landmarks_grows_with_the_points(points, count):
-    """Values and gradients count for themselves; a quarter of all functionals at most."""
+    """They take the time of fifteen products, and are a quarter of all functionals at most."""
     many = np.random.default_rng(0).standard_normal((points, 3))
     terms = [rkhs.Term(family(many), rkhs.Squared()) for family in (rkhs.Evaluation, rkhs.Gradient)]
     system = rkhs.Problem(rkhs.Gaussian(1.0), terms).system
-    assert krylov._count(system, None) == count
-    assert krylov._count(system, 7) == 7
+    assert preconditioning.landmark_count(system, None) == count
+    assert preconditioning.landmark_count(system, 7) == 7
 
 
 def test_landmarks_of_uneven_strength_pay():
@@ -210,3 +212,25 @@ def test_other_losses_are_refused():
 def test_a_wrong_number_of_landmarks_is_refused(wrong):
     with pytest.raises(ValueError, match="a number of landmarks, 0 or more, or None, got"):
         rkhs.solvers.ConjugateGradients(wrong)
+
+
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.ThinPlate(3)], ids=repr)
+@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
+@pytest.mark.parametrize(("precision", "tol", "near"), [(None, 1e-8, 2e-3), ("float32", 1e-3, 0.2)])
+def test_rows_that_a_fold_leaves_out_are_as_if_they_were_not_there(monkeypatch, kernel, basis, precision, tol, near):
+    """In a grid too large for memory, each cell by conjugate gradients."""
+    monkeypatch.setattr(grid, "fits", lambda _: False)
+    monkeypatch.setattr(grid.GridTasks, "_sharing", lambda *_: False)
+    monkeypatch.setattr(grid, "auto", lambda *_: rkhs.solvers.ConjugateGradients())
+    whole, out = problem(kernel, basis, target=np.stack([Y, Y**2], axis=1)), np.arange(0, 60, 4)
+    whole = replace(whole, precision=precision)
+    (found,) = whole.grid({0: [2.0]}, {0: [out]}, tol=tol)[0]
+    rest = np.setdiff1d(np.arange(60), out)
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), np.stack([Y, Y**2], axis=1)[rest], 20.0),
+        rkhs.Term(rkhs.Gradient(X[:20]), rkhs.Squared(), np.zeros((20, 3, 2)), weight=0.3),
+    ]
+    expected = rkhs.Problem(kernel, terms, basis).solve(rkhs.solvers.Direct())
+    assert found.status == "converged"
+    np.testing.assert_allclose(found.function(Z), expected.function(Z), atol=near)
+    np.testing.assert_array_equal(found.function.coefficients[out], 0)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from rkhs.backend.arrays import Array, as_points, like, namespace
+from rkhs.backend.arrays import Array, as_points, like, namespace, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel
 from rkhs.estimators.sample import Sample
+from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
 
 
@@ -21,16 +24,21 @@ class VirtualSampleSVC(Classifier):
 
         min 1/2 |f|^2 + C sum_i sum_k loss(f(T_k x_i); y_i), over transformed copies T_k x_i of the points: VirSVM
 
+    With `features`, f is a function of what these say of a point: moved images may have their edges compared.
+
     Parameters
     ----------
     transforms : callables X -> transformed X of the same shape, each of which adds a copy of every point, such as
         those of `rkhs.invariances.copies` and `rkhs.invariances.RandomMotion`
+    features : transformer (`fit`, `transform`) of points and copies, such as `rkhs.preprocessing.EdgeDirections`; None:
+        the kernel sees points as they are
     kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose, device, precision : as in
         `InvariantClassifier`
 
     Attributes
     ----------
     function_, solution_, problem_, classes_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`
+    features_ : the fitted transformer, or None
 
     Examples
     --------
@@ -45,6 +53,7 @@ class VirtualSampleSVC(Classifier):
         self,
         transforms: Sequence[Callable[[Array], Array]] = (),
         *,
+        features: Any = None,
         kernel: Any = "gaussian",
         scale: Any = "median",
         loss: Any = "hinge",
@@ -58,6 +67,7 @@ class VirtualSampleSVC(Classifier):
         precision: str | None = None,
     ) -> None:
         self.transforms = transforms
+        self.features = features
         self.kernel = kernel
         self.scale = scale
         self.loss = loss
@@ -75,12 +85,23 @@ class VirtualSampleSVC(Classifier):
         """Learn f from points X (t, n), their classes y and all copies of the points."""
         sample = self._sample(X, y, sample_weight)
         larger = self._with_copies(sample)
-        kernel = as_kernel(self.kernel, self.scale, sample.X)
+        self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(larger.X))
+        larger = replace(larger, X=self._seen(larger.X))
+        kernel = as_kernel(self.kernel, self.scale, larger.X[: sample.size])
         basis = Constant() if self.fit_intercept else None
         terms = [self._label_term(larger, self.C)]
         problem = Problem(kernel, terms, basis, device=self.device, precision=self.precision)
         self._learn(problem, larger, copies=1 + len(self.transforms))
         return self
+
+    def _seen(self, points: Array) -> Array:
+        """What the kernel sees of points."""
+        if self.features_ is None:
+            return points
+        return like(as_points(self.features_.transform(to_numpy(points)), "features"), points)
+
+    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
+        return super()._values(X, method, lambda points: family(self._seen(points)))
 
     def _with_copies(self, sample: Sample) -> Sample:
         """The sample with all copies."""

@@ -182,6 +182,10 @@ class Watched:
         return self.gram.seconds
 
     @property
+    def core_seconds(self) -> float:
+        return self.gram.core_seconds
+
+    @property
     def firsts(self) -> np.ndarray[Any, Any]:
         return self.gram.firsts
 

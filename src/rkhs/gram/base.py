@@ -29,7 +29,11 @@ class GramOperator(Protocol):
 
     @property
     def seconds(self) -> float:
-        """What a product is estimated to take on one core."""
+        """What a product is estimated to take; nothing on an accelerator, where that is not known."""
+
+    @property
+    def core_seconds(self) -> float:
+        """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
 
     @property
     def firsts(self) -> np.ndarray[Any, Any]:

@@ -134,7 +134,7 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, 
     groups: list[list[Part]] = []
     for part in parts:
         for group in groups:
-            if _same(group[0].atoms.points, part.atoms.points):
+            if same_points(group[0].atoms.points, part.atoms.points):
                 group.append(part)
                 break
         else:
@@ -148,7 +148,8 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, 
     return found
 
 
-def _same(one: Array, other: Array) -> bool:
+def same_points(one: Array, other: Array) -> bool:
+    """Whether two arrays hold the same points in the same order."""
     return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
 
 

@@ -16,6 +16,7 @@ from rkhs.gram import tables
 from rkhs.gram.blocks import Block, blocks, check_bounded
 from rkhs.gram.energy import energies
 from rkhs.gram.gradient_moments import gradient_moments
+from rkhs.gram.jet_points import same_points
 from rkhs.gram.jets import ORDER, JetProduct
 from rkhs.gram.tables import TableProduct
 from rkhs.kernels.base import Kernel, check_known
@@ -182,13 +183,16 @@ class Gram:
     def stored(self) -> bool:
         return False
 
-    @cached_property
+    @property
     def seconds(self) -> float:
-        """What a product is estimated to take on one core; nothing on an accelerator, where that is not known."""
-        if not on_cpu(self._empty):
-            return 0.0
-        left, right = len(self.L.firsts()), len(self.M.firsts())
-        pair = PAIR if (left, right) == self.shape else PAIR_OF_JETS
+        """What a product is estimated to take; nothing on an accelerator, where that is not known."""
+        return self.core_seconds if on_cpu(self._empty) else 0.0
+
+    @cached_property
+    def core_seconds(self) -> float:
+        """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
+        left, right = _places(self.L), _places(self.M)
+        pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
         return CALL + pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
 
     @property
@@ -305,6 +309,15 @@ class Gram:
             )
         namespace(v, self._empty)
         return like(v, self._empty)
+
+
+def _places(family: Functional) -> int:
+    """The points that a product goes over, once for all parts that share them."""
+    seen: list[Array] = []
+    for part in family.parts:
+        if not any(same_points(points, part.atoms.points) for points in seen):
+            seen.append(part.atoms.points)
+    return sum(int(points.shape[0]) for points in seen)
 
 
 def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:

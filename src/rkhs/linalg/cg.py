@@ -10,13 +10,14 @@ constraint.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, inner, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, inner, like, namespace, to_numpy, zeros
 
+ROWS = 2**14  # of F at a time
 ROUNDING = 4  # units, by which a residual that should be zero may differ from it
 
 
@@ -56,7 +57,8 @@ class Preconditioner:
     """M a + Q c = r, Q'a = 0 for M = diag(m) + F F'."""
 
     inverse: Array  # 1 / m, (N, 1)
-    low_rank: Array  # T (N, p) with M^-1 = diag(1/m) - T T'
+    F: Array  # (N, p)
+    core: Array  # (I + F' diag(1/m) F)^-1: M^-1 = diag(1/m) - diag(1/m) F core F' diag(1/m) (Woodbury)
     Q: Array
     inner: Array  # (Q'M^-1 Q)^-1 Q'M^-1, (r, N)
     onto: Array  # the same with the diagonal of M, (r, N)
@@ -66,18 +68,35 @@ class Preconditioner:
         """From m (N, 1) > 0, F (N, p) and Q (N, r) with orthonormal columns."""
         inverse = 1 / m
         xp = namespace(F)
-        S = xp.astype(F.T @ (inverse * F), xp.float64)
-        S = S + like(np.eye(F.shape[1]), S)
-        T = inverse * (F @ xp.astype(xp.linalg.inv(xp.linalg.cholesky(S)).T, F.dtype)) if F.shape[1] else F
-        diagonal = m + xp.sum(F**2, axis=1, keepdims=True)
-        return cls(inverse, T, Q, _left_inverse(Q, inverse * Q - T @ (T.T @ Q)), _left_inverse(Q, Q / diagonal))
+        S = like(np.eye(F.shape[1]), xp.astype(F[:0], xp.float64))
+        for start in range(0, int(F.shape[0]), ROWS):
+            some = F[start : start + ROWS]
+            S = S + xp.astype(some.T @ (inverse[start : start + ROWS] * some), xp.float64)
+        root = xp.linalg.inv(xp.linalg.cholesky(S)) if F.shape[1] else S
+        found = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)
+        diagonal = m + row_squares(F)
+        return replace(found, inner=_left_inverse(Q, found._solve(Q)), onto=_left_inverse(Q, Q / diagonal))
 
     def __call__(self, r: Array) -> tuple[Array, Array, Array]:
         """c, r - Qc = M a, and a."""
         c = self.inner @ r
         r = r - self.Q @ c
-        a = self.inverse * r - self.low_rank @ (self.low_rank.T @ r)
-        return c, r, a - self.onto.T @ (self.Q.T @ a)  # to rounding, whatever was lost in 1/m - TT'
+        a = self._solve(r)
+        return c, r, a - self.onto.T @ (self.Q.T @ a)  # to rounding, whatever was lost in the difference
+
+    def _solve(self, r: Array) -> Array:
+        """M^-1 r."""
+        a = self.inverse * r
+        return a - self.inverse * (self.F @ (self.core @ (self.F.T @ a)))
+
+
+def row_squares(F: Array) -> Array:
+    """The diagonal of FF', (N, 1), without a copy of F."""
+    found = zeros((int(F.shape[0]), 1), F)
+    for start in range(0, int(F.shape[0]), ROWS):
+        some = F[start : start + ROWS]
+        found[start : start + ROWS, 0] = inner(some, some)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from sklearn.base import OneToOneFeatureMixin
+
 from rkhs.invariances.flows import smooth
 from rkhs.preprocessing.images import Images, ImageTransformer
 
 
-class Blur(ImageTransformer):
+class Blur(OneToOneFeatureMixin, ImageTransformer):  # type: ignore[misc]
     """Average each image over a Gaussian of `width` pixels.
 
     Two images that differ by a shift of a pixel are far apart as rows of numbers, and nearer after blurring.

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.invariances.images import as_images, as_shape
@@ -15,14 +15,14 @@ Images = np.ndarray[Any, Any]  # (t, rows, columns)
 KINDS = [np.float64, np.float32]
 
 
-class ImageTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """X (t, rows * columns) -> images -> X of the same shape and type."""
+class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """X (t, rows * columns) -> images -> other images, or what can be said of them, as rows of the same type."""
 
     shape: Any
 
     @abstractmethod
     def _transformed(self, images: Images) -> Images:
-        """The images, each made into another of the same shape."""
+        """For each image an array of numbers: another image, or features."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that rows are images of the shape; nothing else is learnt."""
@@ -38,4 +38,4 @@ class ImageTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  
         check_is_fitted(self)
         X = validate_data(self, X, dtype=KINDS, reset=False)
         images = self._transformed(as_images(X, as_shape(self.shape)))
-        return images.reshape(X.shape).astype(X.dtype, copy=False)
+        return images.reshape(len(X), -1).astype(X.dtype, copy=False)

@@ -15,10 +15,10 @@ from rkhs.finite.ledger import joined
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
-from rkhs.solvers.auto import EXACT, auto
+from rkhs.solvers.auto import EXACT, ITERATIVE, auto
 from rkhs.solvers.base import Solver
-from rkhs.solvers.choose import cheapest
-from rkhs.solvers.costs import Estimate
+from rkhs.solvers.choose import applies, cheapest
+from rkhs.solvers.costs import FLOP, Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, rows_in_double, to_memory
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
@@ -135,8 +135,8 @@ class GridTasks:
     """The tasks of all cells and outputs of a grid, whose last axis are so many folds.
 
     Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions.
-    What these ways cannot reach is solved alone.
+    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions
+    where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
     """
 
     def __init__(self, system: System, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
@@ -154,23 +154,27 @@ class GridTasks:
             if not order:
                 return
         if split or self._apart(monitor.tol, order):
-            monitor.check(Estimate(self.system, monitor.tol).matrix)
-            inside = in_memory(self.system)
-            before: dict[int, Iterate] = {}
-            for k in order:
-                fold, (cell, start) = k % self.folds, self.cell(k)
-                own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
-                first = before.get(fold) or to_memory(inside, self.system, start)
-                found = before[fold] = _as_far_as(cheapest(own, monitor.tol, EXACT), own, first, monitor)
-                self._keep(k, from_memory(inside, self.system, found))
+            self._in_memory(order, monitor)
             return
         flat = [task for k in order for task in self.tasks[k]]
-        if few_others(self.system):
+        if self._sharing(monitor.tol, order):
             solve_together(flat, monitor.watching(self.system), monitor, capacity_of(self.system))
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
                 self._keep(k, _as_far_as(auto(cell, monitor.tol), monitor.watching(cell), start, monitor))
+
+    def _in_memory(self, order: list[int], monitor: Monitor) -> None:
+        """Cell by cell, each from the one before it in its fold."""
+        monitor.check(Estimate(self.system, monitor.tol).matrix)
+        inside = in_memory(self.system)
+        before: dict[int, Iterate] = {}
+        for k in order:
+            fold, (cell, start) = k % self.folds, self.cell(k)
+            own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
+            first = before.get(fold) or to_memory(inside, self.system, start)
+            found = before[fold] = _as_far_as(cheapest(own, monitor.tol, EXACT), own, first, monitor)
+            self._keep(k, from_memory(inside, self.system, found))
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
@@ -184,7 +188,7 @@ class GridTasks:
             task.iterate = found.output(c)
 
     def _apart(self, tol: float, order: list[int]) -> bool:
-        """Whether all cells one after the other, on a Gram matrix in memory, cost less than together."""
+        """Whether all cells one after the other, on a Gram matrix in memory, cost less than in other ways."""
         hardest = self.cell(order[-1])[0]
         if not (self.system.gram.stored or fits(self.system.size)):
             return False
@@ -192,7 +196,29 @@ class GridTasks:
             return True
         estimate = Estimate(hardest, tol)
         alone = estimate.matrix + len(order) * (cheapest(hardest, tol, EXACT).cost(estimate) - estimate.matrix)
-        return alone <= Galerkin().cost(estimate) * (1 + SHARED * len(order))
+        return alone <= self._together(estimate, len(order))
+
+    def _sharing(self, tol: float, order: list[int]) -> bool:
+        """Whether cells that share directions cost less than each by itself."""
+        if not few_others(self.system):
+            return False
+        hardest = self.cell(order[-1])[0]
+        estimate = Estimate(hardest, tol)
+        alone = min(solver.cost(estimate) for solver in ITERATIVE if applies(solver, hardest))
+        return self._together(estimate, len(order)) <= len(order) * alone
+
+    def _together(self, estimate: Estimate, cells: int) -> float:
+        """The seconds of all cells that share directions.
+
+        Rows that a fold leaves out have no moments: their part of each small problem is a product of its own.
+        """
+        multiples = [task.multiples for own in self.tasks for task in own]
+        left_out = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
+        loose = sum(t.rows.stop - t.rows.start for k, t in enumerate(self.system.terms) if k in left_out)
+        directions = min(capacity_of(self.system), estimate.iterations * cells)
+        small = 2 * FLOP * loose * directions**2
+        tasks = cells * self.system.columns
+        return Galerkin().cost(estimate) * (1 + SHARED * cells) + tasks * estimate.iterations * small
 
 
 def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:

@@ -10,39 +10,32 @@ so a second point is kept, minimal for J on the line from its predecessor to the
 it is what is returned, and the newest a is its dual point.
 
 The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
-would spread them), and with landmarks also the part of G that a few functionals span, drawn with chances in proportion
-to G_ii / D_ii, and the diagonal of what that leaves.
+would spread them), and with landmarks also the part of G that a few functionals span (`preconditioning`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from numbers import Integral
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, inner, namespace, taken, to_numpy, zeros
+from rkhs.backend.arrays import Array, inner, namespace, to_numpy, zeros
 from rkhs.backend.memory import on_cpu
 from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Geometry, Iterate, System
-from rkhs.gram.base import GramOperator
-from rkhs.linalg.cg import BlockCG, Fit, Preconditioner
+from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs.finite.system import Iterate, System
+from rkhs.linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
+from rkhs.solvers.present import Present
+from rkhs.solvers.preconditioning import landmark_count, preconditioner
 
 SHARED = 0.2  # of a product, what each further column costs
-LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: 1/m - TT' cancels beyond
-FEWEST, MOST = 100, 2000  # landmarks
-SHARE = 32  # points, counted for each of their terms, for a landmark: twice that took 1.4 times as long, half the same
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
-SETUP = 0.2  # of the time that there is, for landmarks
-FEW, WORK = 8, 3.0  # columns whose time is taken, and what is done with them beside computing them, in units of that
 PLAIN, COLUMN = 12, 1e-7  # iterations without landmarks, where these cost more: seconds for an entry of a column
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
@@ -54,7 +47,7 @@ class ConjugateGradients(Solver):
     Parameters
     ----------
     landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix, which is read
-        twice in each iteration.  By default a share of the points, from 100 to 2,000
+        twice in each iteration.  By default as many as pay: what they cost is about 15 products
     max_iterations : after which it gives up
 
     Examples
@@ -84,8 +77,12 @@ class ConjugateGradients(Solver):
         return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+        present = Present.of(system)
+        if present is not None:
+            inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
+            return present.back(self.run(present.system, present.there(start), inner))
         each = system.gram.seconds
-        if self.landmarks is None and PLAIN * each < COLUMN * system.size * _count(system.geometry, None):
+        if self.landmarks is None and PLAIN * each < COLUMN * system.size * landmark_count(system.geometry, None):
             start, done = self._iterate(system, start, monitor, 0, PLAIN)  # which may do, and costs less
             if done:
                 return start
@@ -187,60 +184,6 @@ class _Progress:
 
 def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.abs(now - before) > 1e-13 * np.abs(now)
-
-
-def preconditioner(geometry: Geometry, d: Array, landmarks: int | None = None, seconds: float = inf) -> Preconditioner:
-    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks.
-
-    Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer landmarks
-    where their columns would take more than a `SETUP` of the seconds that there are.
-    """
-    xp, gram, Q = namespace(d), geometry.gram, geometry.Q
-    count = _count(geometry, landmarks)
-    if count <= 0:
-        return Preconditioner.of(d, d[:, :0], Q)
-    diagonal = gram.diagonal()[:, None]
-    image = middle = None
-    if not geometry.definite:
-        image = gram @ Q
-        middle = Q.T @ image
-        diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
-    diagonal = xp.clip(diagonal, 0, None)
-    rows = _drawn(to_numpy(diagonal / d)[:, 0], count)
-    if seconds < inf:
-        rows = rows[np.sort(np.random.default_rng(0).permutation(count)[: _affordable(gram, rows, SETUP * seconds)])]
-    columns = gram.block(slice(None), rows)
-    if image is not None:
-        QR, TR = taken(Q, rows), taken(image, rows)
-        columns = columns - Q @ (TR - QR @ middle).T - image @ QR.T
-    values, vectors = xp.linalg.eigh(xp.astype(taken(columns, rows), xp.float64))
-    kept = values > 1e-10 * xp.clip(values[-1], 0, None)
-    F = columns @ xp.astype(vectors[:, kept] / xp.sqrt(values[kept]), d.dtype)
-    left = xp.maximum(diagonal - xp.sum(F**2, axis=1, keepdims=True), LEFT * diagonal)
-    return Preconditioner.of(d + left, F, Q)
-
-
-def _affordable(gram: GramOperator, rows: np.ndarray[Any, Any], seconds: float) -> int:
-    """How many columns can be computed and worked with in so many seconds, by the time that a few take."""
-    start = perf_counter()
-    gram.block(slice(None), rows[:FEW])
-    each = WORK * (perf_counter() - start) / FEW
-    return max(FEW, min(len(rows), int(seconds / each)))
-
-
-def _count(geometry: Geometry, landmarks: int | None) -> int:
-    """How many landmarks: so many, or by default a share of the points, as memory and the size of the problem allow."""
-    size = geometry.gram.shape[0]
-    if landmarks is None:
-        landmarks = max(FEWEST, min(len(geometry.gram.firsts) // SHARE, MOST))
-    return min(landmarks, int(geometry.gram.budget // (4 * 8 * max(size, 1))), size // 4)
-
-
-def _drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """Different indices, drawn with chances in proportion to their strength: the strongest alone are much alike."""
-    strength = strength.astype(np.float64) + 1e-12 * (strength.max() or 1.0)
-    chosen = np.random.default_rng(0).choice(len(strength), count, replace=False, p=strength / strength.sum())
-    return np.sort(chosen)
 
 
 def _dot(u: Array, v: Array) -> Array:

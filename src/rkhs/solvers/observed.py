@@ -21,7 +21,7 @@ from rkhs.finite.system import System
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.dense import double, fits, in_memory
-from rkhs.solvers.krylov import preconditioner
+from rkhs.solvers.preconditioning import preconditioner
 
 SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
 

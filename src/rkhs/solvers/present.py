@@ -1,0 +1,66 @@
+"""A system without its rows of weight zero, such as those that a fold of a grid leaves out.
+
+Their coefficients are zero.  What is left has fewer rows, and finite 1/w.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import Array, indices, like, namespace, taken, to_numpy
+from rkhs.finite.system import Geometry, Iterate, System, consecutive
+from rkhs.gram.base import GramOperator
+from rkhs.gram.matrix import GramMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class Present:
+    """The smaller system, and the way there and back."""
+
+    whole: System
+    system: System
+    rows: np.ndarray[Any, Any]
+    turn: Array  # R (r, r) of Q[rows] = Q_rows R
+
+    @classmethod
+    def of(cls, system: System) -> Present | None:
+        """None where all rows have a weight."""
+        counts = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
+        if counts.all():
+            return None
+        rows = np.flatnonzero(counts)
+        Q, turn = namespace(system.Q).linalg.qr(taken(system.Q, rows))
+        terms = []
+        for t in system.terms:
+            own = np.flatnonzero(counts[t.rows])
+            terms.append(replace(t, target=taken(t.target, own), weight=taken(t.weight, own)))
+        gram = _part(system.gram, rows)
+        exact = _part(system.exact, rows) if system.inexact else gram
+        geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
+        return cls(system, System(geometry, consecutive(terms), system.outputs), rows, turn)
+
+    def there(self, iterate: Iterate) -> Iterate:
+        """An iterate of the whole system, without the rows that are not here."""
+        a = taken(iterate.a, self.rows)
+        if not self.system.definite:
+            a = self.system.inside(a)
+        return Iterate(a, self.turn @ iterate.basis)
+
+    def back(self, iterate: Iterate) -> Iterate:
+        """One of this system as one of the whole."""
+        alpha = None if iterate.alpha is None else self._spread(iterate.alpha)
+        basis = like(np.linalg.pinv(to_numpy(self.turn)), self.turn) @ iterate.basis
+        return Iterate(self._spread(iterate.a), basis, alpha)
+
+    def _spread(self, a: Array) -> Array:
+        found = self.whole.zeros(int(a.shape[1]))
+        found[indices(self.rows, found)] = a
+        return found
+
+
+def _part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:
+    part = gram.part(rows, rows)
+    return GramMatrix(part) if gram.stored else part
