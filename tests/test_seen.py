@@ -373,3 +373,12 @@ def test_elimination_ends_when_only_rounding_is_left():
         solution = problem.solve(rkhs.solvers.Growth(), tol=1e-12)
     assert solution.primal == pytest.approx(problems.reference(16).value, rel=1e-9)
     assert len(steps) <= 25 * solution.iterations
+
+
+def test_sums_of_squares_below_zero_are_rounding_and_stated():
+    """J = -1.2e14 was told, with a rounding of 1e7, of a function whose J is 3e11: the basis is not determined."""
+    problem = campaign.draw(116)
+    ((_, solve, judged),) = [found for found in campaign.solves(problem, 116) if found[0] == "Landmarks, other"]
+    solution = solve()
+    assert solution.primal >= 0
+    honest(problem, solution, judged)

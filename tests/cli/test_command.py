@@ -1,4 +1,4 @@
-"""The command: each subcommand as a process of its own, with good and bad input; more bad input within this process."""
+"""The command: fit, predict and a refusal as processes of their own, the rest of good and bad input within this one."""
 
 import json
 import os
@@ -324,17 +324,8 @@ def test_inspect_reads_files_of_other_versions_and_refuses_others(folder, monkey
     assert "There is no file" in refused("inspect", "nothing.skops")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["fit", "data.csv", "--target", "lable", "--out", "other.skops"],
-        ["predict", "model.skops", "nothing.csv"],
-        ["inspect", "data.csv"],
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_each_subcommand_refuses_as_a_process(folder, arguments):
-    done = rkhs_command(*arguments, cwd=folder)
+def test_a_process_refuses_in_the_same_way(folder):
+    done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
     assert sentence(done.returncode, done.stdout, done.stderr)
 
 

@@ -94,10 +94,10 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
 
 
 def test_two_processes_find_what_one_does(folder, tmp_path):
-    if not (folder / "two-moons.json").exists():
-        quick("two-moons", folder)
-    quick("two-moons", tmp_path, jobs=2)
-    assert results(tmp_path, "two-moons") == results(folder, "two-moons")
+    if not (folder / "two-moons-2006.json").exists():
+        quick("two-moons-2006", folder)
+    quick("two-moons-2006", tmp_path, jobs=2)
+    assert results(tmp_path, "two-moons-2006") == results(folder, "two-moons-2006")
 
 
 def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
