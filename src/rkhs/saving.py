@@ -194,7 +194,8 @@ def _skops() -> Any:
     Those are seconds of imports that nobody asked for; behind a closed door the walk goes on, and it finds the same.
     """
     shut = [door for door in UNASKED if door not in sys.modules]
-    sys.modules.update(dict.fromkeys(shut))  # None: an import of it is an ImportError, which the walk passes over
+    modules: dict[str, Any] = sys.modules
+    modules.update(dict.fromkeys(shut))  # None: an import of it is an ImportError, which the walk passes over
     try:
         import skops.io
     except ImportError:

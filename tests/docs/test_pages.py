@@ -1,8 +1,8 @@
 """Every Python block of every page runs, one after the other, as a reader would type them; outputs are as printed.
 
 A `text` block directly after a `python` block is what that one prints.  `console` blocks hold commands after "$ ":
-those of `rkhs` are run, by a shell those of README, those of `make` and `pip` must name a target or an extra that there is.  README and the user
-guide have no other kinds of blocks, so nothing in them is unchecked.
+those of `rkhs` are run, README's by a shell, and those of `make` and `pip` must name a target or an extra that there
+is.  README and the user guide have no other kinds of blocks, so nothing in them is unchecked.
 """
 
 import contextlib

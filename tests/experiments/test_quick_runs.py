@@ -107,14 +107,14 @@ def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
         "from rkhs.experiments.__main__ import main\n"
         "main()\n"
     )
-    command = [sys.executable, "-c", bare, "two-moons", "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "-c", bare, "two-moons-2006", "--quick", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["picture"] is None
     assert "matplotlib is not there" in done.stderr
-    assert not (tmp_path / "two-moons.png").exists()
-    facts = quick("two-moons", tmp_path, resume=True)
+    assert not (tmp_path / "two-moons-2006.png").exists()
+    facts = quick("two-moons-2006", tmp_path, resume=True)
     assert facts["computed now"] == 0
-    assert (tmp_path / "two-moons.png").exists()
+    assert (tmp_path / "two-moons-2006.png").exists()
 
 
 def test_the_command(tmp_path):

@@ -1,4 +1,4 @@
-"""`cv_results_` in short, for files: hundreds of candidates share a few values of each parameter, which are kept once."""
+"""`cv_results_` in short, for files: hundreds of candidates share a few values of each parameter, kept once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Column:
     def of(cls, values: Iterable[Any]) -> Column:
         """Texts and numbers are the same if they look so, objects if they are."""
         places: dict[Any, int] = {}
-        different, which = [], []
+        different, which = list[Any](), list[int]()
         for value in values:
             key = (type(value), repr(value)) if _plain(value) else id(value)
             if key not in places:
