@@ -22,7 +22,7 @@ ALL = [
     rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
     rkhs.ThinPlateClassifier(),
     rkhs.ThinPlateRegressor(),
-    rkhs.LaplacianSVC(unlabeled=None),
+    rkhs.LaplacianSVC(n_neighbors=2, unlabeled=None),  # as many edges as neighbours: six times faster than by default
     rkhs.VirtualSampleSVC(),
 ]
 # y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
