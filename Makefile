@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The oracles need PyTorch; this build is pinned so that tests mean the same thing everywhere.
 TORCH := torch==2.13.0
 
-.PHONY: demo test check docs site-test dist bench scale few-labels format clean
+.PHONY: demo test test-all check docs site-test dist bench scale few-labels format clean
 
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo --force
@@ -14,6 +14,10 @@ demo: .venv/.installed
 # Two processes of one thread each are faster than one of two: most tests are small.
 test: .venv/.tested
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+# The slow ones too: more cases of kinds that `make test` has
+test-all: .venv/.tested
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m ""
 
 check: .venv/.checked
 	$(BIN)/ruff format --check .

@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds]
 
-The law, of every solution, with slack = (stated rounding) + 1e-9 value:
+The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-18 J(0):
 
     gap      "converged": J(f) - min J <= relative_gap * value + slack
     primal   |primal - J(f)| <= slack
@@ -28,6 +28,7 @@ import rkhs
 import rkhs.solvers
 
 SLACK = 1e-9
+ZERO = 1e-18  # of J(0), what counts as zero: a hundredth of a unit of rounding of it
 SOLVERS = {
     n: getattr(rkhs.solvers, n)()
     for n in sorted(rkhs.solvers.__all__)
@@ -199,7 +200,7 @@ def verdict(seed, who, solution, judged, line):
         upper = max(min(upper, true) if judged.span is None else upper, 0.0)  # J >= 0, and the judge rounds as well
         primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
-        nothing = 1e-25 * float(judged.risk(np.zeros(judged.family.size, judge.Real)))  # the judge rounds as well
+        nothing = ZERO * float(judged.risk(np.zeros(judged.family.size, judge.Real)))
         rounding += float(np.sum(solution.certificate.shift))
         slack = rounding + SLACK * abs(primal) + nothing
         broken = []

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.utils import all_estimators
 
 import rkhs
 
@@ -53,6 +54,21 @@ def test_from_import_in_a_fresh_process():
     code = "from rkhs import InvariantClassifier, invariances, save; print(InvariantClassifier.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "rkhs.estimators.invariant_classifier"
+
+
+def test_saving_imports_neither_torch_nor_dask_and_trusts_the_same_types():
+    """skops walks over all packages of scikit-learn, those for other array libraries included, unless they are shut."""
+    code = (
+        "import sys; from rkhs.saving import UNASKED, _skops; _skops();"
+        "print(*{'torch', 'dask', *UNASKED} & set(sys.modules));"  # none of them, and no door is left shut
+        "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as found; print(*found)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported, found = done.stdout.splitlines()
+    ours = {f"{e.__module__}.{e.__name__}" for _, e in all_estimators() if e.__module__.startswith("sklearn.")}
+    enabled = {name for name in ours if "Halving" in name or name.endswith("IterativeImputer")}  # by who asks for them
+    assert imported == ""
+    assert set(found.split()) == ours - enabled
 
 
 def test_a_name_that_is_not_there():

@@ -13,9 +13,11 @@ import scipy.linalg
 
 import campaign
 import judge
+import problems
 import rkhs
 import rkhs.estimators
 import rkhs.solvers
+from rkhs.solvers.interior import Interior
 
 TOL = 1e-6
 CONVERGED = "converged"
@@ -351,3 +353,32 @@ def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
     machine = getattr(rkhs.estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
         machine.fit(X, y)
+
+
+def test_alternating_directions_where_the_price_is_lost_in_the_matrix():
+    """A kernel whose diagonal is 0, in units of 1e6, with a point twice: G + 1 / R was G, and singular."""
+    problem = campaign.draw(266)
+    solution = problem.solve(rkhs.solvers.Splitting(max_iterations=300), tol=TOL)
+    assert np.isfinite(solution.primal)
+    honest(problem, solution)
+
+
+def test_elimination_ends_when_only_rounding_is_left():
+    """Of 98 interior-point steps for each of 27 small problems the last 80 found nothing but other rounding."""
+    problem = problems.case(16).problem
+    steps = []
+    step = Interior.step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Interior, "step", lambda self: (steps.append(1), step(self))[1])
+        solution = problem.solve(rkhs.solvers.Growth(), tol=1e-12)
+    assert solution.primal == pytest.approx(problems.reference(16).value, rel=1e-9)
+    assert len(steps) <= 25 * solution.iterations
+
+
+def test_sums_of_squares_below_zero_are_rounding_and_stated():
+    """J = -1.2e14 was told, with a rounding of 1e7, of a function whose J is 3e11: the basis is not determined."""
+    problem = campaign.draw(116)
+    ((_, solve, judged),) = [found for found in campaign.solves(problem, 116) if found[0] == "Landmarks, other"]
+    solution = solve()
+    assert solution.primal >= 0
+    honest(problem, solution, judged)

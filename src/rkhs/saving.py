@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
@@ -53,6 +54,7 @@ THEIRS = (
     "sklearn.model_selection._split.StratifiedKFold",
     "sklearn.utils._bunch.Bunch",
 )
+UNASKED = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
 
 
 def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
@@ -188,8 +190,18 @@ def _foreign(skops: Any, data: bytes) -> list[str]:
 
 
 def _skops() -> Any:
+    """skops, which asks scikit-learn for all estimators: a walk over its packages, PyTorch's and Dask's doors included.
+
+    Those are seconds of imports that nobody asked for; behind a closed door the walk goes on, and it finds the same.
+    """
+    shut = [door for door in UNASKED if door not in sys.modules]
+    modules: dict[str, Any] = sys.modules
+    modules.update(dict.fromkeys(shut))  # None: an import of it is an ImportError, which the walk passes over
     try:
         import skops.io
     except ImportError:
         raise ImportError("Model files need skops: pip install 'rkhs[save]'.") from None
+    finally:
+        for door in shut:
+            sys.modules.pop(door, None)
     return skops.io

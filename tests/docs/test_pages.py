@@ -1,8 +1,8 @@
 """Every Python block of every page runs, one after the other, as a reader would type them; outputs are as printed.
 
 A `text` block directly after a `python` block is what that one prints.  `console` blocks hold commands after "$ ":
-those of `rkhs` are run, those of `make` and `pip` must name a target or an extra that there is.  README and the user
-guide have no other kinds of blocks, so nothing in them is unchecked.
+those of `rkhs` are run, README's by a shell, and those of `make` and `pip` must name a target or an extra that there
+is.  README and the user guide have no other kinds of blocks, so nothing in them is unchecked.
 """
 
 import contextlib
@@ -16,6 +16,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from rkhs.cli.commands import app
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,9 +60,13 @@ def test_commands_of_a_page_run(page, tmp_path):
     if sampled and run("rkhs sample --help", tmp_path).returncode:
         pytest.skip("`rkhs sample`, which writes the table of these commands, is not in this version yet")
     for command in commands:
-        if command.startswith("rkhs "):
+        if command.startswith("rkhs ") and page == "README.md":
             done = run(command, tmp_path)
             assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        elif command.startswith("rkhs "):
+            with contextlib.chdir(tmp_path):
+                within = CliRunner().invoke(app, shlex.split(command)[1:], env={"COLUMNS": "120"})
+            assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
         else:
             check_named(command)
 

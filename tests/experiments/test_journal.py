@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rkhs.cli.commands import app
-from rkhs.experiments import EXPERIMENTS, Experiment, Record, run
+from rkhs.datasets import MissingDataError
+from rkhs.experiments import EXPERIMENTS, Experiment, Record, experiment_of, run
 from rkhs.experiments.journal import Journal, finished
 
 CELLS = [{"k": k} for k in range(4)]
@@ -155,23 +156,13 @@ def test_workers_must_be_some(tmp_path, own):
         run(own, tmp_path, jobs=0)
 
 
-def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path):
+def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
     """Where the data are not there."""
-    code = (
-        "import sys; from pathlib import Path; from rkhs.datasets import MissingDataError\n"
-        "from rkhs.experiments import experiment_of, run\n"
-        "try:\n    run(experiment_of('table1'), Path(sys.argv[1]), quick=True, jobs=2)\n"
-        "except MissingDataError as error:\n    print(error)\n"
-    )
-    environment = {
-        **os.environ,
-        "RKHS_DATA": str(tmp_path),
-        "http_proxy": "http://localhost:9",
-        "https_proxy": "localhost:9",
-    }
-    command = [sys.executable, "-c", code, str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert "is not there" in done.stdout
+    monkeypatch.setenv("RKHS_DATA", str(tmp_path))
+    monkeypatch.setenv("http_proxy", "http://localhost:9")
+    monkeypatch.setenv("https_proxy", "localhost:9")
+    with pytest.raises(MissingDataError, match="is not there"):
+        run(experiment_of("table1"), tmp_path / "out", quick=True, jobs=2)
 
 
 def test_a_worker_that_is_killed_is_told(tmp_path):

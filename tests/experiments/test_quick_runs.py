@@ -94,10 +94,10 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
 
 
 def test_two_processes_find_what_one_does(folder, tmp_path):
-    if not (folder / "two-moons.json").exists():
-        quick("two-moons", folder)
-    quick("two-moons", tmp_path, jobs=2)
-    assert results(tmp_path, "two-moons") == results(folder, "two-moons")
+    if not (folder / "two-moons-2006.json").exists():
+        quick("two-moons-2006", folder)
+    quick("two-moons-2006", tmp_path, jobs=2)
+    assert results(tmp_path, "two-moons-2006") == results(folder, "two-moons-2006")
 
 
 def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
@@ -107,14 +107,14 @@ def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
         "from rkhs.experiments.__main__ import main\n"
         "main()\n"
     )
-    command = [sys.executable, "-c", bare, "two-moons", "--quick", "--out", str(tmp_path)]
+    command = [sys.executable, "-c", bare, "two-moons-2006", "--quick", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["picture"] is None
     assert "matplotlib is not there" in done.stderr
-    assert not (tmp_path / "two-moons.png").exists()
-    facts = quick("two-moons", tmp_path, resume=True)
+    assert not (tmp_path / "two-moons-2006.png").exists()
+    facts = quick("two-moons-2006", tmp_path, resume=True)
     assert facts["computed now"] == 0
-    assert (tmp_path / "two-moons.png").exists()
+    assert (tmp_path / "two-moons-2006.png").exists()
 
 
 def test_the_command(tmp_path):

@@ -36,8 +36,9 @@ def problem(loss=None, space=SPACES[1], weight=5.0, target=LABELS, values=False,
     return rkhs.Problem(space[0], terms, space[1])
 
 
-@pytest.mark.parametrize("values", [False, True])
-@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize(
+    ("space", "values"), [*((space, False) for space in SPACES), (SPACES[1], True), (SPACES[2], True)], ids=repr
+)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_dense_solvers(loss, space, values):
     whole = problem(loss, space, values=values)
@@ -66,9 +67,9 @@ def whole_products(monkeypatch):
 
 def test_at_most_one_product_an_iteration_and_fewer_than_descent(whole_products):
     for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
-        whole = problem(loss, weight=100.0)
-        ours, count = whole_products(whole, rkhs.solvers.Galerkin(), 1e-4)
-        _, more = whole_products(whole, rkhs.solvers.Descent(), 1e-4)
+        whole = problem(loss, weight=10.0)
+        ours, count = whole_products(whole, rkhs.solvers.Galerkin(), 1e-3)
+        _, more = whole_products(whole, rkhs.solvers.Descent(), 1e-3)
         assert count <= ours.iterations + 1  # and one in the end, for the certificate
         assert count < more * (1 if loss.smooth else 0.5)
 

@@ -21,9 +21,11 @@ def problem(loss, kernel=None, basis=None, outputs=False):
     )
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Huber(0.3)], ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.7), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize(
+    ("kernel", "basis"),
+    [(rkhs.Gaussian(0.7), None), (rkhs.Gaussian(0.7), rkhs.Constant()), (rkhs.Polyharmonic(3), None)],
+)
 def test_agrees_with_newton(loss, basis, kernel):
     one = problem(loss, kernel, basis)
     ours, exact = one.solve(rkhs.solvers.LBFGS(), tol=1e-4), one.solve(rkhs.solvers.Newton(), tol=1e-10)

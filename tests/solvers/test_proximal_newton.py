@@ -13,7 +13,7 @@ from rkhs.losses.interval import IntervalLoss
 
 
 def _mixed(seed):
-    losses = [t.loss for t in problems.case(seed).problem.terms]
+    losses = problems.losses(seed)
     return any(not loss.smooth for loss in losses) and any(not isinstance(loss, IntervalLoss) for loss in losses)
 
 

@@ -37,8 +37,7 @@ def test_against_cvxpy(seed):
     assert solution.primal == pytest.approx(reference.value, rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.parametrize("slopes", [0.01, 1.0, 1000.0])
-@pytest.mark.parametrize("labels", [0.01, 1.0, 1e5])
+@pytest.mark.parametrize(("labels", "slopes"), [(0.01, 0.01), (0.01, 1000.0), (1.0, 1.0), (1e5, 0.01), (1e5, 1000.0)])
 def test_weights_of_any_size(labels, slopes):
     problem = mixed(labels, slopes)
     solution = problem.solve(SPLITTING, tol=1e-5)

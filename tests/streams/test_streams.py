@@ -163,12 +163,12 @@ def test_a_block_that_cannot_be_read():
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
-    stream = rkhs.blocks(X, LABELS, rows=300)
-    kept = classifier(loss=loss, tol=1e-6).fit(stream)
+    stream = rkhs.blocks(X[:300], LABELS[:300], rows=150)
+    kept = classifier(loss=loss, tol=1e-5).fit(stream)
     monkeypatch.setattr("rkhs.finite.moments.LIMIT", 1000)
-    read = classifier(loss=loss, tol=1e-6).fit(stream)
-    np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=2e-3)
-    assert read.solution_.relative_gap <= 1e-6
+    read = classifier(loss=loss, tol=1e-5).fit(stream)
+    np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=5e-3)
+    assert read.solution_.relative_gap <= 1e-5
     with pytest.raises(MemoryError, match=r"(?s)squared loss.*read again"):
         classifier(loss=loss).fit(rkhs.blocks(pieces(X, LABELS)))
 

@@ -25,7 +25,11 @@ WIDE = {
 }
 
 
-@pytest.mark.parametrize("dimension", DIMENSIONS)
+# Their values in all these spaces are compared with the oracle's in gram/test_accuracy.py.
+SPACES = [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS]
+
+
+@pytest.mark.parametrize("dimension", SPACES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_obeys(name, dimension):
     check_kernel(KERNELS[name].make(dimension), dimension)

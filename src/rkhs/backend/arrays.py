@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import array_api_compat.numpy
 import numpy as np
 import scipy.sparse
 from array_api_compat import (
@@ -24,6 +25,8 @@ Array = Any
 
 def namespace(*arrays: Array) -> Any:
     """The common array API namespace of the arrays, or an error that says which two disagree."""
+    if arrays and all(type(a) is np.ndarray for a in arrays):  # as it is found below, in a tenth of the time
+        return array_api_compat.numpy
     try:
         return array_namespace(*arrays)
     except TypeError:

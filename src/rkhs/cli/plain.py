@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -59,8 +60,8 @@ def plain_svm(X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], 
 
 def _error(machine: Any, K: Vector, y: Vector, train: Vector, test: Vector, regression: bool) -> float:
     """Of a machine that learns from some rows, on others."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
         own = clone(machine).set_params(kernel="precomputed").fit(K[np.ix_(train, train)], y[train])
-    predicted = own.predict(K[np.ix_(test, train)])
+        predicted = own.predict(K[np.ix_(test, train)])
     return float(np.mean((predicted - y[test]) ** 2) if regression else np.mean(predicted != y[test]))

@@ -25,6 +25,7 @@ from rkhs.estimators.importances import importances, some_places
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
+from rkhs.estimators.results import Results
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import Search, search
 from rkhs.gram.approximation import FourierFeatures, Landmarks
@@ -44,6 +45,19 @@ class CrossValidated:
     """A machine with grids Cs, nus, scales, epsilons in the place of single values."""
 
     plain: type[Any]  # the machine with single values
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For files and copies: the results of a search in short."""
+        own: Any = super()
+        state = own.__getstate__()
+        if "cv_results_" in state:
+            state = {**state, "cv_results_": Results.of(state["cv_results_"])}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own: Any = super()
+        results = state.get("cv_results_")
+        own.__setstate__({**state, "cv_results_": results.whole()} if isinstance(results, Results) else state)
 
     @property
     def feature_importances_(self) -> Vector:

@@ -25,6 +25,7 @@ SHARPER = 1e-3  # of the tolerance, the relative gap of the interior-point metho
 STEPS = 15  # factorisations, as a rule, those that put coefficients in their places among them
 FEWEST = 2  # iterations, so that it shows which slacks are vanishing
 PATIENCE = 50  # iterations without a smaller gap; a Gram matrix with many equal rows takes 30 to find its way
+ARRIVED = 3  # the same, when the smallest gap is within what rounding may hide: others are chance
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,17 @@ class _Output:
         self.rows = np.flatnonzero(dual.low[:, 0] < dual.high[:, 0])
         G = system.gram.block(self.rows, self.rows)
         self.interior = Interior(Programme(G, system.Q[self.rows], *(v[self.rows] for v in vectors)))
-        self.best, self.smallest, self.since = self.interior, float("inf"), 0
+        self.best, self.smallest, self.since, self.patience = self.interior, float("inf"), 0, PATIENCE
 
     def done(self, certificate: Certificate, tol: float) -> bool:
         """Whether the gap is far within tol, or lost in rounding, or nothing has been gained for long."""
         if certificate.gap < self.smallest:
             self.smallest, self.since, self.best = certificate.gap, 0, copy(self.interior)
+            self.patience = ARRIVED if certificate.relative <= certificate.uncertain else PATIENCE
         else:
             self.since += 1
         within = max(SHARPER * tol, min(certificate.uncertain / UNITS, tol))
-        return certificate.relative <= within or self.since > PATIENCE
+        return certificate.relative <= within or self.since > self.patience
 
     def iterate(self) -> Iterate:
         """f of the last point, which need not satisfy Q'alpha = 0 yet."""

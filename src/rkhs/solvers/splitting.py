@@ -82,6 +82,8 @@ class _Together:
         self.system, self.G = system, system.gram.dense()
         norms = [np.full((t.rows.stop - t.rows.start, 1), np.mean(np.diag(self.G)[t.rows])) for t in system.terms]
         norm = np.concatenate(norms)
+        size = len(self.G) ** 1.5 * np.max(np.abs(self.G), initial=0.0)
+        self.lost = 2 * np.finfo(np.float64).eps * size  # 1 / R under which G + 1 / R is no better to invert than G
         self.R = STIFFNESS[system.smooth] / np.where(norm > 0, norm, 1.0)
         self.a, self.basis = start.a.copy(), start.basis.copy()
         self.u = self.G @ self.a + system.Q @ self.basis
@@ -115,7 +117,8 @@ class _Together:
     def go_on(self) -> None:
         """Some steps of the open outputs, with an R that suits them."""
         if self.uneven:
-            self.R, self.d = self.R * self.factor, self.d / self.factor
+            R = np.minimum(self.R * self.factor, 1 / self.lost) if self.lost else self.R * self.factor
+            self.R, self.d = R, self.d * (self.R / R)
             self.P, self.C = self._inverse()
         which, R = self.still, self.R
         terms = self.system.some(which).terms

@@ -239,19 +239,20 @@ class _Output:
         move = -seen @ (seen.T @ pressed[:r])
         h = (pressed + cell.S[:, :r] @ move)[r:] + theta[r:]
         gap = float(h @ h) / 2 + float(move @ cell.S[:r, :r] @ move) / 2
-        primal = float(theta[r:] @ theta[r:]) / 2 + self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
+        sums = self.constant + float(theta @ (cell.S @ theta / 2 + self.linear))
+        squared = max(sums, 0.0)  # the losses that were summed up; what is below zero is rounding
+        primal = float(theta[r:] @ theta[r:]) / 2 + squared
         pulls = sum(float(np.abs(alpha).sum()) for alpha in alphas)  # of basis functions of size 1
         scale = float(np.linalg.norm(forces[:r])) + pulls
         missed = np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale
         long = float(np.linalg.norm(cell.spread * theta))  # of the coefficients of psi D
         summed = float(np.linalg.norm(cell.summed * theta[r:]))
-        squared = max(primal - float(theta[r:] @ theta[r:]) / 2, 0.0)  # the losses that were summed up
         felt = 2 * (cell.strong * squared) ** 0.5
         felt += sum(float(np.linalg.norm(size * alpha)) for size, alpha in zip(self.sizes, alphas, strict=True))
         error = UNITS * EPS * (cell.norms[0] * summed + cell.norms[1])  # of a force of sums, for a spread of 1
         lost = float(np.linalg.norm(error * cell.summed + UNITS * EPS * felt * cell.spread[r:]))
         rounding = lost * (float(np.linalg.norm(h)) + lost / 2) + error * summed
-        rounding += UNITS * EPS * (self.constant + cell.largest * summed**2)
+        rounding += UNITS * EPS * (self.constant + cell.largest * summed**2) + squared - sums
         for part, alpha, size in zip(self.parts, alphas, self.sizes, strict=True):
             t, u = part.rows, part.at(theta)[:, None]
             own, more = excess(t, u, alpha[:, None], UNITS * EPS * (np.abs(u[:, 0]) + size * long)[:, None])
