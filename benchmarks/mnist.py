@@ -1,10 +1,10 @@
-"""All of MNIST on one GPU: ten classes, 60,000 images, alone, with seven tangents each, upright with moved copies, or by
-the directions of their edges.
+"""All of MNIST on one GPU: ten classes, 60,000 images, alone, with seven tangents each, or upright with moved copies; by
+their pixels, or by the directions of their edges.
 
     python -m benchmarks.mnist tune|final [--train N] [--held-back N] [--settings JSON] [--device D] [--out DIR]
 
-Images are smoothed where pixels are compared; loss and invariances are squared.  `tune` learns from a part of the training set and
-measures on another part of it; `final` learns from all of it and measures on the test set, once.
+Pixels are smoothed; loss and invariances are squared.  `tune` learns from a part of the training set and measures on
+another part of it; `final` learns from all of it and measures on the test set, once.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def main() -> None:
     parser.add_argument("what", choices=["tune", "final"])
     parser.add_argument("--train", type=int, default=50_000)
     parser.add_argument("--held-back", type=int, default=10_000)
-    parser.add_argument("--settings", default=json.dumps([PLAIN, {}, COPIES, EDGES, MOVED_EDGES]), help="a list of changes to TUNED")
+    parser.add_argument(
+        "--settings", default=json.dumps([PLAIN, {}, COPIES, EDGES, MOVED_EDGES]), help="a list of changes to TUNED"
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()

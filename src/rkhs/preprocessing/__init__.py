@@ -1,4 +1,4 @@
-"""What to do with images before learning: make them upright (`Deskew`), smooth (`Blur`), see edges (`EdgeDirections`)."""
+"""What to do with images before learning: upright (`Deskew`), smooth (`Blur`), edges (`EdgeDirections`)."""
 
 from rkhs.preprocessing.blur import Blur
 from rkhs.preprocessing.deskew import Deskew

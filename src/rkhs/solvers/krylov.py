@@ -31,8 +31,8 @@ from rkhs.linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
-from rkhs.solvers.present import Present
 from rkhs.solvers.preconditioning import landmark_count, preconditioner
+from rkhs.solvers.present import Present
 
 SHARED = 0.2  # of a product, what each further column costs
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
