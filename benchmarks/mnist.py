@@ -1,5 +1,5 @@
-"""All of MNIST on one GPU: ten classes, 60,000 images: alone, with seven tangents each, or upright with moved copies, by
-their pixels, or by the directions of their edges.
+"""All of MNIST on one GPU: ten classes, 60,000 images, alone, with seven tangents each, or upright with moved copies,
+by their pixels, or by the directions of their edges.
 
     python -m benchmarks.mnist tune|final [--train N] [--held-back N] [--settings JSON] [--device D] [--out DIR]
 
