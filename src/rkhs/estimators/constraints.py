@@ -34,6 +34,7 @@ class Constraint:
     """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold."""
 
     claim: Claim
+    active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
     places: Matrix  # (t, n)
     directions: Matrix  # (t, n), along which a Hessian is looked at
     room: float
@@ -45,8 +46,9 @@ class Constraint:
         """With the first points, which fill the box and its faces evenly; `size` is the range of targets."""
         n = box.shape[1]
         random = np.random.default_rng(seed if isinstance(seed, int) else 0)
-        places = filling(FIRST, box, random)
-        units = Lower.of(claim, Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]), n).units
+        lower = Lower.of(claim, Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]), n)
+        units = lower.units
+        places = filling(FIRST, box, lower.active, random)
         directions = np.zeros((len(places), n))
         if claim.jointly:
             angles = random.standard_normal((len(places), len(units)))
@@ -57,7 +59,7 @@ class Constraint:
         norm = float(np.sqrt(to_numpy(gram(problem.kernel, claim.at(places[:1], directions[:1])).diagonal())[0]))
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
         room = ROOM * size / spread
-        return cls(claim, places, directions, room, 2 * total * size / norm, box)
+        return cls(claim, lower.active, places, directions, room, 2 * total * size / norm, box)
 
     @property
     def functional(self) -> Functional:
@@ -96,10 +98,12 @@ class Constraint:
 
     def also(self, places: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
         """At some more points, the first of them, which are `apart` from each other (in sides of the box)."""
-        sides = np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)
+        own = list(self.active)
+        places = np.where(np.isin(np.arange(places.shape[1]), own), places, self.box.mean(axis=0))
+        seen = places[:, own] / np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)[own]
         chosen: list[int] = []
-        for k, place in enumerate(places):
-            away = np.abs((places[chosen] - place) / sides).max(axis=1, initial=0.0)
+        for k, place in enumerate(seen):
+            away = np.abs(seen[chosen] - place).max(axis=1, initial=0.0)
             if len(chosen) < MORE and np.all(away > apart):
                 chosen.append(k)
         places, directions = places[chosen], directions[chosen]
@@ -113,30 +117,35 @@ class Constraint:
         """With so much more room at the points, where f falls so far between them; up to a limit."""
         return replace(self, room=min(self.room + by, WIDEST * self.room)) if by > 0 else self
 
-    def where_broken(self, f: Function, X: Matrix) -> tuple[Matrix, Matrix]:
+    def where_broken(self, f: Function, count: int) -> tuple[Matrix, Matrix]:
         """Points where the claim fails, the worst first, and the directions of Hessians there.
 
-        They are some of X, which fill the box; if it holds at all of them, places to which f falls from the lowest.
+        They are some of those that fill the box; if it holds at all of them, places to which f falls from the lowest.
         """
+        X = filling(count, self.box, self.active, np.random.default_rng(0))
         lower = Lower.of(self.claim, f, X.shape[1])
         values, directions = lower.at(X)
         if np.all(values >= 0):
             low = X[np.argsort(values, kind="stable")[:LOWEST]]
-            step = 0.5 * (self.box[1] - self.box[0]) * len(X) ** (-1 / X.shape[1])
+            step = 0.5 * (self.box[1] - self.box[0]) * len(X) ** (-1 / max(len(self.active), 1))
             X = np.clip(lower.fallen(low, step), *self.box)
             values, directions = lower.at(X)
         worst = np.argsort(values, kind="stable")[: int(np.sum(values < 0))]
         return X[worst], directions[worst]
 
 
-def filling(count: int, box: Matrix, random: np.random.Generator) -> Matrix:
-    """Points that fill a box (2, n) evenly, and in two dimensions and more as many again on its faces."""
-    n = box.shape[1]
-    filled = np.linspace(0, 1, count)[:, None]
+def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
+    """Points that fill a box (2, n) evenly in some features, and in two of them or more as many again on its faces.
+
+    The other features are in the middle.
+    """
+    n = len(active)
+    filled = np.linspace(0, 1, count)[:, None] if n == 1 else evenly(2 * count if n else 1, n)
     if n > 1:
-        filled = evenly(2 * count, n)
         filled[np.arange(count), random.integers(n, size=count)] = random.integers(2, size=count)
-    return box[0] + filled * (box[1] - box[0])
+    points = np.repeat(box.mean(axis=0, keepdims=True), len(filled), axis=0)
+    points[:, list(active)] = box[0, list(active)] + filled * (box[1] - box[0])[list(active)]
+    return points
 
 
 def evenly(count: int, n: int) -> Matrix:

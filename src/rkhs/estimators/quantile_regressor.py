@@ -135,7 +135,7 @@ class QuantileRegressor(Machine):
         weight, size = check_number(self.C, "C"), float(np.ptp(y)) or 1.0
         data = [Term(at(X, unit), Quantile(level), y, weight) for level, unit in zip(levels, np.eye(m), strict=True)]
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
-        places = [filling(FIRST, box, np.random.default_rng(0)) for _ in claims]
+        places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
             held = [
