@@ -4,7 +4,8 @@
 
 The 34,817 vertices of the data set bunny with their normals, but for some that are left out: how far the surface passes
 from those (|f|, which is about the distance), in units of the mean spacing of the points; how far the triangles of the
-mesh are from them; whether the mesh is closed.  Polatory and Open3D, which do the same by other means, are not run here.
+mesh are from them; whether the mesh is closed.  Polatory and Open3D, which do the same by other means, are not run
+here.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 Matrix = np.ndarray[Any, Any]
+
 
 def distances(points: Matrix, corners: Matrix, triangles: Matrix, near: int = 24) -> Matrix:
     """Of points (t, 3) to the triangles of a mesh, the nearest by their middles being looked at.

@@ -100,7 +100,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         if any(short):
             constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
             continue
-        proofs = prove(claims, f, box, cells=VOLUME, hurried=True, verbose=machine.verbose)
+        proofs = prove(claims, f, box, cells=VOLUME, hurried=True, verbose=machine.verbose or None)
         if all(proof.status == PROVED or proof.stopped for proof in proofs):
             break
         constraints = [
@@ -112,7 +112,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     stopped = any(proof.stopped for proof in proofs)
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
     if any(added) or not (stopped or (proofs and all(proof.status == PROVED for proof in proofs))):
-        proofs = prove(claims, f, box, cells=VOLUME, verbose=machine.verbose)
+        proofs = prove(claims, f, box, cells=VOLUME, verbose=machine.verbose or None)
     certificate = ShapeCertificate(proofs, box, sum(len(one.places) for one in constraints), *added)
     if not certificate.proved:
         warnings.warn(
