@@ -1,11 +1,14 @@
 """Derivatives along axes against functionals, norms against Gram entries, bounds against values at many points."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import rkhs
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
+from rkhs.problem.shapes import prove
 from rkhs.problem.taylor import Derivatives, along, indices, least
 
 KERNELS = {
@@ -93,6 +96,27 @@ def test_the_direction_of_a_hessian_is_that_of_its_least_eigenvalue():
     f, claim = function(rkhs.Gaussian(1.0)), Claim("convex", jointly=(0, 1))
     values, directions = Lower.of(claim, f, 2).at(Z)
     np.testing.assert_allclose(claim.at(Z, directions)(f), values, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_basis_of_features_that_the_kernel_does_not_see(degree):
+    """f = x_1, or x_0 x_1, beside a kernel of x_0 alone: values and slopes change with x_1 too."""
+    kernel = rkhs.Gaussian(1.0) @ np.array([[1.0, 0.0]])
+    coefficients = [0.0, 0.0, 1.0] if degree == 1 else [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    f = rkhs.Function(kernel, rkhs.Evaluation(Z[:1]), [1e-3], rkhs.Polynomials(degree), coefficients)
+    box = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    claim = Claim("at least", (), 1.0, -0.5) if degree == 1 else Claim("slope at least", (0,), 1.0, -0.5)
+    (proof,) = prove([claim], f, box)
+    assert proof.status == "fails"
+    looser = replace(claim, bound=-1.1)
+    assert prove([looser], f, box)[0].status == "proved"
+
+
+def test_a_basis_of_degree_two_needs_a_polynomial_of_that_degree():
+    """A kernel whose norm bounds two derivatives cannot say that x^2 is bounded by its first."""
+    f = rkhs.Function(rkhs.Matern(2.5), rkhs.Evaluation(Z[:1, :1]), [1.0], rkhs.Polynomials(2), [0.0, 0.0, -1.0])
+    with pytest.raises(ValueError, match="order 3"):
+        prove([Claim("f is at least 0")], f, np.array([[0.0], [1.0]]))
 
 
 def test_the_least_of_a_parabola():

@@ -100,7 +100,7 @@ def check_provable(claim: Claim, f: Any, n: int) -> None:
             f"A proof needs a kernel of x - y with a scale for each feature, or a sum of such ones, and no basis but "
             f"polynomials of degree two: {f.kernel!r}{basis} is none."
         )
-    needed = claim.order + 2
+    needed = max(claim.order + 2, degree + 1)  # Taylor's polynomial has all of the basis
     if not needed < f.kernel.smoothness(n):
         remedy = f.kernel.smoother(needed, n) or "rkhs.Gaussian()"
         raise ValueError(

@@ -37,6 +37,7 @@ from rkhs.problem.taylor import Derivatives, Index, along, axis_factors, indices
 Matrix = np.ndarray[Any, Any]
 DEGREES = (1, 4, 2)  # of the polynomial, by the number of features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
+EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,7 @@ class Part:
     @property
     def rounding(self) -> float:
         """Of a sum over representers, for a functional of norm one."""
-        units = self.f.functionals.size + UNITS
-        return units * float(np.finfo(np.float64).eps) * self._representers[1]
+        return (self.f.functionals.size + UNITS) * EPS * self._representers[1]
 
     @property
     def norm(self) -> float:
@@ -104,6 +104,8 @@ class Lower:
             kernel, active = acting(f.kernel, claim, n)
             if kernel is None:  # nothing of f depends on the feature but perhaps the basis
                 kernel, active = f.kernel, ()
+            if (degree_of(f) or 0) > claim.order:  # then the basis changes with features that the kernel may not see
+                active = tuple(range(n))
             most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
             degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
             found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel))), active, degree))
@@ -128,7 +130,7 @@ class Lower:
         M[:, range(size), range(size)] = low
         rest = self._remainders(h)
         values = diagonal[..., 0].min(axis=1) - self.claim.bound
-        lower = _least_eigenvalue(M) - rest - self._slack(monomials) - self.claim.bound
+        lower = _least_eigenvalue(M) - rest - self._slack(monomials, np.abs(M).sum(axis=(1, 2))) - self.claim.bound
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
         directions = np.zeros_like(h)
         if self.claim.jointly:
@@ -200,9 +202,9 @@ class Lower:
         squared = np.prod(h[:, None, :] ** exponents, axis=2) @ coefficients
         return np.sqrt(squared) * self.part.norm / factorial(self.degree + 1)
 
-    def _slack(self, monomials: Matrix) -> Matrix:
-        """What rounding may hide, (m,): of a sum over representers, in each coefficient."""
-        return self.part.rounding * (monomials @ self._sizes)
+    def _slack(self, monomials: Matrix, sizes: Matrix) -> Matrix:
+        """What rounding may hide, (m,): of sums over representers, in each coefficient, and of what is done with them."""
+        return self.part.rounding * (monomials @ self._sizes) + UNITS * EPS * sizes
 
     @cached_property
     def _taus(self) -> Matrix:
