@@ -203,7 +203,7 @@ class Lower:
         return np.sqrt(squared) * self.part.norm / factorial(self.degree + 1)
 
     def _slack(self, monomials: Matrix, sizes: Matrix) -> Matrix:
-        """What rounding may hide, (m,): of sums over representers, in each coefficient, and of what is done with them."""
+        """What rounding may hide, (m,): of sums over representers, in each coefficient, and in what is made of them."""
         return self.part.rounding * (monomials @ self._sizes) + UNITS * EPS * sizes
 
     @cached_property
