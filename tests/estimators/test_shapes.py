@@ -216,6 +216,9 @@ def test_monotone_everywhere_is_a_shape():
     assert not hasattr(both.set_params(nu=0.0, shape=None).fit(X, y), "shape_certificate_")
     with pytest.raises(ValueError, match="contradicts itself"):
         both.set_params(nu=1.0, shape={0: "decreasing"}).fit(X, y)
+    Z, target = bowl()
+    both.set_params(invariance=Monotone({0: +1}, everywhere=True), shape={(0, 1): "convex", 0: ["convex"]})
+    assert len(both.fit(Z, target).shape_certificate_.proofs) == 3
     with pytest.raises(ValueError, match="all rows in memory"):
         rkhs.InvariantRegressor(shape={0: "increasing"}, approximation=rkhs.Landmarks(5)).partial_fit(X, y)
 
@@ -271,6 +274,23 @@ def test_ctrl_c_returns_what_is_proved(monkeypatch):
     (proof,) = prove([Claim("not falling much", (0,), 1.0, -0.5)], f, box)
     assert proof.stopped
     assert 0 < proof.share < 1
+
+
+def test_ctrl_c_in_a_proof_ends_the_fit_with_what_is_proved(monkeypatch):
+    """Not with another round, although the claim is known to fail."""
+    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)
+    proofs = []
+
+    def step(search, whole=_Search.step):
+        whole(search)
+        proofs.append(search)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Search, "step", step)
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    assert len(proofs) == 1
+    assert not machine.shape_certificate_.proved
 
 
 def test_the_scout_finds_the_constrained_minimum():

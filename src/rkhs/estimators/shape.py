@@ -69,9 +69,12 @@ def shape_of(machine: Any) -> Any:
     together: dict[Any, Any] = {}
     for one in [*said, {} if given is None else given]:
         for key, words in one.items():
-            alone = [words] if isinstance(words, str) else words
-            together[key] = alone if key not in together else [*together[key], *alone]
+            together[key] = words if key not in together else [*_listed(together[key]), *_listed(words)]
     return together
+
+
+def _listed(words: Any) -> Any:
+    return [words] if isinstance(words, str) else words
 
 
 def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution, Function, ShapeCertificate]:
@@ -90,6 +93,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         constraints = Scout(problem).chosen(constraints)
     options = {name: getattr(machine, name) for name in ("tol", "verbose")}
     proofs: tuple[ClaimProof, ...] = ()
+    stopped = False
     for _ in range(ROUNDS):
         whole = replace(problem, terms=[*problem.terms, *terms_of(constraints)])
         solution = whole.solve(getattr(machine, "solver", "auto"), **options)
@@ -101,7 +105,8 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
             constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
             continue
         proofs = prove(claims, f, box, cells=VOLUME, hurried=True, verbose=machine.verbose or None)
-        if all(proof.status == PROVED or proof.stopped for proof in proofs):
+        stopped = any(proof.stopped for proof in proofs)
+        if stopped or all(proof.status == PROVED for proof in proofs):
             break
         constraints = [
             one
@@ -109,7 +114,6 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
             else one.tight(f).also(proof.candidates, proof.directions).roomier(-proof.least)
             for one, proof in zip(constraints, proofs, strict=True)
         ]
-    stopped = any(proof.stopped for proof in proofs)
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
     if any(added) or not (stopped or (proofs and all(proof.status == PROVED for proof in proofs))):
         proofs = prove(claims, f, box, cells=VOLUME, verbose=machine.verbose or None)

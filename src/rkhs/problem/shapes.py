@@ -177,7 +177,7 @@ class _Search:
             seconds,
             np.array(places).reshape(-1, n),
             np.array(directions).reshape(-1, n),
-            stopped and status == OPEN,
+            stopped and status != PROVED,
         )
 
 
