@@ -27,6 +27,14 @@ print(rising.shape_certificate_)
 print(bands.crossing_certificate_)
 
 # %%
+# In features together: convex along every direction, where each feature by itself would say less.
+
+Z = rng.uniform(-1, 1, (120, 2))
+cost = (Z[:, 0] + Z[:, 1]) ** 2 + 0.3 * np.cos(4 * (Z[:, 0] - Z[:, 1])) + 0.05 * rng.standard_normal(120)
+bowl = rkhs.InvariantRegressor(**settings, shape={(0, 1): "convex"}).fit(Z, cost)
+print(bowl.shape_certificate_)
+
+# %%
 x = np.linspace(*rising.shape_certificate_.box[:, 0], 300)[:, None]
 _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
 axes[0].plot(x, free.predict(x), label="values alone")

@@ -36,6 +36,17 @@ def test_noisy_points_are_smoothed():
     assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
 
 
+def test_corners_are_moved_onto_the_zeros():
+    """From within a cell of the surface, whichever way the normals of marching cubes point."""
+    points, normals = sphere(600)
+    f = rkhs.surface(points, normals)
+    near, across = sphere(100)
+    off = near * (1 + rng.uniform(-0.05, 0.05, (100, 1)))
+    moved = f._onto(off, rng.choice([-1.0, 1.0], (100, 1)) * across, 0.1)
+    assert np.abs(f(off)).max() > 0.02
+    assert np.abs(f(moved)).max() < 1e-6
+
+
 def test_mesh_is_closed_and_near():
     pytest.importorskip("skimage")
     points, normals = sphere(300)

@@ -30,6 +30,7 @@ from rkhs.solvers import Direct
 
 Matrix = np.ndarray[Any, Any]
 PATIENCE = 2.0  # seconds, after which progress is told
+STEPS = 2  # of Newton's method, from within a cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,8 @@ class Surface:
         """Corners (v, 3) and triangles (m, 3) of the surface, by marching cubes (scikit-image).
 
         `resolution` is how many cells the longest side of the box has.  f is computed only in cells near a point; the
-        others have the sign of their neighbours, so that the mesh is closed where the points are.
+        others have the sign of their neighbours, so that the mesh is closed where the points are.  Corners, which
+        marching cubes places on the edges of cells by linear interpolation, are then moved onto the zeros of f.
         """
         try:
             from skimage.measure import marching_cubes
@@ -98,8 +100,16 @@ class Surface:
         values = np.where(self._inside(grid, nearest), -distance, distance)
         found = self(grid[near])
         values[near] = np.where(np.isnan(found), values[near], found)
-        corners, triangles, _, _ = marching_cubes(values.reshape(counts), 0.0)
-        return low + cell * corners, triangles
+        corners, triangles, across, _ = marching_cubes(values.reshape(counts), 0.0)
+        return self._onto(low + cell * corners, across, cell), triangles
+
+    def _onto(self, corners: Matrix, across: Matrix, most: float) -> Matrix:
+        """Corners moved onto the zeros of f by Newton's steps along their normals, f being about the distance."""
+        nearest = cKDTree(self.points).query(corners)[1]
+        outward = np.sign(np.sum(across * self.normals[nearest], axis=1, keepdims=True)) * across
+        for _ in range(STEPS):
+            corners = corners - np.clip(np.nan_to_num(self(corners)), -most, most)[:, None] * outward
+        return corners
 
     def _inside(self, X: Matrix, nearest: Matrix) -> Matrix:
         """Whether X is on the inner side of its nearest point, by that point's normal."""

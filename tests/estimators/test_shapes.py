@@ -1,13 +1,19 @@
 """Shapes that hold everywhere: proofs, what they say where there is none, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
-from rkhs.estimators.shape import claims_of, evenly
-from rkhs.problem.shapes import Claim, Lower, prove
+from rkhs.estimators.constraints import Constraint, evenly
+from rkhs.estimators.scout import Scout
+from rkhs.estimators.shape_words import claims_of
+from rkhs.invariances import Monotone
+from rkhs.problem.claims import Claim
+from rkhs.problem.shapes import _Search, prove
 
 rng = np.random.default_rng(3)
 X = np.sort(rng.uniform(0, 10, (40, 1)), axis=0)
@@ -78,7 +84,8 @@ def test_sums_of_kernels_are_proved_feature_by_feature():
     machine.fit(Z, target)
     certificate = machine.shape_certificate_
     assert certificate.proved
-    assert max(proof.cells for proof in certificate.proofs) < 1000
+    assert max(proof.cells for proof in certificate.proofs) < 100
+    assert certificate.points < 60  # constraints along a feature do not repeat themselves in the others
     assert rkhs.Gradient(own.uniform(*certificate.box, (5000, 6)))(machine.function_).min() >= 0
 
 
@@ -87,7 +94,7 @@ def test_what_is_not_proved_is_told():
     own = np.random.default_rng(0)
     Z = own.uniform(0, 1, (60, 6))
     f = rkhs.InvariantRegressor(invariance=None, C=1.0).fit(Z, Z.sum(axis=1)).function_
-    proof = prove(Claim("rising", (0,)), f, np.array([np.zeros(6), np.ones(6)]), cells=200)
+    (proof,) = prove([Claim("rising", (0,))], f, np.array([np.zeros(6), np.ones(6)]), cells=200)
     assert proof.status == "open"
     assert 0 <= proof.share < 1
     assert proof.margin < 0 < proof.least
@@ -96,7 +103,7 @@ def test_what_is_not_proved_is_told():
 
 def test_a_failure_is_a_place():
     f = rkhs.InvariantRegressor(**OPTIONS).fit(X, y).function_
-    proof = prove(Claim("rising", (0,)), f, np.array([[0.0], [10.0]]))
+    (proof,) = prove([Claim("rising", (0,))], f, np.array([[0.0], [10.0]]))
     assert proof.status == "fails"
     slope = rkhs.Derivative(proof.worst[None], axes=[0])(f)[0]
     assert slope == pytest.approx(proof.least)
@@ -104,6 +111,7 @@ def test_a_failure_is_a_place():
 
 
 def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)  # no points but those of the first round: there are none
     monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
     monkeypatch.setattr("rkhs.estimators.shape.TILT", 0.0)
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
@@ -112,29 +120,15 @@ def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
 
 
 def test_what_is_left_is_mended_by_a_tilt(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)  # no points but those of the first round: there are none
     monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
-    monkeypatch.setattr("rkhs.estimators.shape.TILT", 0.2)
+    monkeypatch.setattr("rkhs.estimators.shape.TILT", 2.0)
     machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     certificate = machine.shape_certificate_
     assert certificate.proved
     assert certificate.tilted[0] > 0
     x = np.linspace(X.min(), X.max(), 10_000)[:, None]
     assert machine.predict_gradient(x).min() >= 0
-
-
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian((0.7, 1.1)), rkhs.Matern(4.5, 0.8), rkhs.RationalQuadratic(1.0, 0.8)])
-@pytest.mark.parametrize("axes", [(), (0,), (0, 0), (1, 1)])
-def test_lower_bounds_are_below_all_values(kernel, axes):
-    own = np.random.default_rng(1)
-    Z = own.uniform(-1, 1, (20, 2))
-    f = rkhs.Function(kernel, rkhs.Evaluation(Z), own.standard_normal(20))
-    claim = Claim("something", axes, -1.0, 0.3)
-    lower = Lower.of(claim, f, 2)
-    centres, halves = own.uniform(-1, 1, (30, 2)), own.uniform(0.01, 0.3, (30, 2))
-    _, bounds, _ = lower(centres, halves)
-    for c, h, bound in zip(centres, halves, bounds, strict=True):
-        inside = own.uniform(c - h, c + h, (200, 2))
-        assert np.min(claim.at(inside)(f)) - claim.bound >= bound
 
 
 def test_even_points():
@@ -153,6 +147,8 @@ def test_even_points():
         ({"f": 3}, "pair of bounds"),
         ({0: "rising"}, "is one of increasing"),
         ({5: "increasing"}, "features 0 to 0"),
+        ({(0, 0): "convex"}, "two at least"),
+        ({(0, 7): "convex"}, "features 0 to 0"),
         ({"age": "increasing"}, "no column names"),
         ("increasing", "shape says"),
         ({}, "shape says"),
@@ -171,6 +167,159 @@ def test_kernels_without_a_proof_are_refused():
         rkhs.InvariantRegressor(shape={0: "increasing"}, shape_box=[0, 1]).fit(X, y)
     with pytest.raises(ValueError, match="one function"):
         rkhs.InvariantRegressor(shape={0: "increasing"}).fit(X, np.stack([y, y], axis=1))
+
+
+def bowl(seed=0, t=120):
+    """Points of a square, and noisy values of a function that is convex along both axes' diagonals but not between."""
+    own = np.random.default_rng(seed)
+    Z = own.uniform(-1, 1, (t, 2))
+    return Z, (Z[:, 0] + Z[:, 1]) ** 2 + 0.3 * np.cos(4 * (Z[:, 0] - Z[:, 1])) + 0.05 * own.standard_normal(t)
+
+
+def test_convex_in_two_features_together():
+    """Hessians at random points have no negative eigenvalue, and values on chords are above f."""
+    Z, target = bowl()
+    machine = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={(0, 1): "convex"}).fit(Z, target)
+    certificate = machine.shape_certificate_
+    assert certificate.proved, certificate
+    own = np.random.default_rng(1)
+    at = own.uniform(*certificate.box, (5000, 2))
+    second = [rkhs.Derivative(at, axes=axes)(machine.function_) for axes in ([0, 0], [0, 1], [1, 1])]
+    H = np.stack([second[0], second[1], second[1], second[2]], axis=1).reshape(-1, 2, 2)
+    assert np.linalg.eigvalsh(H).min() >= 0
+    a, b = own.uniform(*certificate.box, (2, 5000, 2))
+    one, other, middle = (machine.predict(P) for P in (a, b, (a + b) / 2))
+    assert np.all(middle <= (one + other) / 2)
+    apart = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={0: "convex", 1: "convex"})
+    apart.fit(Z, target)
+    assert np.abs(apart.predict(at) - machine.predict(at)).max() > 0.05  # each feature by itself says less
+
+
+def test_features_together_by_name_and_concave():
+    Z, target = bowl(1)
+    table = pd.DataFrame(Z, columns=["heat", "load"])
+    machine = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={("heat", "load"): "concave"})
+    assert machine.fit(table, -target).shape_certificate_.proved
+    for shape in ({("heat", "load"): "convex", "load": "concave"}, {("heat", "load"): "increasing"}):
+        with pytest.raises(ValueError, match=r"contradicts itself|each feature"):
+            machine.set_params(shape=shape).fit(table, target)
+
+
+def test_monotone_everywhere_is_a_shape():
+    options = {"scale": 1.0, "C": 10.0}
+    known = rkhs.InvariantRegressor(**options, invariance=Monotone({0: +1}, everywhere=True)).fit(X, y)
+    said = rkhs.InvariantRegressor(**options, invariance=None, shape={0: "increasing"}).fit(X, y)
+    assert known.shape_certificate_.proved
+    np.testing.assert_array_equal(known.predict(X), said.predict(X))
+    both = rkhs.InvariantRegressor(**options, invariance=Monotone({0: +1}, everywhere=True), shape={"f": (0, 1)})
+    assert len(both.fit(X, y).shape_certificate_.proofs) == 3
+    assert not hasattr(both.set_params(nu=0.0, shape=None).fit(X, y), "shape_certificate_")
+    with pytest.raises(ValueError, match="contradicts itself"):
+        both.set_params(nu=1.0, shape={0: "decreasing"}).fit(X, y)
+    Z, target = bowl()
+    both.set_params(invariance=Monotone({0: +1}, everywhere=True), shape={(0, 1): "convex", 0: ["convex"]})
+    assert len(both.fit(Z, target).shape_certificate_.proofs) == 3
+    with pytest.raises(ValueError, match="all rows in memory"):
+        rkhs.InvariantRegressor(shape={0: "increasing"}, approximation=rkhs.Landmarks(5)).partial_fit(X, y)
+
+
+def test_a_chosen_machine_keeps_what_holds_everywhere():
+    machine = rkhs.InvariantRegressorCV(invariance=Monotone({0: +1}, everywhere=True), Cs=[1, 10], nus=[1.0], cv=3)
+    assert machine.fit(X, y).shape_certificate_.proved
+
+
+def test_what_is_left_is_mended_by_a_parabola(monkeypatch):
+    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)
+    monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
+    monkeypatch.setattr("rkhs.estimators.shape.TILT", 100.0)
+    for shape, Z, target in (({0: "convex"}, X + 1e6, y), ({(0, 1): "convex"}, *bowl())):
+        machine = rkhs.InvariantRegressor(scale=1.0, invariance=None, shape=shape).fit(Z, target)
+        certificate = machine.shape_certificate_
+        assert certificate.proved
+        assert set(certificate.bent) == set(range(Z.shape[1]))
+        at = np.random.default_rng(0).uniform(*certificate.box, (1000, Z.shape[1]))
+        assert rkhs.Derivative(at, axes=[0, 0])(machine.function_).min() >= 0
+        assert "second derivatives" in repr(certificate)
+
+
+def six_features():
+    """A function of six features that act together, and a box on which a proof takes long."""
+    own = np.random.default_rng(0)
+    Z = own.uniform(0, 1, (60, 6))
+    f = rkhs.InvariantRegressor(invariance=None, C=1.0).fit(Z, Z.sum(axis=1)).function_
+    return f, np.array([np.zeros(6), np.ones(6)])
+
+
+def test_a_proof_ends_at_its_time_limit():
+    """What is proved so far is returned, and the next claim is not begun."""
+    f, box = six_features()
+    limited = prove([Claim("rising", (0,)), Claim("rising", (1,))], f, box, seconds=0.0)
+    assert [proof.status for proof in limited] == ["open", "open"]
+    assert all(proof.stopped for proof in limited)
+    assert limited[1].cells == 0
+    assert "stopped" in repr(limited[0])
+
+
+def test_ctrl_c_returns_what_is_proved(monkeypatch):
+    f, box = six_features()
+    steps = []
+
+    def step(search, whole=_Search.step):
+        steps.append(search)
+        if len(steps) > 2:
+            raise KeyboardInterrupt
+        whole(search)
+
+    monkeypatch.setattr(_Search, "step", step)
+    (proof,) = prove([Claim("not falling much", (0,), 1.0, -0.5)], f, box)
+    assert proof.stopped
+    assert 0 < proof.share < 1
+
+
+def test_ctrl_c_in_a_proof_ends_the_fit_with_what_is_proved(monkeypatch):
+    """Not with another round, although the claim is known to fail."""
+    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)
+    proofs = []
+
+    def step(search, whole=_Search.step):
+        whole(search)
+        proofs.append(search)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Search, "step", step)
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    assert len(proofs) == 1
+    assert not machine.shape_certificate_.proved
+
+
+def test_the_scout_finds_the_constrained_minimum():
+    """f with constraints at points, compared with the certified solution of the same problem."""
+    machine = rkhs.InvariantRegressor(**OPTIONS, tol=1e-10, shape={0: "increasing"}).fit(X, y)
+    data, asked = machine.problem_.terms
+    problem = rkhs.Problem(machine.problem_.kernel, [data], machine.problem_.basis)
+    box = machine.shape_certificate_.box
+    constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)), 0)
+    places = asked.functional.parts[0].atoms.points
+    constraint = replace(constraint.without(), places=places, directions=np.zeros_like(places))
+    found = Scout(problem)([constraint])(X)
+    np.testing.assert_allclose(found, machine.solution_.function(X), atol=1e-6)
+
+
+def test_a_shape_that_holds_by_itself_needs_no_points():
+    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}, shape_box=[[2.0], [8.0]]).fit(X, X[:, 0])
+    assert machine.shape_certificate_.proved
+    assert machine.shape_certificate_.points == 0
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_units_change_nothing(unit):
+    """Points and targets in other units: the same f, and it is proved."""
+    machine = rkhs.InvariantRegressor(scale=unit, C=10.0, invariance=None, shape={0: "increasing"})
+    machine.fit(unit * X, y)
+    expected = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    assert machine.shape_certificate_.proved
+    np.testing.assert_allclose(machine.predict(unit * X), expected.predict(X), atol=1e-3)
 
 
 def test_saved_and_opened(tmp_path):

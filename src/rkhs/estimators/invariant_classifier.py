@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.invariant_problem import invariant_problem
+from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 
 
@@ -130,7 +131,7 @@ class InvariantClassifier(Classifier):
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        if self.approximation is not None and self.shape is None and self.metric is None:
+        if self.approximation is not None and shape_of(self) is None and self.metric is None:
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight)

@@ -80,9 +80,9 @@ def _terms(machine: Any, sample: Sample) -> tuple[list[Term], list[Term]]:
     known = machine.invariance
     if sample.slopes is not None and isinstance(known, str) and known == "gradient":
         known = None  # slopes that were measured are not also said to be small
-    invariances = as_invariances(known) if nu > 0 else ()
-    invariances = numbered(invariances, getattr(machine, "feature_names_in_", None))
-    return data, list(invariance_terms(invariances, sample, nu, machine.invariance_loss, machine.epsilon))
+    invariances = [one for one in as_invariances(known) if one.promise is None] if nu > 0 else []
+    at_points = numbered(invariances, getattr(machine, "feature_names_in_", None))
+    return data, list(invariance_terms(at_points, sample, nu, machine.invariance_loss, machine.epsilon))
 
 
 def _assembled(machine: Any, terms: Sequence[Term], kernel: Kernel) -> Problem:

@@ -12,6 +12,7 @@ from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import told
 from rkhs.estimators.regressor import Regressor
 from rkhs.estimators.sample import Vector
+from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.estimators.targets import columns_of, told_outputs
 
@@ -49,8 +50,8 @@ class InvariantRegressor(Regressor):
         there, a robust one
     shape : what f does everywhere on the box of the training points, such as {"age": "increasing", 3: "convex",
         "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
-        the name of its column), and a pair of bounds for f itself, either of them None.  It is proved, see
-        `shape_certificate_`
+        the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
+        bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
     shape_box : another box, the lowest and the highest value of each feature, (2, n)
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
@@ -175,7 +176,7 @@ class InvariantRegressor(Regressor):
             y = np.full(len(X), self._marker) if y is None else y
         elif (
             self.approximation is not None
-            and self.shape is None
+            and shape_of(self) is None
             and self.metric is None
             and (y is None or columns_of(y) == 1)
         ):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Vector, as_numpy
-from rkhs.estimators.shape import shaped
+from rkhs.estimators.shape import shape_of, shaped
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional
@@ -66,7 +66,7 @@ class Machine(BaseEstimator):
 
     def _solve(self, problem: Problem) -> None:
         """Solve the problem; the solution is what `fit` leaves."""
-        if getattr(self, "shape", None) is not None:
+        if shape_of(self) is not None:
             self._shape(problem)
             return
         options = {name: getattr(self, name) for name in ("tol", "verbose")}
@@ -81,6 +81,7 @@ class Machine(BaseEstimator):
         self.function_, self.shape_certificate_ = function, certificate
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
+        self.__dict__.pop("shape_certificate_", None)  # of an earlier fit, with a shape
         self.problem_, self.solution_, self.function_ = (
             None if problem is None else replace(problem),
             solution,

@@ -21,9 +21,10 @@ from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
+from rkhs.estimators.constraints import FIRST, ROOM, filling
 from rkhs.estimators.machine import Machine
 from rkhs.estimators.options import as_kernel, check_number
-from rkhs.estimators.shape import FIRST, ROOM, ROUNDS, ShapeCertificate, evenly
+from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.finite.function import Function
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
@@ -32,7 +33,8 @@ from rkhs.kernels import components
 from rkhs.kernels.base import Kernel
 from rkhs.losses import OneSided, Quantile
 from rkhs.problem import Problem
-from rkhs.problem.shapes import PROVED, Claim, ClaimProof, check_provable, prove
+from rkhs.problem.claims import Claim, check_provable
+from rkhs.problem.shapes import PROVED, ClaimProof, prove
 
 Matrix = np.ndarray[Any, Any]
 
@@ -133,8 +135,7 @@ class QuantileRegressor(Machine):
         weight, size = check_number(self.C, "C"), float(np.ptp(y)) or 1.0
         data = [Term(at(X, unit), Quantile(level), y, weight) for level, unit in zip(levels, np.eye(m), strict=True)]
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
-        filled = np.linspace(0, 1, FIRST)[:, None] if n == 1 else evenly(2 * FIRST, n)
-        places = [box[0] + filled * (box[1] - box[0]) for _ in claims]
+        places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
             held = [
@@ -147,7 +148,7 @@ class QuantileRegressor(Machine):
                 raise KeyboardInterrupt
             functions = outputs_of(solution.function, kernel, n, np.eye(m))
             gaps = outputs_of(solution.function, kernel, n, steps)
-            proofs = [prove(claim, gap, box) for claim, gap in zip(claims, gaps, strict=True)]
+            proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
             if all(proof.status == PROVED for proof in proofs):
                 break
             places = [
@@ -156,7 +157,7 @@ class QuantileRegressor(Machine):
             ]
         self._keep(problem, solution)
         self.functions_ = functions
-        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)), {})
+        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
         if not self.crossing_certificate_.proved:
             warnings.warn(
                 f"That quantiles do not cross is not proved on the whole box: {self.crossing_certificate_}.",

@@ -26,6 +26,7 @@ from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.labels import class_weights, no_value, of_one_kind, unlabelled
 from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_numpy, as_weights
+from rkhs.estimators.shape import shape_of
 from rkhs.estimators.terms import about, invariance_term
 from rkhs.estimators.unchanged import check_unchanged, parameters
 from rkhs.finite.monitor import Monitor
@@ -236,6 +237,8 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
     """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
+    if shape_of(machine) is not None:
+        raise ValueError("A shape that holds everywhere is proved with all rows in memory: use `fit` with arrays.")
     for one in invariances:
         if one.functional in WHOLE or one.once:
             raise ValueError(

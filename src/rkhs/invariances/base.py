@@ -73,6 +73,11 @@ class Invariance:
         """Whether it looks at all points together, each of them once however often it is given."""
         return bool(getattr(self.maker, "once", False))
 
+    @property
+    def promise(self) -> dict[Any, Any] | None:
+        """What it says of f everywhere, in the words of an estimator's `shape`; None where it is about points."""
+        return getattr(self.maker, "promise", None)
+
     def __call__(self, X: Array) -> Functional:
         """The functionals at the points X."""
         make = self.maker

@@ -1,0 +1,167 @@
+"""A claim at points: where it is asked for before it is proved, and where to ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs.backend.arrays import to_numpy
+from rkhs.finite.function import Function
+from rkhs.finite.term import Term
+from rkhs.functionals.base import Functional
+from rkhs.gram import gram
+from rkhs.losses import OneSided
+from rkhs.problem import Problem
+from rkhs.problem.claims import Claim
+from rkhs.problem.lower import Lower
+
+FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
+MORE = 40  # points that are added at a time, apart from each other by
+APART = 0.03  # of the sides of the box
+ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
+LOWEST = 64  # points from which the places are sought where f falls below
+WIDEST = 4.0  # times that room, at most, where it takes more
+SLACK = 20.0  # times that room: constraints with more than this are left out of the next round
+
+Matrix = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold."""
+
+    claim: Claim
+    active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
+    places: Matrix  # (t, n)
+    directions: Matrix  # (t, n), along which a Hessian is looked at
+    room: float
+    weight: float
+    box: Matrix  # (2, n)
+
+    @classmethod
+    def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float, seed: Any) -> Constraint:
+        """With the first points, which fill the box and its faces evenly; `size` is the range of targets."""
+        n = box.shape[1]
+        random = np.random.default_rng(seed if isinstance(seed, int) else 0)
+        lower = Lower.of(claim, Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]), n)
+        units = lower.units
+        places = filling(FIRST, box, lower.active, random)
+        directions = np.zeros((len(places), n))
+        if claim.jointly:
+            angles = random.standard_normal((len(places), len(units)))
+            directions[:, claim.jointly] = units * angles / np.linalg.norm(angles, axis=1, keepdims=True)
+        sides = np.where(box[1] > box[0], box[1] - box[0], 1.0)
+        own = list(claim.jointly)
+        spread = float(np.max(sides[own] / units) ** 2 if own else np.prod(sides[list(claim.axes)]))
+        norm = float(np.sqrt(to_numpy(gram(problem.kernel, claim.at(places[:1], directions[:1])).diagonal())[0]))
+        total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
+        room = ROOM * size / spread
+        return cls(claim, lower.active, places, directions, room, 2 * total * size / norm, box)
+
+    @property
+    def functional(self) -> Functional:
+        return self.claim.at(self.places, self.directions)
+
+    @property
+    def bound(self) -> float:
+        """What is asked for at the points."""
+        return self.claim.bound + self.room
+
+    @property
+    def term(self) -> Term:
+        return Term(self.functional, OneSided(), self.bound, self.weight)
+
+    def values(self, f: Function) -> Matrix:
+        """L_x f at the points."""
+        if self.claim.jointly and len(self.places):
+            return np.asarray(to_numpy(self.functional(f)))
+        return Lower.of(self.claim, f, self.places.shape[1]).at(self.places)[0] + self.claim.bound
+
+    def short(self, f: Function) -> bool:
+        """Whether f pays for breaking it at a point, rather than holding it."""
+        return bool(np.min(self.values(f), initial=np.inf) < self.claim.bound)
+
+    def stronger(self) -> Constraint:
+        return replace(self, weight=100 * self.weight)
+
+    def without(self) -> Constraint:
+        """Without points."""
+        return replace(self, places=self.places[:0], directions=self.directions[:0])
+
+    def tight(self, f: Function) -> Constraint:
+        """At those points alone where f has little room."""
+        kept = self.values(f) < self.claim.bound + SLACK * self.room
+        return replace(self, places=self.places[kept], directions=self.directions[kept])
+
+    def also(self, places: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
+        """At some more points, the first of them, which are `apart` from each other (in sides of the box)."""
+        own = list(self.active)
+        places = np.where(np.isin(np.arange(places.shape[1]), own), places, self.box.mean(axis=0))
+        seen = places[:, own] / np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)[own]
+        chosen: list[int] = []
+        for k, place in enumerate(seen):
+            away = np.abs(seen[chosen] - place).max(axis=1, initial=0.0)
+            if len(chosen) < MORE and np.all(away > apart):
+                chosen.append(k)
+        places, directions = places[chosen], directions[chosen]
+        return replace(
+            self,
+            places=np.concatenate([self.places, places]),
+            directions=np.concatenate([self.directions, directions]),
+        )
+
+    def roomier(self, by: float) -> Constraint:
+        """With so much more room at the points, where f falls so far between them; up to a limit."""
+        return replace(self, room=min(self.room + by, WIDEST * self.room)) if by > 0 else self
+
+    def where_broken(self, f: Function, count: int) -> tuple[Matrix, Matrix]:
+        """Points where the claim fails, the worst first, and the directions of Hessians there.
+
+        They are some of those that fill the box; if it holds at all of them, places to which f falls from the lowest.
+        """
+        X = filling(count, self.box, self.active, np.random.default_rng(0))
+        lower = Lower.of(self.claim, f, X.shape[1])
+        values, directions = lower.at(X)
+        if np.all(values >= 0):
+            low = X[np.argsort(values, kind="stable")[:LOWEST]]
+            step = 0.5 * (self.box[1] - self.box[0]) * len(X) ** (-1 / max(len(self.active), 1))
+            X = np.clip(lower.fallen(low, step), *self.box)
+            values, directions = lower.at(X)
+        worst = np.argsort(values, kind="stable")[: int(np.sum(values < 0))]
+        return X[worst], directions[worst]
+
+
+def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
+    """Points that fill a box (2, n) evenly in some features, and in two of them or more as many again on its faces.
+
+    The other features are in the middle.
+    """
+    n = len(active)
+    filled = np.linspace(0, 1, count)[:, None] if n == 1 else evenly(2 * count if n else 1, n)
+    if n > 1:
+        filled[np.arange(count), random.integers(n, size=count)] = random.integers(2, size=count)
+    points = np.repeat(box.mean(axis=0, keepdims=True), len(filled), axis=0)
+    points[:, list(active)] = box[0, list(active)] + filled * (box[1] - box[0])[list(active)]
+    return points
+
+
+def evenly(count: int, n: int) -> Matrix:
+    """Points that fill the unit cube evenly: multiples of the powers of the root of x^(n+1) = x + 1, without integers.
+
+    Examples
+    --------
+    >>> evenly(3, 1)[:, 0].round(2)  # the golden section
+    array([0.12, 0.74, 0.35])
+    """
+    root = 2.0
+    for _ in range(50):
+        root = (1 + root) ** (1 / (n + 1))
+    return (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, n + 1))) % 1
+
+
+def terms_of(constraints: Sequence[Constraint]) -> list[Term]:
+    """Those of constraints that have points."""
+    return [one.term for one in constraints if len(one.places)]
