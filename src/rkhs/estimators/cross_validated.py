@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.estimators.choosing.contest import Contest
 from rkhs.estimators.choosing.judging import Labelled
 from rkhs.estimators.choosing.search import FUNCTIONS, POWERS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
@@ -87,7 +86,7 @@ class CrossValidated:
             monitor=ChoiceMonitor(0.0, verbose=own.verbose or None),
         )
         own.search_status_ = search.run()
-        contest = Contest(search.found, labelled.classes is not None, search.unlabelled)
+        contest = search.contest
         chosen = contest.best
         if not np.isfinite(chosen.loss):
             raise RuntimeError(
