@@ -174,14 +174,18 @@ def test_kinds_are_tried_in_the_order_of_trust():
     ]
 
 
-def test_more_points_than_functions(monkeypatch):
+@pytest.mark.parametrize(("labels", "seed"), [(20, 1), (60, 2)])
+def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
+    """With few labels some of the points, with more of them landmarks."""
     monkeypatch.setattr("rkhs.estimators.choosing.search.FUNCTIONS", 60)
     monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 100)
     monkeypatch.setattr("rkhs.estimators.cross_validated.FUNCTIONS", 60)
-    X, y = make_moons(400, noise=0.08, random_state=0)
-    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(400) < 20, y, -1))
-    assert machine.solution_.span == "Landmarks: 60 functions"
-    assert machine.score(X, y) > 0.97
+    X, y = make_moons(400, noise=0.15, random_state=seed)
+    machine = rkhs.InvariantClassifierCV(metric=None).fit(X, np.where(np.arange(400) < labels, y, -1))
+    assert machine.best_params_["invariance"].power == 2  # one functional for each point
+    assert machine.problem_.terms[1].size == (100 if labels == 20 else 400)
+    assert (machine.solution_.span is None) == (labels == 20)
+    assert machine.score(X, y) > 0.9
     assert machine.predict_proba(X).shape == (400, 2)
 
 

@@ -36,7 +36,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     kernel : "auto", the Gaussian or the Laplace kernel, or as in `InvariantClassifier`
     Cs : the values of C, or how many: from 0.1 to 1e8 for invariance="auto" (10 by default), otherwise from 1 to 1000
         (4)
-    nus : the values of nu, or how many: 0 and numbers between 100 and 1,000,000 for "auto" (6 in all by default), where
+    nus : the values of nu, or how many: 0 and numbers between 100 and 1e8 for "auto" (6 in all by default), where
         sums of squares are normalised; otherwise 0 and numbers between 0.1 and 10 (4 in all)
     scales : the length scales to try for a kernel given by name; numbers, one per feature, or "median": for
         invariance="auto" 1/4, 1/2, 1, 2 and 4 times the median distance

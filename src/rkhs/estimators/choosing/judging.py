@@ -61,15 +61,16 @@ def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, flo
 
 
 SURE, WORTH = 1.0, 0.05  # standard errors, and share of the error, by which it has to fall
+SURER = 1.5  # standard errors where the second is the best of very many
 
 
-def falls(before: Vector, after: Vector, weight: Vector) -> bool:
-    """Whether losses (l,) fall by more than chance, a standard error of the mean fall, and by enough to matter.
+def falls(before: Vector, after: Vector, weight: Vector, sure: float = SURE) -> bool:
+    """Whether losses (l,) fall by more than chance, some standard errors of the mean fall, and by enough to matter.
 
     Two models that are nearly the same differ by little, but surely; then there is no reason to take the second.
     """
     mean, noise = mean_fall(before, after, weight)
-    return bool(np.isfinite(mean)) and mean > max(SURE * noise, WORTH * float(np.average(before, weights=weight)))
+    return bool(np.isfinite(mean)) and mean > max(sure * noise, WORTH * float(np.average(before, weights=weight)))
 
 
 @dataclass(frozen=True, eq=False)

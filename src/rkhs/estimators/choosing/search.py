@@ -36,10 +36,10 @@ from rkhs.kernels import Kernel
 from rkhs.kernels.scale import LEAST
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
-MEASURES, GRAPH_WIDTHS = 3, (0.5, 1.0)  # with which graphs are tried
+MEASURES, GRAPH_WIDTH = 3, 1.0  # with which graphs are tried
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FIRST = (10, 2)  # neighbours and power with which units and scales are compared
-FUNCTIONS = 1000  # landmarks, if there are more points
+FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
 JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
 
 
@@ -196,7 +196,7 @@ class KnowledgeSearch:
                 median = measure.median(self.X, distance)
                 for width in WIDTHS:
                     settings = measure.kernel(kernel, median * width, self.kernel_of)
-                    yield Place(measure, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
+                    yield Place(measure, settings, graph=width == GRAPH_WIDTH and kernel == self.kernels[0])
 
 
 def check_units(X: Vector) -> None:
