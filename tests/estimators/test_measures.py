@@ -52,6 +52,11 @@ def test_constant_features_are_no_trouble():
         assert np.all(np.isfinite(measure.points(X)))
 
 
+def test_features_that_are_others_in_other_words_are_no_directions():
+    X = some(60, 3)
+    assert all(one.components is None for one in measures(np.hstack([X, 2 * X])))
+
+
 @pytest.mark.parametrize("n", [1, 2, 4, 12, 35])
 def test_those_that_are_tried(n):
     X = np.random.default_rng(0).standard_normal((100, n)) * np.arange(1, n + 1)

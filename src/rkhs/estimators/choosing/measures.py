@@ -26,7 +26,7 @@ from rkhs.estimators.choosing.metrics import KernelOf
 from rkhs.invariances.graph import Graph, principal_directions
 from rkhs.kernels import median_scale
 
-ALIKE = 1e-6  # share by which standard deviations of features may differ
+ALIKE = 1e-6  # share below which differences of standard deviations, and these themselves, are rounding
 COMPONENTS = (3, 10, 30)  # principal ones, of more features
 MOST = 500  # features that are decorrelated
 SEEN = 1000  # points of which a median distance is found
@@ -75,10 +75,11 @@ def measures(X: Vector) -> Iterator[Measure]:
     alike = np.ptp(spread) <= ALIKE * spread.max()
     units: list[Any] = [1.0] if alike else [1.0, spread]
     yield from map(Measure, units)
-    counts = [count for count in COMPONENTS if count < min(t, n)]
-    for unit in units if counts else []:
-        directions = principal_directions(X / unit, max(counts))
-        yield from (Measure(unit, directions[:count], count) for count in counts)
+    for unit in units if min(t, n) > min(COMPONENTS) else []:
+        directions = principal_directions(X / unit, max(COMPONENTS) + 1)
+        along = (X / unit @ directions.T).std(axis=0)
+        several = int(np.sum(along > ALIKE * along[0]))  # features that are others in other words are no directions
+        yield from (Measure(unit, directions[:count], count) for count in COMPONENTS if count < several)
     if 1 < n <= MOST and t > 1:
         yield Measure(spread, decorrelating(X / spread))
 

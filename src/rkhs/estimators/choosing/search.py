@@ -36,7 +36,7 @@ from rkhs.kernels import Kernel
 from rkhs.kernels.scale import LEAST
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
-MEASURES, GRAPH_WIDTH = 3, 1.0  # with which graphs are tried
+MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FIRST = (10, 2)  # neighbours and power with which units and scales are compared
 FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
@@ -197,7 +197,7 @@ class KnowledgeSearch:
                 median = measure.median(self.X, distance)
                 for width in WIDTHS:
                     settings = measure.kernel(kernel, median * width, self.kernel_of)
-                    yield Place(measure, settings, graph=width == GRAPH_WIDTH and kernel == self.kernels[0])
+                    yield Place(measure, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
 
 
 def check_units(X: Vector) -> None:
