@@ -55,7 +55,7 @@ def moons() -> tuple[list[str], list[list[str]]]:
         rng = np.random.default_rng(seed)
         for c in (0, 1):
             few[rng.choice(np.flatnonzero(y == c))] = c
-        machine: Any = rkhs.LaplacianSVC(scale=0.2, tol=1e-3)
+        machine: Any = rkhs.LaplacianSVC(6, power=1, scale=0.2, C=100.0, nu=1e5, tol=1e-3)
         row = [str(seed), *_timed(machine, partial(machine.fit, X, few), X, y)]
         if lapsvm_peer.installed():
             peer = lapsvm_peer.lapsvm(machine, 2, 3000)

@@ -19,7 +19,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
 import rkhs
-from rkhs.invariances.named import neighbour_graph
+from rkhs.invariances.graph import nearest as nearest_points
+from rkhs.invariances.graph import neighbour_weights, normalised
 
 WIDTH = 0.05  # of the weights of its graph of all pairs
 MISSING = "LAMDA-SSL is not installed, its columns are left out: pip install --no-deps LAMDA-SSL"
@@ -34,13 +35,19 @@ def nearest(neighbours: int) -> Callable[[Any, Any], Any]:
     """The graph of `LaplacianSVC`: an edge where one point is among the nearest neighbours of the other."""
 
     def weights(X: Any, _: Any) -> Any:
-        return neighbour_graph(X, neighbours).toarray()
+        W = graph_weights(X, neighbours)
+        return (W / W.sum()).toarray()  # the trace of L is that sum
 
     return weights
 
 
+def graph_weights(X: Any, neighbours: int) -> Any:
+    """The weights (t, t), sparse."""
+    return normalised(neighbour_weights(*nearest_points(X, neighbours)))
+
+
 def lapsvm(machine: rkhs.LaplacianSVC, labels: int, points: int) -> Any:
-    """LAMDA-SSL's machine with our kernel, graph and weights: C = 1 / (2 gamma_A l), nu = gamma_I / (2 gamma_A t^2)."""
+    """LAMDA-SSL's machine with our kernel, graph (of power one) and weights, see `LaplacianSVC`."""
     ClassifierMixin._estimator_type = "classifier"  # as before scikit-learn 1.6
     from LAMDA_SSL.Algorithm.Classification.LapSVM import LapSVM
 

@@ -2,14 +2,15 @@
 
     python -m benchmarks.mnist_few [--rows N] [--labels N] [--draws N] [--alone]
 
-Errors in percent at the unlabelled rows, seconds, and the peak memory of the process in GiB.
+Errors in percent at the unlabelled rows, seconds of the clock and of the processor, and the peak memory of the process
+in GiB.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 from rich.console import Console
@@ -35,11 +36,12 @@ def main() -> None:
         rest = np.setdiff1d(np.arange(len(y)), labelled)
         few = np.full(len(y), -1)
         few[labelled] = y[labelled]
-        start = perf_counter()
+        start, processor = perf_counter(), process_time()
         model = rkhs.InvariantClassifierCV().fit(X, few)
         wrong = 100 * np.mean(model.predict(X[rest]) != y[rest])
         seconds, peak = perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        console.print(f"ours: {wrong:.2f} %, {seconds:.0f} s, {peak:.1f} GiB; {model.knowledge_report_['sentence']}")
+        times = f"{seconds:.0f} s, {process_time() - processor:.0f} s of the processor"
+        console.print(f"ours: {wrong:.2f} %, {times}, {peak:.1f} GiB; {model.knowledge_report_['sentence']}")
         if options.alone:
             continue
         start = perf_counter()

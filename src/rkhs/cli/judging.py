@@ -157,8 +157,10 @@ def _best_without(search: Any) -> dict[str, Any]:
 
 
 def _scales(learnt: Learnt) -> list[Any]:
-    """The length scales that our search has tried."""
-    tried = [params.get("scale", learnt.params["scale"]) for params in learnt.search.cv_results_["params"]]
+    """The length scales that our search has tried, of the features themselves."""
+    every = learnt.search.cv_results_["params"]
+    own = [params for params in every if isinstance(params.get("kernel", ""), str)]  # not those of linear maps of them
+    tried = [params.get("scale", learnt.params["scale"]) for params in own or every]
     return list(dict.fromkeys(tuple(s) if np.ndim(s) else float(s) for s in tried))
 
 

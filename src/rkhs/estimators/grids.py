@@ -12,10 +12,8 @@ from rkhs.estimators.options import check_number
 
 C_RANGE = (0, 3)  # powers of ten
 NU_RANGE = (-1, 1)
-WIDE_C_RANGE, GRAPH_RANGE = (
-    (-1, 8),
-    (2, 6),
-)  # where leave-one-out errors choose, and of graphs, whose sums are normalised
+WIDE_C_RANGE = (-1, 8)  # where leave-one-out errors choose
+GRAPH_RANGE = (2, 8)  # of graphs, whose sums are normalised
 
 
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:

@@ -21,9 +21,10 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     By default (``invariance="auto"``) the kernel, length scales, C, and whether and how the graph of nearest neighbours
     helps are chosen by exact leave-one-out errors of the squared loss: each label is predicted from all others, its
     point staying in, unlabelled.  Features are taken as they are or divided by their standard deviations, whichever
-    predicts better, or with a scale for each of them that is learnt by evidence, where that predicts labels it has not
-    seen better (``metric="auto"``).  A graph is taken where the error falls by a tenth; `knowledge_report_` says what
-    it gained.
+    predicts better.  What else may be known comes in where it lowers the errors, label by label, by a standard error
+    and a twentieth: distances of the first principal components or of decorrelated features, both found from all
+    points; a scale for each feature, learnt by evidence (``metric="auto"``); the graph.  `knowledge_report_` says what
+    each gained.
 
     With any other `invariance` C and nu are those of the best held-out accuracy: the labelled points are split into
     stratified folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and
@@ -35,7 +36,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     kernel : "auto", the Gaussian or the Laplace kernel, or as in `InvariantClassifier`
     Cs : the values of C, or how many: from 0.1 to 1e8 for invariance="auto" (10 by default), otherwise from 1 to 1000
         (4)
-    nus : the values of nu, or how many: 0 and numbers between 100 and 1,000,000 for "auto" (6 in all by default), where
+    nus : the values of nu, or how many: 0 and numbers between 100 and 1e8 for "auto" (6 in all by default), where
         sums of squares are normalised; otherwise 0 and numbers between 0.1 and 10 (4 in all)
     scales : the length scales to try for a kernel given by name; numbers, one per feature, or "median": for
         invariance="auto" 1/4, 1/2, 1, 2 and 4 times the median distance
@@ -58,8 +59,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     ----------
     C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`, with the kernel
     feature_importances_ : shares of the features in the mean squared slope of f, in units of their deviations
-    knowledge_report_ : for "auto": a "sentence" in plain words, the best "candidates" without and with a graph, and
-        what was "chosen"
+    knowledge_report_ : for "auto": a "sentence" in plain words, what was "chosen", and the best of the "candidates" of
+        each kind of knowledge: "none", "measure" (of distances), "scales" (learnt), "graph"
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from rkhs.calculus.polynomials import Constant
@@ -10,24 +9,27 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.terms import invariance_terms
-from rkhs.invariances import Invariance
-from rkhs.invariances.named import laplacian
+from rkhs.invariances.base import as_invariances
+from rkhs.invariances.graph import Graph
 from rkhs.problem import Problem
 
 
 class LaplacianSVC(Classifier):
     """SVM that also wants neighbours in a graph to have similar values (LapSVM).
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum over edges of (f(x_i) - f(x_j))^2: LapSVM
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu f'L^p f / tr(L^p): LapSVM
 
-    Two points, labelled or not, are joined by an edge if one is among the nearest neighbours of the other.
+    Two points, labelled or not, are joined by an edge if one is among the nearest neighbours of the other; L is the
+    Laplacian of that graph, see `rkhs.invariances.Graph`.  Divided by its trace, the sum of squares means the same in
+    all units and for any number of points, and so does nu.  `InvariantClassifierCV` finds out whether a graph helps.
 
     Parameters
     ----------
     n_neighbors : the number of neighbours
+    power : p; above one it also asks that f is smooth along the graph
     C : weight of the loss of each labelled point
-    nu : weight of the edges; in the usual terms C = 1 / (2 gamma_A l) and nu = gamma_I / (2 gamma_A t^2), for l labels
-        of t points
+    nu : weight of the graph: 100 is mild, 10,000 and more follow the graph wherever labels leave it open.  In the usual
+        terms C = 1 / (2 gamma_A l) and, for p = 1, nu = gamma_I tr(L) / (2 gamma_A t^2), for l labels of t points
     kernel, scale, loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose : as in `InvariantClassifier`
 
     Attributes
@@ -42,16 +44,17 @@ class LaplacianSVC(Classifier):
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> few = np.full(200, -1)  # no label
     >>> few[[3, 4]] = y[[3, 4]]
-    >>> rkhs.LaplacianSVC(scale=0.2).fit(X, few).score(X, y)
+    >>> rkhs.LaplacianSVC(scale=0.2, nu=1e4).fit(X, few).score(X, y)
     1.0
     """
 
     def __init__(
         self,
-        n_neighbors: int = 6,
+        n_neighbors: int = 10,
         *,
-        C: float = 100.0,
-        nu: float = 10.0,
+        power: int = 1,
+        C: float = 10.0,
+        nu: float = 100.0,
         kernel: Any = "gaussian",
         scale: Any = "median",
         loss: Any = "hinge",
@@ -63,6 +66,7 @@ class LaplacianSVC(Classifier):
         verbose: bool = False,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.power = power
         self.C = C
         self.nu = nu
         self.kernel = kernel
@@ -79,9 +83,9 @@ class LaplacianSVC(Classifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LaplacianSVC:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
         sample = self._sample(X, y, sample_weight)
-        edges = Invariance(partial(laplacian, neighbours=self.n_neighbors))
+        graph = as_invariances(Graph(self.n_neighbors, self.power))
         nu = check_number(self.nu, "nu", or_zero=True)
-        terms = [self._label_term(sample, self.C), *invariance_terms([edges] if nu else [], sample, nu, "squared", 0.1)]
+        terms = [self._label_term(sample, self.C), *invariance_terms(graph if nu else (), sample, nu, "squared", 0.1)]
         kernel = as_kernel(self.kernel, self.scale, sample.X)
         self._learn(Problem(kernel, terms, Constant() if self.fit_intercept else None), sample)
         return self

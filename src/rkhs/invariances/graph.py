@@ -18,6 +18,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.neighbors import NearestNeighbors
@@ -46,6 +47,8 @@ class Graph:
     weights : "heat", exp(-d^2 / (2 s^2)) with s the mean distance of neighbours, or "ones"
     normalized : whether weights are divided by the roots of the degrees of both ends
     scale : what features are divided by before distances are measured, a number or one per feature
+    components : distances are those of so many principal components of these; None for all features.  Neighbours in
+        many noisy features are by chance
     graph : a symmetric SciPy sparse matrix (t, t) of weights, in the place of nearest neighbours; X then needs these t
         rows in their order
 
@@ -64,12 +67,15 @@ class Graph:
     weights: str = "heat"
     normalized: bool = True
     scale: Any = 1.0
+    components: int | None = None
     graph: Any = None
     once: ClassVar[bool] = True  # it looks at all points together, each of them once
 
     def __post_init__(self) -> None:
-        for name in ("n_neighbors", "power"):
+        for name in ("n_neighbors", "power", "components"):
             value = getattr(self, name)
+            if name == "components" and value is None:
+                continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} of a Graph must be a positive integer, got {value!r}.")
         if self.weights not in WEIGHTS:
@@ -77,7 +83,8 @@ class Graph:
 
     def __repr__(self) -> str:
         which = f"n_neighbors={self.n_neighbors}" if self.graph is None else "graph=.."
-        return f"Graph({which}, power={self.power})"
+        few = "" if self.components is None else f", components={self.components}"
+        return f"Graph({which}, power={self.power}{few})"
 
     def __call__(self, X: Array) -> Functional:
         """The functionals at the points X."""
@@ -100,7 +107,10 @@ class Graph:
         most = min(self.n_neighbors, len(points) - 1)
         if most < 1:
             return scipy.sparse.csr_array((len(points), len(points)))
-        distances, neighbours = nearest(points / np.asarray(self.scale, dtype=np.float64), most)
+        points = points / np.asarray(self.scale, dtype=np.float64)
+        if self.components is not None:
+            points = points @ principal_directions(points, self.components).T
+        distances, neighbours = nearest(points, most)
         return neighbour_weights(distances, neighbours, self.weights)
 
 
@@ -111,9 +121,30 @@ def nearest(points: Vector, count: int) -> tuple[Vector, Vector]:
     60,000 images would take minutes.
     """
     if len(points) > MANY and points.shape[1] > COMPONENTS:
-        centred = points - points.mean(axis=0)
-        points = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -COMPONENTS:]
+        points = (points - points.mean(axis=0)) @ principal_directions(points, COMPONENTS).T
     return NearestNeighbors(n_neighbors=count).fit(points).kneighbors()
+
+
+def principal_directions(points: Vector, count: int) -> Vector:
+    """The directions (r, n), orthonormal, in which points (t, n) differ most, the first most of all.
+
+    There are as many as asked for, or as features or points.
+
+    Examples
+    --------
+    >>> np.abs(principal_directions(np.array([[0.0, 1.0], [0.0, -1.0], [0.1, 0.0]]), 1)).round(6)
+    array([[0., 1.]])
+    """
+    centred = points - points.mean(axis=0)
+    size = float(np.max(np.abs(centred), initial=0.0))
+    centred = centred / size if size > 0 else centred  # squares of any unit are numbers a computer has
+    t, n = centred.shape
+    last = min(t, n)
+    few = [max(0, last - count), last - 1]
+    if n <= t:
+        return np.asarray(scipy.linalg.eigh(centred.T @ centred, subset_by_index=few)[1].T[::-1])
+    left = scipy.linalg.eigh(centred @ centred.T, subset_by_index=few)[1].T[::-1]
+    return np.asarray(scipy.linalg.qr((left @ centred).T, mode="economic")[0].T)
 
 
 def neighbour_weights(distances: Vector, neighbours: Vector, weights: str = "heat") -> Any:

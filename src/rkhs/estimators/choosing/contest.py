@@ -4,39 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from rkhs.estimators.choosing.judging import Candidate
+from rkhs.estimators.choosing.judging import GRAPH, KINDS, MEASURE, NONE, SURE, SURER, Candidate, Labelled, falls
 
 EQUAL = 1e-3  # share of the error by which C may miss the least
-GAIN = 0.1  # of the error, by which it has to fall for a graph
 
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """Candidates, those without a graph first, and whether there are classes and unlabelled points."""
+    """Candidates, the labels that judge them, and whether there are unlabelled points."""
 
     found: Sequence[Candidate]
-    classes: bool
+    labelled: Labelled
     unlabelled: bool
 
-    @property
-    def plain(self) -> Candidate:
-        """The candidate of the least error without a graph."""
-        found = self._least([one for one in self.found if one.graph is None])
-        assert found is not None  # these are tried first
-        return found
-
-    @property
-    def graph(self) -> Candidate | None:
-        """The same with a graph, if there are any."""
-        return self._least([one for one in self.found if one.graph is not None])
-
-    def _least(self, some: list[Candidate]) -> Candidate | None:
-        """The candidate of the least error; of several C with that error the least, which is the easiest to solve."""
+    def of(self, kind: str) -> Candidate | None:
+        """The candidate of the least error of a kind; of several C with that error the least: the easiest to solve."""
+        some = [one for one in self.found if one.kind == kind]
         best = min(some, key=lambda one: one.loss, default=None)
         if best is None:
             return None
@@ -44,41 +33,57 @@ class Contest:
         alike = [one for one in some if {**one.params, "C": None} == settings and one.loss <= (1 + EQUAL) * best.loss]
         return min(alike, key=lambda one: one.C)
 
-    @property
+    @cached_property
     def best(self) -> Candidate:
-        """The candidate of the least error; one with a graph only where that gains enough."""
-        plain, graph = self.plain, self.graph
-        return graph if graph is not None and graph.loss < (1 - GAIN) * plain.loss else plain
+        """That of the first kind, or of a later one where errors, label by label, fall by a standard error.
+
+        There are many graphs, and the best of many looks better than it is: there the fall has to be larger.
+        """
+        best = self.plain
+        for kind in KINDS[1:]:
+            one = self.of(kind)
+            sure = SURER if kind == GRAPH else SURE
+            if one is not None and falls(best.squares, one.squares, self.labelled.weight, sure):
+                best = one
+        return best
+
+    @property
+    def plain(self) -> Candidate:
+        """The best one that knows of labelled points alone."""
+        found = self.of(NONE)
+        assert found is not None  # these are tried first
+        return found
 
     @property
     def sentence(self) -> str:
         """What unlabelled points were worth, in plain words."""
-        plain, graph = self.plain, self.graph
-        what = "errors" if self.classes else "root mean squared error"
+        best, plain = self.best, self.plain
+        what = "errors" if self.labelled.classes is not None else "root mean squared error"
         if not self.unlabelled:
             told = "There are no unlabelled rows to learn from."
-            return f"Without each label in turn: {self._said(plain)} {what}. {told}"
-        if graph is None:
-            return f"Without each label in turn: {self._said(plain)} {what}. Unlabelled rows were not tried."
-        if self.best is plain:
+            return f"Without each label in turn: {self._said(best)} {what}. {told}"
+        graph = self.of(GRAPH)
+        if graph is None and best.kind != MEASURE:
+            return f"Without each label in turn: {self._said(best)} {what}. Unlabelled rows were not tried."
+        if best.kind not in (MEASURE, GRAPH):
+            assert graph is not None  # as it was tried
             return (
-                f"Unlabelled rows did not help: {self._said(plain)} {what} without them, {self._said(graph)} with them."
+                f"Unlabelled rows did not help: {self._said(best)} {what} without them, {self._said(graph)} with them."
             )
-        if graph.error < plain.error:
-            return f"Unlabelled rows helped: {self._said(graph)} {what} instead of {self._said(plain)}."
+        if best.error < plain.error:
+            return f"Unlabelled rows helped: {self._said(best)} {what} instead of {self._said(plain)}."
         return (
-            f"Unlabelled rows helped a little: {self._said(graph)} {what}, {self._said(plain)} before, and less doubt."
+            f"Unlabelled rows helped a little: {self._said(best)} {what}, {self._said(plain)} before, and less doubt."
         )
 
     def report(self) -> dict[str, Any]:
         """What was tried, what it was worth, and one plain sentence about it."""
-        best = {"none": self.plain, "graph": self.graph}
-        rows = [
-            {"knowledge": name, "error": one.error, "loss": one.loss, **one.params} for name, one in best.items() if one
-        ]
+        tried = [one for one in map(self.of, KINDS) if one is not None]
         return {
             "sentence": self.sentence,
-            "candidates": rows,
+            "candidates": [
+                {"knowledge": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried
+            ],
             "chosen": self.best.params,
             "score": self._score(self.best),
         }
@@ -104,8 +109,8 @@ class Contest:
         }
 
     def _said(self, one: Candidate) -> str:
-        return f"{100 * one.error:.1f} %" if self.classes else f"{one.error:.4g}"
+        return f"{100 * one.error:.1f} %" if self.labelled.classes is not None else f"{one.error:.4g}"
 
     def _score(self, one: Candidate) -> float:
         """Accuracy, or minus the mean squared error."""
-        return 1 - one.error if self.classes else -(one.error**2)
+        return 1 - one.error if self.labelled.classes is not None else -(one.error**2)

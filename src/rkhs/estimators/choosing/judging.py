@@ -12,6 +12,7 @@ import scipy.linalg
 from rkhs.invariances.graph import Graph
 
 Vector = np.ndarray[Any, Any]
+NONE, MEASURE, SCALES, GRAPH = KINDS = ("none", "measure", "scales", "graph")  # what is known, in the order of trust
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +60,51 @@ def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, flo
     return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Settings, the mean squared error of labels that were left out, and the share of wrong classes."""
+SURE, WORTH = 1.0, 0.05  # standard errors, and share of the error, by which it has to fall
+SURER = 1.5  # standard errors where the second is the best of very many
 
+
+def falls(before: Vector, after: Vector, weight: Vector, sure: float = SURE) -> bool:
+    """Whether losses (l,) fall by more than chance, some standard errors of the mean fall, and by enough to matter.
+
+    Two models that are nearly the same differ by little, but surely; then there is no reason to take the second.
+    """
+    mean, noise = mean_fall(before, after, weight)
+    return bool(np.isfinite(mean)) and mean > max(sure * noise, WORTH * float(np.average(before, weights=weight)))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Settings, what is known with them (`KINDS`), and how well they predict labels that are left out.
+
+    `squares` (l,) are the squared errors of these labels, `loss` their mean, `error` the share of wrong classes.
+    """
+
+    kind: str
     kernel: Any  # a name, or a kernel
     scale: float | tuple[float, ...]
     graph: Graph | None
     nu: float
     C: float
+    squares: Vector
     loss: float
     error: float
+
+    @classmethod
+    def of(
+        cls,
+        labelled: Labelled,
+        values: Vector,
+        kind: str,
+        kernel: Any,
+        scale: Any,
+        graph: Graph | None,
+        nu: float,
+        C: float,
+    ) -> Candidate:
+        """From what is predicted (l, q) for each label without itself."""
+        told = labelled.squares(values), labelled.loss(values), labelled.error(values)
+        return cls(kind, kernel, scale, graph, nu, C, *told)
 
     @property
     def params(self) -> dict[str, Any]:

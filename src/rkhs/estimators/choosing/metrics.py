@@ -3,7 +3,7 @@
 Evidence with a prior that draws the logarithms of scales to their mean finds which features matter (theory, section 9).
 It has seen all labels, so that leave-one-out errors flatter it.  It is judged by labels that it has not seen: those of
 each of three folds, by scales learnt from the two others, compared label by label with the best candidate that has no
-learnt scales.  Scales are taken where the mean squared error falls by a standard error of that difference.
+learnt scales.  Scales are taken where the mean squared error falls by a standard error (`judging.falls`).
 
 The search begins at the best common scale and its C.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.calculus.polynomials import Constant
-from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out, mean_fall, without_group
+from rkhs.estimators.choosing.judging import SCALES, Candidate, Labelled, Vector, falls, left_out, without_group
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
@@ -30,7 +30,6 @@ FEWEST = 30  # labels from which scales are learnt
 ITERATIONS = (30, 100)  # of the search for them: of classes, and of values, which may have no noise
 MOST = 600  # labels from which they are learnt, if there are more
 PRIOR = 1.0  # standard deviation of the logarithms of scales
-SURE = 1.0  # standard errors by which the error has to fall
 
 KernelOf = Callable[[Any, Any], Any]  # from a name and a scale to a kernel
 
@@ -68,7 +67,7 @@ class Metrics:
                 return None
         if not self.falls(without, found):
             return None
-        return Candidate(kernel, scale, None, 0.0, C, self.labelled.loss(found), self.labelled.error(found))
+        return Candidate.of(self.labelled, found, SCALES, kernel, scale, None, 0.0, C)
 
     def learnt(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
         """The scales that make the labels of some rows most likely; None where these say nothing."""
@@ -91,8 +90,7 @@ class Metrics:
     def falls(self, before: Vector, after: Vector) -> bool:
         """Whether errors fall by more than chance."""
         own = self.labelled
-        mean, noise = mean_fall(own.squares(before), own.squares(after), own.weight)
-        return bool(np.isfinite(mean)) and mean > SURE * noise
+        return falls(own.squares(before), own.squares(after), own.weight)
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:
         """The labels of each fold, and the others; the same whatever the order and the units of the points are."""

@@ -10,36 +10,36 @@ decomposition, and what the graph does to the kernel does not depend on labels:
 so only R'MR and one factorisation for each nu are large, of m <= `FUNCTIONS` landmarks.  A held-out point stays,
 unlabelled, and so does its place in the graph.
 
-The least error wins; a graph only where the error falls by a tenth (`contest.GAIN`): leave-one-out errors of 50 to 100
-labels are off by about that much, and where unlabelled points do not help a graph costs more than it gains where they
-help a little (15 sets, 10 draws each: docs/decisions/unlabelled-rows.md).  Scales that are learnt have to pass a
-test of their own (`metrics`).
+Of each kind of knowledge the candidate of the least error is taken, and of the kinds, in the order of trust
+(`judging.KINDS`), the next one where errors, label by label, fall by a standard error (`contest`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from math import inf
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs.estimators.choosing.judging import Candidate, Labelled, Vector, left_out
+from rkhs.estimators.choosing.contest import Contest
+from rkhs.estimators.choosing.judging import GRAPH, MEASURE, NONE, Candidate, Labelled, Vector, left_out
+from rkhs.estimators.choosing.measures import Measure, measures
 from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
-from rkhs.kernels import Kernel, median_scale
+from rkhs.kernels import Kernel
 from rkhs.kernels.scale import LEAST
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
-GRAPH_WIDTHS = (0.5, 1.0)
+MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FIRST = (10, 2)  # neighbours and power with which units and scales are compared
-FUNCTIONS = 1000  # landmarks, if there are more points
-ALIKE = 1e-6  # share by which standard deviations of features may differ
+FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
 JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
 
 
@@ -54,13 +54,27 @@ class ChoiceMonitor(Monitor):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A measure of distances, the kernel and the scale, and whether graphs are tried there."""
+
+    measure: Measure
+    settings: tuple[Any, Any]
+    graph: bool
+
+    @property
+    def kind(self) -> str:
+        """What is known without a graph."""
+        return NONE if self.measure.linear is None else MEASURE
+
+
 @dataclass(eq=False)
 class KnowledgeSearch:
     """Candidates for points X (t, n) of which some are labelled.
 
     `kernel_of` is a function from one of the `kernels` and a scale, a number or one per feature, to the kernel.
-    `scales` are those to try, None for multiples of the median distance, of features as they are and divided by their
-    standard deviations; `metric` tells whether scales are also learnt, one per feature.
+    `scales` are those to try, None for multiples of the median distance by each of the `measures`; `metric` tells
+    whether scales are also learnt, one per feature.
     """
 
     X: Vector
@@ -99,41 +113,43 @@ class KnowledgeSearch:
 
     def _candidates(self) -> Iterator[list[Candidate]]:
         """One kernel matrix of labels after the other: plain ones, with learnt scales, and with graphs."""
-        labelled = self.X[self.labelled.rows]
-        metrics = list(self._metrics())
-        for _, scales in metrics:
-            for kernel, scale, _ in scales:
-                yield self._judged(kernel, scale, None, 0.0, self.kernel_of(kernel, scale)(labelled))
+        labelled, places, least = self.X[self.labelled.rows], list(self._places()), dict[Measure, float]()
+        for place in places:
+            judged = self._judged(place, None, 0.0, self.kernel_of(*place.settings)(labelled))
+            least[place.measure] = min(least.get(place.measure, inf), *(one.loss for one in judged))
+            yield judged
         if self.metric and len(labelled) >= FEWEST and self.X.shape[1] > 1:
             learning = Metrics(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
-            base = min(self.found, key=lambda one: one.loss)
+            base = self.contest.best
             for kernel in self.kernels:
                 first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
-                one = learning.candidate(first, base)
-                yield [] if one is None else [one]
+                learnt = learning.candidate(first, base)
+                yield [] if learnt is None else [learnt]
         if self.unlabelled and any(self.nus):
-            yield from self._with_graphs(metrics)
+            kept = nsmallest(MEASURES, (one for one in least if one.graphs), key=lambda one: least[one])
+            yield from self._with_graphs([one for one in places if one.graph and one.measure in kept])
 
-    def _with_graphs(self, metrics: list[Any]) -> Iterator[list[Candidate]]:
-        """Candidates with graphs: one graph with each unit and scale first, then all graphs with the best of these."""
-        centres, judged = self.X[self._landmarks()], list[Any]()
-        for unit, scales in metrics:
-            graphs = Graphs(self.X, unit)
-            for kernel, scale, also in scales:
-                if also:
-                    R = _features(self.X, centres, self.kernel_of(kernel, scale))
-                    tried = list(self._along(kernel, scale, R, graphs, [FIRST]))
-                    yield from tried
-                    least = min((c.loss for one in tried for c in one), default=inf)
-                    judged.append((least, len(judged), kernel, scale, R, graphs))
-        if judged:
-            _, _, kernel, scale, R, graphs = min(judged, key=lambda one: one[:2])
+    def _with_graphs(self, places: list[Place]) -> Iterator[list[Candidate]]:
+        """Candidates with graphs: one graph at each place first, then all graphs at the best of these."""
+        centres, best = self.X[self._landmarks()], None
+        near = {one: Graphs(self.X, one) for one in dict.fromkeys(place.measure for place in places)}
+        for place in places:
+            graphs = near[place.measure]
+            R = _features(self.X, centres, self.kernel_of(*place.settings))
+            tried = list(self._along(place, R, graphs, [FIRST]))
+            yield from tried
+            losses = [min(one.loss for one in several) for several in tried]
+            error = float(np.median(losses)) if losses else inf  # over weights: the least of some is noisier
+            if best is None or error < best[0]:
+                best = error, place, R, graphs
+        if best is not None:
+            _, place, R, graphs = best
             first = (min(FIRST[0], graphs.most), FIRST[1])
             others = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in self.powers)
             others.pop(first, None)
-            yield from self._along(kernel, scale, R, graphs, others)
+            yield from self._along(place, R, graphs, others)
 
-    def _along(self, kernel: Any, scale: Any, R: Vector, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
+    def _along(self, place: Place, R: Vector, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
         """The candidates of some graphs (k, p) with all weights nu."""
         own = R[self.labelled.rows]
         for neighbours, power in which:
@@ -145,16 +161,18 @@ class KnowledgeSearch:
                 if nu > 0:
                     factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
                     V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
-                    yield self._judged(kernel, scale, graph, nu, V.T @ V)
+                    yield self._judged(place, graph, nu, V.T @ V)
 
-    def _judged(self, kernel: Any, scale: Any, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
+    def _judged(self, place: Place, graph: Graph | None, nu: float, K: Vector) -> list[Candidate]:
         """The candidates of one kernel matrix of labels, one for each C."""
-        own = self.labelled
+        own, kind = self.labelled, GRAPH if graph is not None else place.kind
         values = left_out(K, own.target, own.weight, self.Cs, self.intercept)
-        return [
-            Candidate(kernel, scale, graph, nu, C, own.loss(u), own.error(u))
-            for C, u in zip(self.Cs, values, strict=True)
-        ]
+        return [Candidate.of(own, u, kind, *place.settings, graph, nu, C) for C, u in zip(self.Cs, values, strict=True)]
+
+    @property
+    def contest(self) -> Contest:
+        """Which of those that were found is taken."""
+        return Contest(self.found, self.labelled, self.unlabelled)
 
     def _landmarks(self) -> Vector:
         """The labelled points, and as many others as there may be."""
@@ -164,25 +182,22 @@ class KnowledgeSearch:
             others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
         return np.concatenate([rows, others])
 
-    def _metrics(self) -> Iterator[tuple[Any, list[tuple[Any, Any, bool]]]]:
-        """What features are divided by for distances, with kernels and scales to try there and whether with a graph."""
+    def _places(self) -> Iterator[Place]:
+        """The kernels and scales to try; graphs with the first kernel."""
         if self.scales is not None:
-            yield 1.0, [(kernel, scale, True) for kernel in self.kernels for scale in self.scales]
-            return
-        spread, seen = self.X.std(axis=0), self.X
-        if len(seen) > FUNCTIONS:
-            seen = np.random.default_rng(0).choice(seen, FUNCTIONS, replace=False)
-        spread = np.where(spread > 0, spread, 1.0)
-        units: list[Any] = [1.0] if np.ptp(spread) <= ALIKE * spread.max() else [1.0, spread]
-        for unit in units:
-            chosen = []
+            features = Measure(1.0)
             for kernel in self.kernels:
-                median = median_scale(seen / unit, distance=self.kernel_of(kernel, 1.0).distance)
+                yield from (Place(features, (kernel, scale), True) for scale in self.scales)
+            return
+        for measure in measures(self.X):
+            for kernel in self.kernels:
+                distance = self.kernel_of(kernel, 1.0).distance
+                if measure.linear is not None and distance != "euclidean":
+                    continue  # a map would change what the kernel is along
+                median = measure.median(self.X, distance)
                 for width in WIDTHS:
-                    scale = np.asarray(median * width * unit)
-                    plain = float(scale) if scale.ndim == 0 else tuple(scale.tolist())
-                    chosen.append((kernel, plain, width in GRAPH_WIDTHS and kernel == self.kernels[0]))
-            yield unit, chosen
+                    settings = measure.kernel(kernel, median * width, self.kernel_of)
+                    yield Place(measure, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
 
 
 def check_units(X: Vector) -> None:
@@ -203,18 +218,18 @@ def _energies(L: Any, power: int, R: Vector) -> Vector:
 
 
 class Graphs:
-    """Graphs of neighbours of points X whose features are divided by a unit."""
+    """Graphs of neighbours of points X by a measure of distances."""
 
-    def __init__(self, X: Vector, unit: Any) -> None:
-        self.unit, self.most = unit, min(max(NEIGHBOURS), len(X) - 1)
-        self.distances, self.neighbours = nearest(X / unit, self.most)
+    def __init__(self, X: Vector, measure: Measure) -> None:
+        self.measure, self.most = measure, min(max(NEIGHBOURS), len(X) - 1)
+        self.distances, self.neighbours = nearest(measure.points(X), self.most)
 
     def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
         """The graph, its Laplacian L and the trace of L^p."""
         count = min(count, self.most)
         W = normalised(neighbour_weights(self.distances[:, :count], self.neighbours[:, :count]))
         trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
-        return Graph(count, power, scale=self.unit), laplacian_of(W), trace
+        return self.measure.graph(count, power), laplacian_of(W), trace
 
 
 def _features(X: Vector, centres: Vector, kernel: Kernel) -> Vector:

@@ -1,0 +1,91 @@
+"""What distances are measured by: against scikit-learn's principal components, and Mahalanobis' distance of SciPy."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist, pdist
+from sklearn.decomposition import PCA
+
+import rkhs
+from rkhs.estimators.choosing.measures import Measure, decorrelating, measures
+from rkhs.invariances.graph import principal_directions
+
+
+def some(rows=60, features=5):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((rows, features)) @ rng.standard_normal((features, features)) + 7.0
+
+
+@pytest.mark.parametrize("shape", [(60, 5), (5, 5), (6, 40)])
+@pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
+def test_directions_are_principal_components(shape, unit):
+    X = some(60, shape[1])[: shape[0]]
+    count = min(shape) - 2
+    directions = principal_directions(unit * X, count)
+    other = PCA(count, svd_solver="full").fit(X).components_
+    np.testing.assert_allclose(directions @ directions.T, np.eye(count), atol=1e-10)
+    np.testing.assert_allclose(np.abs(np.sum(directions * other, axis=1)), 1.0, rtol=1e-6)
+
+
+def test_there_are_no_more_directions_than_features_or_points():
+    assert principal_directions(some(), 9).shape == (5, 5)
+    assert principal_directions(some(3, 8), 9).shape == (3, 8)
+
+
+def test_decorrelated_distances_are_those_of_mahalanobis():
+    """With what is added to the variances."""
+    X = some()
+    covariance = np.cov(X.T, bias=True)
+    least = np.trace(covariance) / len(X)
+    exact = pdist(X[:30], "mahalanobis", VI=np.linalg.inv(covariance + least * np.eye(5)))
+    np.testing.assert_allclose(pdist(X[:30] @ decorrelating(X).T), exact, rtol=1e-9)
+
+
+def test_decorrelated_distances_do_not_know_how_often_a_feature_is_given():
+    X = some()
+    twice = np.hstack([X, X]) / 2**0.5
+    np.testing.assert_allclose(pdist(twice @ decorrelating(twice).T), pdist(X @ decorrelating(X).T), rtol=1e-9)
+
+
+def test_constant_features_are_no_trouble():
+    X = np.column_stack([some(), np.full(60, 3.0)])
+    for measure in measures(X):
+        assert np.all(np.isfinite(measure.points(X)))
+
+
+def test_features_that_are_others_in_other_words_are_no_directions():
+    X = some(60, 3)
+    assert all(one.components is None for one in measures(np.hstack([X, 2 * X])))
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 12, 35])
+def test_those_that_are_tried(n):
+    X = np.random.default_rng(0).standard_normal((100, n)) * np.arange(1, n + 1)
+    found = list(measures(X))
+    assert [one.components for one in found if one.components is not None] == [
+        count for _ in range(2) for count in (3, 10, 30) if count < n
+    ]
+    assert found[0].linear is None
+    assert sum(one.linear is not None and one.components is None for one in found) == (n > 1)
+
+
+@pytest.mark.parametrize("unit", [1.0, np.array([1.0, 2.0, 0.5, 1.0, 3.0])])
+@pytest.mark.parametrize("components", [None, 2])
+def test_kernel_and_graph_are_of_these_distances(unit, components):
+    X = some()
+    linear = None if components is None else principal_directions(X / unit, components)
+    measure = Measure(unit, linear, components)
+    kernel, scale = measure.kernel("gaussian", 1.5, lambda name, s: rkhs.Gaussian(s))
+    kernel = rkhs.Gaussian(scale) if isinstance(kernel, str) else kernel
+    points = measure.points(X)
+    np.testing.assert_allclose(kernel(X), np.exp(-cdist(points, points, "sqeuclidean") / 4.5), atol=1e-12)
+    near = measure.graph(4, 2)
+    values = np.random.default_rng(1).standard_normal(60)
+    np.testing.assert_allclose(energy(near(X), values), energy(rkhs.invariances.Graph(4, 2)(points), values), rtol=1e-9)
+
+
+def energy(functionals, values):
+    """The sum of squares for a function that has these values: |A values|^2 of A @ Evaluation."""
+    narrow = rkhs.Gaussian(1e-3)  # under which all points are strangers
+    points = functionals.parts[0].atoms.points
+    f = rkhs.Function(narrow, rkhs.Evaluation(points), values)
+    return float(np.sum(np.asarray(functionals(f)) ** 2))
