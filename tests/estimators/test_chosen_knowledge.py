@@ -145,7 +145,7 @@ def judged(squares, kind="none", C=1.0):
     """A candidate with some squared errors."""
     graph = rkhs.invariances.Graph() if kind == "graph" else None
     squares = np.asarray(squares, dtype=float)
-    return Candidate(kind, "gaussian", 1.0, graph, 1.0, C, squares, squares.mean(), 0.1)
+    return Candidate(kind, "gaussian", 1.0, graph, 1.0, C, squares[:, None], squares, squares.mean(), 0.1)
 
 
 def contest(*found):

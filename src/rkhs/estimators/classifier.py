@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from rkhs.backend.arrays import Array, to_numpy
+from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.estimators.calibration import Calibration
 from rkhs.estimators.conformal import bound, class_scores, left_out_labels
+from rkhs.estimators.discriminant import Discriminant
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
 from rkhs.estimators.machine import Machine, home
@@ -25,6 +27,14 @@ class Classifier(ClassifierMixin, Machine):
     """A machine that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
     classes_: Vector
+    discriminant_: Discriminant | None = None  # where classes are not told by the largest score
+
+    def _scores(self, X: Any, method: str) -> tuple[Array, Array]:
+        """What classes are told by, and X as it was given."""
+        values, given = self._values(X, method)
+        if self.discriminant_ is None:
+            return values, given
+        return like(self.discriminant_(to_numpy(values)), values), given
 
     def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
         points, given, y, missing = super()._validated(X, y)
@@ -60,13 +70,16 @@ class Classifier(ClassifierMixin, Machine):
         self._calibration = Calibration(self.problem_, self.function_, labelled.y, labelled.weight, copies)
 
     def decision_function(self, X: Any) -> Array:
-        """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted."""
-        values, given = self._values(X, "decision_function")
+        """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
+
+        Where a search found that classes lie between others, these are the scores of its `discriminant_`.
+        """
+        values, given = self._scores(X, "decision_function")
         return home(values, given)
 
     def predict(self, X: Any) -> Array:
         """The classes of the rows of X."""
-        values, given = self._values(X, "predict")
+        values, given = self._scores(X, "predict")
         values = to_numpy(values)
         chosen = self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
         return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
@@ -74,10 +87,12 @@ class Classifier(ClassifierMixin, Machine):
     def predict_proba(self, X: Any) -> Array:
         """(t, classes) probabilities: a sigmoid of f, fitted to cross-validated values of f.
 
-        The first call trains the models of the folds, all together.
+        The first call trains the models of the folds, all together.  With a `discriminant_` they are its own.
         """
-        values, given = self._values(X, "predict_proba")
-        return home(np.asarray(self._calibration.probabilities(to_numpy(values)), dtype=to_numpy(values).dtype), given)
+        values, given = self._scores(X, "predict_proba")
+        scores = to_numpy(values)
+        chances = self._calibration.probabilities(scores) if self.discriminant_ is None else softmax(scores, axis=1)
+        return home(np.asarray(chances, dtype=scores.dtype), given)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """(t, classes), true where a class is in the set that holds the right one with the given probability.
@@ -93,8 +108,9 @@ class Classifier(ClassifierMixin, Machine):
         >>> bool(sets[range(100), y].mean() > 0.9)
         True
         """
-        values, _ = self._values(X, "predict_set")
+        values, _ = self._scores(X, "predict_set")
         predicted, target = left_out_labels(self)
+        predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
         codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
         limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage)
         return np.asarray(class_scores(to_numpy(values)) <= limit)

@@ -24,7 +24,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     predicts better.  What else may be known comes in where it lowers the errors, label by label, by a standard error
     and a twentieth: distances of the first principal components or of decorrelated features, both found from all
     points; a scale for each feature, learnt by evidence (``metric="auto"``); the graph.  `knowledge_report_` says what
-    each gained.
+    each gained.  Of three classes or more, some may lie between others, where the largest score is a poor guide: where
+    it has fewer errors, a linear discriminant of left-out scores tells classes (`discriminant_`, otherwise None).
 
     With any other `invariance` C and nu are those of the best held-out accuracy: the labelled points are split into
     stratified folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and

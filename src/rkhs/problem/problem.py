@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -85,6 +85,9 @@ class Problem:
     precision: str | None = None
     approximation: Approximation | None = None
     tuning: Tuning | None = field(default=None, repr=False)  # how `tune` found its settings
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {own.name: getattr(self, own.name) for own in fields(self)}  # what is cached is computed again
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):

@@ -77,7 +77,8 @@ def falls(before: Vector, after: Vector, weight: Vector, sure: float = SURE) -> 
 class Candidate:
     """Settings, what is known with them (`KINDS`), and how well they predict labels that are left out.
 
-    `squares` (l,) are the squared errors of these labels, `loss` their mean, `error` the share of wrong classes.
+    `values` (l, q) are predictions of these labels, `squares` (l,) their squared errors, `loss` the mean of these,
+    `error` the share of wrong classes.
     """
 
     kind: str
@@ -86,6 +87,7 @@ class Candidate:
     graph: Graph | None
     nu: float
     C: float
+    values: Vector
     squares: Vector
     loss: float
     error: float
@@ -104,7 +106,7 @@ class Candidate:
     ) -> Candidate:
         """From what is predicted (l, q) for each label without itself."""
         told = labelled.squares(values), labelled.loss(values), labelled.error(values)
-        return cls(kind, kernel, scale, graph, nu, C, *told)
+        return cls(kind, kernel, scale, graph, nu, C, values, *told)
 
     @property
     def params(self) -> dict[str, Any]:
