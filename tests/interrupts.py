@@ -134,8 +134,7 @@ class Searching(Fitting):
         must(
             np.all(ours["rank_test_score"][~solved] > ours["rank_test_score"][solved].max()), "unsolved ones have ranks"
         )
-        alone = machine.plain(**{n: v for n, v in machine.get_params().items() if n in machine.plain().get_params()})
-        alone.set_params(C=machine.C_, nu=machine.nu_, scale=machine.scale_).fit(self.X, self.y)
+        alone = machine._plain(C=machine.C_, nu=machine.nu_, scale=machine.scale_).fit(self.X, self.y)
         honest(machine.solution_, alone.solution_.primal)
         return f"search {machine.search_status_}, fit {machine.solution_.status}"
 
