@@ -55,7 +55,8 @@ class Classifier(ClassifierMixin, Machine):
     def _label_term(self, sample: Sample, C: float) -> Term:
         """C * sum over the labelled points of class and sample weight * loss(f(x_i); y_i)."""
         labelled = sample.take(sample.labelled)
-        factors = class_weights(getattr(self, "class_weight", None), self.classes_, labelled.y, labelled.weight)
+        given, prior = (getattr(self, name, None) for name in ("class_weight", "class_prior"))
+        factors = class_weights(given, self.classes_, labelled.y, labelled.weight, prior)
         return Term(
             Evaluation(labelled.X),
             as_loss(self.loss, CLASSIFICATION, "loss"),

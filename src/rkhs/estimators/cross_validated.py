@@ -225,11 +225,12 @@ class CrossValidated:
 
         seed = 0 if own.random_state is None else own.random_state
         folds = folds_of(own.cv, sample, partial(splitter, shuffle=True, random_state=seed))
-        if getattr(own, "class_weight", None) == "balanced":  # counts the labels that a fold keeps
+        weighted, prior = (getattr(own, name, None) for name in ("class_weight", "class_prior"))
+        if prior is not None or (isinstance(weighted, str) and weighted == "balanced"):  # of labels that a fold keeps
             labelled = sample.take(sample.labelled)
 
             def of_classes(rows: Vector) -> Vector:
-                return class_weights(own.class_weight, own.classes_, labelled.y[rows], labelled.weight[rows])
+                return class_weights(weighted, own.classes_, labelled.y[rows], labelled.weight[rows], prior)
 
             folds = folds.weighted(of_classes)
         found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose)

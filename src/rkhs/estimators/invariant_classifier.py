@@ -39,6 +39,8 @@ class InvariantClassifier(Classifier):
     epsilon : the width of losses that are given by name and have one
     fit_intercept : whether f has a constant that is not penalised
     class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
+    class_prior : the proportions of the classes where predictions are made, a dict or an array in the order of
+        `classes_`, if they are known to be others than among the labels, which are few and may be unbalanced
     shape : what f, the decision function of two classes, does everywhere on the box of the training points, such as
         {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
         `shape_certificate_`
@@ -97,6 +99,7 @@ class InvariantClassifier(Classifier):
         shape_box: Any = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        class_prior: Any = None,
         unlabeled: Any = -1,
         approximation: Any = None,
         solver: Any = "auto",
@@ -119,6 +122,7 @@ class InvariantClassifier(Classifier):
         self.shape_box = shape_box
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.class_prior = class_prior
         self.unlabeled = unlabeled
         self.approximation = approximation
         self.solver = solver

@@ -45,7 +45,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     epsilons : the widths to try for losses that are given by name and have one
     loss : as in `InvariantClassifier`; "auto" chooses by the squared loss, and learns with this one
     invariance : "auto", or as in `InvariantClassifier`
-    invariance_loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose :
+    invariance_loss, fit_intercept, class_weight, class_prior, unlabeled, solver, tol, verbose :
         as in `InvariantClassifier`
     approximation : as in `InvariantClassifier`, of rows in memory: they are summed up once for each scale and epsilon,
         and the grid combines and solves p x p matrices
@@ -105,6 +105,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         invariance_loss: Any = "squared",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        class_prior: Any = None,
         unlabeled: Any = -1,
         approximation: Any = None,
         cv: Any = 5,
@@ -127,6 +128,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.invariance_loss = invariance_loss
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.class_prior = class_prior
         self.unlabeled = unlabeled
         self.approximation = approximation
         self.cv = cv

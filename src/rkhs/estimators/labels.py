@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,22 +143,39 @@ def one_vs_rest(codes: Vector, count: int) -> Vector:
     return np.where(codes[:, None] == np.arange(count), 1.0, -1.0)
 
 
-def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector) -> Vector:
+def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector, class_prior: Any = None) -> Vector:
     """The factor on the weight of each point by its class.
 
-    "balanced" is l / (k l_c) for a class with l_c of the l labelled points among k classes: with it the losses of
-    every class count the same, which is the normalisation of Zhang et al. 2013, section 6.3, times l / k.
+    With a `class_prior` p it is p_c l / l_c for a class with l_c of the l labelled points: the losses count as if
+    labels had come in these proportions.  "balanced" is p_c = 1 / k: every class counts the same, which is the
+    normalisation of Zhang et al. 2013, section 6.3, times l / k.
     """
-    if class_weight is None:
-        return np.ones(len(codes))
-    if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
+    if class_weight is not None and class_prior is not None:
+        raise ValueError(f"class_weight={class_weight!r} and class_prior={class_prior!r} say two things: give one.")
+    balanced = isinstance(class_weight, str)
+    if balanced and class_weight != "balanced":
+        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
+    if balanced or class_prior is not None:
         counts = np.bincount(codes, weights=weight, minlength=len(classes))
-        factors = weight.sum() / (np.count_nonzero(counts) * np.where(counts > 0, counts, 1.0))
+        shares = 1 / np.count_nonzero(counts) if balanced else _shares(class_prior, classes)
+        factors = shares * weight.sum() / np.where(counts > 0, counts, 1.0)
+    elif class_weight is None:
+        return np.ones(len(codes))
     else:
         unknown = set(class_weight) - set(classes.tolist())
         if unknown:
             raise ValueError(f"class_weight names classes that no labelled point has: {sorted(map(str, unknown))}.")
         factors = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
     return np.asarray(factors[codes])
+
+
+def _shares(class_prior: Any, classes: Vector) -> Vector:
+    """The shares of the classes, in their order, of sum one."""
+    if isinstance(class_prior, Mapping):
+        if set(class_prior) != set(classes.tolist()):
+            raise ValueError(f"class_prior needs a share for each of {classes.tolist()}, got {list(class_prior)}.")
+        class_prior = [class_prior[c] for c in classes.tolist()]
+    shares = np.asarray(class_prior, dtype=float)
+    if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):
+        raise ValueError(f"class_prior needs a positive share for each of {classes.tolist()}, got {class_prior!r}.")
+    return np.asarray(shares / shares.sum())

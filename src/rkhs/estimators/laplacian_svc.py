@@ -30,7 +30,8 @@ class LaplacianSVC(Classifier):
     C : weight of the loss of each labelled point
     nu : weight of the graph: 100 is mild, 10,000 and more follow the graph wherever labels leave it open.  In the usual
         terms C = 1 / (2 gamma_A l) and, for p = 1, nu = gamma_I tr(L) / (2 gamma_A t^2), for l labels of t points
-    kernel, scale, loss, fit_intercept, class_weight, unlabeled, solver, tol, verbose : as in `InvariantClassifier`
+    kernel, scale, loss, fit_intercept, class_weight, class_prior, unlabeled, solver, tol, verbose : as in
+        `InvariantClassifier`
 
     Attributes
     ----------
@@ -60,6 +61,7 @@ class LaplacianSVC(Classifier):
         loss: Any = "hinge",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        class_prior: Any = None,
         unlabeled: Any = -1,
         solver: Any = "auto",
         tol: float = 1e-3,
@@ -74,6 +76,7 @@ class LaplacianSVC(Classifier):
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.class_prior = class_prior
         self.unlabeled = unlabeled
         self.solver = solver
         self.tol = tol

@@ -261,7 +261,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
                 else f"{name} needs labelled points of at least two classes; every y is {machine.unlabeled!r}."
             )
         machine.classes_ = own.classes_ = found
-        own.class_weight = _class_weight(machine, found, facts, classes)
+        own.class_weight, own.class_prior = _class_weight(machine, found, facts, classes), None
     elif facts.labels == 0:
         raise ValueError(f"{name} needs points with a target; every y is unlabelled.")
     machine.n_features_in_, machine._kind = facts.width, ("numpy", "cpu")
@@ -275,13 +275,16 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
-    """ "balanced" is about all rows, not about those of a block."""
-    if machine.class_weight != "balanced":
+    """ "balanced" and proportions are about all rows, not about those of a block."""
+    if machine.class_prior is None and machine.class_weight != "balanced":
         return machine.class_weight
     if given is not None:
-        raise ValueError('class_weight="balanced" is not known before all rows are: give partial_fit a dict.')
+        raise ValueError(
+            'class_weight="balanced" and class_prior are not known before all rows are: give partial_fit a dict as '
+            "class_weight."
+        )
     totals = np.array([facts.classes[c] for c in classes.tolist()])
-    factors = class_weights("balanced", classes, np.arange(len(classes)), totals)
+    factors = class_weights(machine.class_weight, classes, np.arange(len(classes)), totals, machine.class_prior)
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
