@@ -12,15 +12,15 @@ import numpy as np
 
 from rkhs.backend.arrays import like, namespace, to_numpy
 from rkhs.finite.ledger import joined
-from rkhs.finite.monitor import Monitor, OutOfIterations
+from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.finite.term import Term
 from rkhs.solvers.auto import EXACT, ITERATIVE, auto
-from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import applies, cheapest
 from rkhs.solvers.costs import FLOP, Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, rows_in_double, to_memory
 from rkhs.solvers.galerkin import Galerkin
+from rkhs.solvers.present import Present
 from rkhs.solvers.sharing.capacity import capacity_of, few_others
 from rkhs.solvers.sharing.recycling import solve_together
 from rkhs.solvers.sharing.split import split_together, worth_splitting
@@ -162,7 +162,7 @@ class GridTasks:
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
-                self._keep(k, _as_far_as(auto(cell, monitor.tol), monitor.watching(cell), start, monitor))
+                self._keep(k, _as_far_as(monitor.watching(cell), start, monitor))
 
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
         """Cell by cell, each from the one before it in its fold."""
@@ -173,7 +173,7 @@ class GridTasks:
             fold, (cell, start) = k % self.folds, self.cell(k)
             own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
             first = before.get(fold) or to_memory(inside, self.system, start)
-            found = before[fold] = _as_far_as(cheapest(own, monitor.tol, EXACT), own, first, monitor)
+            found = before[fold] = _as_far_as(own, first, monitor)
             self._keep(k, from_memory(inside, self.system, found))
 
     def cell(self, k: int) -> tuple[System, Iterate]:
@@ -221,12 +221,25 @@ class GridTasks:
         return Galerkin().cost(estimate) * (1 + SHARED * cells) + tasks * estimate.iterations * small
 
 
-def _as_far_as(solver: Solver, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-    """What a solver finds within its limit of iterations; other cells may need fewer."""
+def _as_far_as(system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    """What a solver finds within its limit of iterations; other cells may need fewer.
+
+    Rows that a fold leaves out are not there for it: as for a problem that never had them.
+    """
     monitor.best = start
+    present = Present.of(system)
+    if present is None:
+        return _run(system, start, monitor)
+    inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
+    inner.best = present.there(start)
+    return present.back(_run(present.system, inner.best, inner))
+
+
+def _run(system: System, start: Iterate, monitor: Monitor) -> Iterate:
     try:
-        return solver.run(system, start, monitor)
+        return auto(system, monitor.tol).run(system, start, monitor)
     except OutOfIterations:
+        assert monitor.best is not None
         return monitor.best
 
 

@@ -25,14 +25,13 @@ from rkhs.backend.arrays import Array, inner, namespace, to_numpy, zeros
 from rkhs.backend.memory import on_cpu
 from rkhs.backend.replay import Replay
 from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
 from rkhs.solvers.preconditioning import landmark_count, preconditioner
-from rkhs.solvers.present import Present
 
 SHARED = 0.2  # of a product, what each further column costs
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
@@ -77,10 +76,6 @@ class ConjugateGradients(Solver):
         return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        present = Present.of(system)
-        if present is not None:
-            inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
-            return present.back(self.run(present.system, present.there(start), inner))
         each = system.gram.seconds
         if self.landmarks is None and PLAIN * each < COLUMN * system.size * landmark_count(system.geometry, None):
             start, done = self._iterate(system, start, monitor, 0, PLAIN)  # which may do, and costs less

@@ -36,7 +36,8 @@ class Present:
         terms = []
         for t in system.terms:
             own = np.flatnonzero(counts[t.rows])
-            terms.append(replace(t, target=taken(t.target, own), weight=taken(t.weight, own)))
+            here = {"rows": slice(0, len(own)), "target": taken(t.target, own), "weight": taken(t.weight, own)}
+            terms.append(replace(t, **here))
         gram = _part(system.gram, rows)
         exact = _part(system.exact, rows) if system.inexact else gram
         geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
