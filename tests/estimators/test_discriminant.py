@@ -72,6 +72,10 @@ def test_classes_in_an_order(tmp_path):
     assert 0.7 < np.mean(sets[np.arange(300), y[100:]]) < 0.9
     rkhs.save(model, tmp_path / "model.skops")
     np.testing.assert_array_equal(rkhs.load(tmp_path / "model.skops").predict(X[100:]), found)
+    again = model.set_params(invariance=None, Cs=[10.0], cv=3).fit(X[:100], names[:100])  # by folds, without the rule
+    assert again.discriminant_ is None
+    largest = again.classes_[np.asarray(again.function_(X[100:])).argmax(axis=1)]
+    np.testing.assert_array_equal(again.predict(X[100:]), largest)
 
 
 def test_none_where_the_largest_score_does_as_well_or_weights_differ():

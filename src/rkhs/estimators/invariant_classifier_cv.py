@@ -149,6 +149,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         if self._automatic:
             self._learn(self._choose_knowledge(sample), sample)
             return self
+        self.discriminant_ = None
         machine = self._choose(sample, StratifiedKFold, accuracy)
         if self.approximation is None:
             self._learn(invariant_problem(machine, sample), sample)
