@@ -56,6 +56,7 @@ def test_of_rows_in_blocks():
     [
         ({"class_prior": [1.0]}, "a positive share for each"),
         ({"class_prior": [1.0, 0.0]}, "a positive share for each"),
+        ({"class_prior": "balanced"}, "class_weight"),
         ({"class_prior": {0: 1.0, 5: 1.0}}, "a share for each of"),
         ({"class_prior": [0.5, 0.5], "class_weight": "balanced"}, "say two things"),
     ],

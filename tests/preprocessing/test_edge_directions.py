@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import rkhs
 from rkhs.invariances import RandomMotion
@@ -91,3 +92,9 @@ def test_copies_are_moved_before_their_edges_are_taken(tmp_path):
     rkhs.save(whole, tmp_path / "model.skops")
     again = rkhs.load(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.decision_function(others), whole.decision_function(others))
+
+
+def test_features_have_a_row_for_each_point():
+    halved = FunctionTransformer(lambda points: points[::2])
+    with pytest.raises(ValueError, match="made 10 rows of 20 points"):
+        rkhs.VirtualSampleSVC([], features=halved, scale=1.0).fit(RNG.random((20, 4)), np.arange(20) % 2)

@@ -109,7 +109,8 @@ class CrossValidated:
                 "count. Give the features another unit, or other scales."
             )
         own.knowledge_report_ = contest.report()
-        own.discriminant_ = contest.discriminant
+        if is_classifier(own):
+            own.discriminant_ = contest.discriminant
         own.C_, own.nu_, own.scale_, own.epsilon_ = chosen.C / mean, chosen.nu, chosen.scale, as_list(own.epsilons)[0]
         own.best_index_ = search.found.index(chosen)
         own.best_score_ = own.knowledge_report_["score"]

@@ -175,6 +175,10 @@ def _shares(class_prior: Any, classes: Vector) -> Vector:
         if set(class_prior) != set(classes.tolist()):
             raise ValueError(f"class_prior needs a share for each of {classes.tolist()}, got {list(class_prior)}.")
         class_prior = [class_prior[c] for c in classes.tolist()]
+    if isinstance(class_prior, str):
+        raise ValueError(
+            f'class_prior is a dict or an array of shares, got {class_prior!r}: see class_weight="balanced".'
+        )
     shares = np.asarray(class_prior, dtype=float)
     if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):
         raise ValueError(f"class_prior needs a positive share for each of {classes.tolist()}, got {class_prior!r}.")

@@ -98,7 +98,12 @@ class VirtualSampleSVC(Classifier):
         """What the kernel sees of points."""
         if self.features_ is None:
             return points
-        return like(as_points(self.features_.transform(to_numpy(points)), "features"), points)
+        seen = as_points(self.features_.transform(to_numpy(points)), "features")
+        if len(seen) != len(points):
+            raise ValueError(
+                f"{self.features_!r} made {len(seen)} rows of {len(points)} points: it needs one for each."
+            )
+        return like(seen, points)
 
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         return super()._values(X, method, lambda points: family(self._seen(points)))

@@ -23,7 +23,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, namespace, taken, to_numpy, zeros
 from rkhs.gram.base import GramOperator
-from rkhs.gram.matrix import GramMatrix
+from rkhs.gram.matrix import GramMatrix, diagonal_part
 from rkhs.losses.base import Loss
 from rkhs.losses.shifted import shifted
 
@@ -174,8 +174,7 @@ class System:
 
     def part(self, rows: np.ndarray[Any, Any], terms: Sequence[Rows]) -> System:
         """The system of some functionals, which are those of the given terms, with their rows of Q."""
-        gram = self.exact.part(rows, rows)
-        operator = GramMatrix(gram) if self.exact.stored else gram
+        operator = diagonal_part(self.exact, rows)
         return System(
             Geometry(operator, operator, taken(self.Q, rows), self.definite), consecutive(terms), self.outputs
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.backend.memory import budget_bytes
+from rkhs.gram.base import GramOperator
 
 CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
 
@@ -73,3 +74,9 @@ class GramMatrix:
 
     def gradient_moments(self, weight: Array) -> Array | None:
         return None
+
+
+def diagonal_part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:
+    """The operator of some functionals with each other; stored where the whole is."""
+    part = gram.part(rows, rows)
+    return GramMatrix(part) if gram.stored else part

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rkhs.finite.certificate import certify
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
@@ -47,11 +45,7 @@ class Direct(DenseSolver):
         monitor.check(self.cost(Estimate(system, monitor.tol)))
         inside = in_memory(system)
         w, b, Q = inside.weight[:, 0], inside.target, inside.Q
-        rows = np.flatnonzero(w)  # a fold of a grid leaves some out
-        a = np.zeros_like(b)
-        G = inside.gram.dense() if len(rows) == len(w) else inside.gram.block(rows, rows)
-        a[rows], c = Saddle(G, 1 / (2 * w[rows]), Q[rows]).solve(b[rows])
-        found = Iterate(a, c)
+        found = Iterate(*Saddle(inside.gram.dense(), 1 / (2 * w), Q).solve(b))
         certificate = certify(inside, found)
         last = from_memory(inside, system, found)
         monitor.report(last, float(certificate.primal.sum()), certificate.relative)

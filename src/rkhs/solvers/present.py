@@ -12,8 +12,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, indices, like, namespace, taken, to_numpy
 from rkhs.finite.system import Geometry, Iterate, System, consecutive
-from rkhs.gram.base import GramOperator
-from rkhs.gram.matrix import GramMatrix
+from rkhs.gram.matrix import diagonal_part
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +37,8 @@ class Present:
             own = np.flatnonzero(counts[t.rows])
             here = {"rows": slice(0, len(own)), "target": taken(t.target, own), "weight": taken(t.weight, own)}
             terms.append(replace(t, **here))
-        gram = _part(system.gram, rows)
-        exact = _part(system.exact, rows) if system.inexact else gram
+        gram = diagonal_part(system.gram, rows)
+        exact = diagonal_part(system.exact, rows) if system.inexact else gram
         geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
         return cls(system, System(geometry, consecutive(terms), system.outputs), rows, turn)
 
@@ -60,8 +59,3 @@ class Present:
         found = self.whole.zeros(int(a.shape[1]))
         found[indices(self.rows, found)] = a
         return found
-
-
-def _part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:
-    part = gram.part(rows, rows)
-    return GramMatrix(part) if gram.stored else part

@@ -66,8 +66,8 @@ class Contest:
         values, codes, weight = self.best.values, self.labelled.classes, self.labelled.weight
         if codes is None or np.any(weight != weight[0]) or not worth_trying(values, codes):
             return None, self.best.error
-        before, after = 1.0 * (values.argmax(axis=1) != codes), 1.0 * (predicted_without(values, codes) != codes)
-        if not falls(before, after, weight):
+        after = predicted_without(values, codes) != codes
+        if not falls(1.0 * self.labelled.wrong(values), 1.0 * after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
 

@@ -42,8 +42,12 @@ class Labelled:
         """The share of wrong classes; for regression the root of the mean squared error."""
         if self.classes is None:
             return float(np.average(self.squares(values), weights=self.weight) ** 0.5)
+        return float(np.average(self.wrong(values), weights=self.weight))
+
+    def wrong(self, values: Vector) -> Vector:
+        """Where (l,) the class of the largest value is not that of the label."""
         chosen = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
-        return float(np.average(chosen != self.classes, weights=self.weight))
+        return np.asarray(chosen != self.classes)
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
