@@ -29,16 +29,26 @@ def test_preconditioner_solves_its_equations():
     _, m, Q, r = equations()
     F = RNG.normal(size=(N, 4))
     expected, multiplier = dense(np.diag(m[:, 0]) + F @ F.T, Q, r)
-    c, rest, a = Preconditioner.of(m, F, Q)(r)
+    c, rest, a = Preconditioner.of(1 / m, F, Q)(r)
     np.testing.assert_allclose(a, expected, atol=1e-12)
     np.testing.assert_allclose(c, multiplier, atol=1e-12)
     np.testing.assert_allclose(rest, r - Q @ c, atol=1e-12)
 
 
+def test_preconditioner_with_rows_of_infinite_weight():
+    """m -> infinity and a right-hand side m v: a = v there, but for what Q'a = 0 asks of the others."""
+    _, m, Q, v = equations()
+    F = RNG.normal(size=(N, 4))
+    inverse, large = 1 / m, m.copy()
+    inverse[: N - 6], large[: N - 6] = 0.0, 1e12
+    expected, _ = dense(np.diag(large[:, 0]) + F @ F.T, Q, large * v)
+    np.testing.assert_allclose(Preconditioner.of(inverse, F, Q).solve(v), expected, atol=1e-4)
+
+
 def test_steps_converge_and_leave_other_columns_alone():
     G, d, Q, b = equations()
     K = G + np.diag(d[:, 0])
-    cg = BlockCG(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q))
+    cg = BlockCG(lambda v: K @ v, Preconditioner.of(1 / d, d[:, :0], Q))
     cg.begin(np.zeros_like(b), b)
     for _ in range(2 * N):
         cg.step([0, 2])
@@ -52,7 +62,7 @@ def test_a_good_preconditioner_needs_one_step():
     G, d, Q, b = equations()
     values, vectors = np.linalg.eigh(G)
     F = vectors * np.sqrt(np.maximum(values, 0))
-    cg = BlockCG(lambda v: G @ v + d * v, Preconditioner.of(d, F, Q))
+    cg = BlockCG(lambda v: G @ v + d * v, Preconditioner.of(1 / d, F, Q))
     cg.begin(np.zeros_like(b), b)
     cg.step(slice(None))
     np.testing.assert_allclose(cg.a, dense(G + np.diag(d[:, 0]), Q, b)[0], atol=1e-8)
@@ -74,7 +84,7 @@ def test_iterative_saddle(together):
     G, d, Q, b = equations()
     e = RNG.normal(size=(R, 3))
     K = G + np.diag(d[:, 0])
-    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q), d, 1e-20, together)
+    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(1 / d, d[:, :0], Q), d, 1e-20, together)
     a, c, residual = saddle.solve(b, e)
     expected, multiplier = dense(K, Q, b, e)
     np.testing.assert_allclose(a, expected, atol=1e-8)
@@ -96,7 +106,7 @@ def test_iterative_saddle_keeps_its_promise():
             products.append(v.shape[1])
             return K @ v
 
-        a, _, _ = IterativeSaddle(product, Preconditioner.of(d, d[:, :0], Q), d, tol).solve(b, np.zeros((R, 3)))
+        a, _, _ = IterativeSaddle(product, Preconditioner.of(1 / d, d[:, :0], Q), d, tol).solve(b, np.zeros((R, 3)))
         error = np.diag((a - expected).T @ K @ (a - expected)) / 2
         assert np.all(error <= tol * energy + 1e-28)
         assert max(products) <= 2  # a column that is done takes no part
@@ -105,6 +115,6 @@ def test_iterative_saddle_keeps_its_promise():
 def test_in_torch():
     G, d, Q, b = (torch.from_numpy(array) for array in equations())
     K = G + torch.diag(d[:, 0])
-    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(d, d[:, :0], Q), d, 1e-16)
+    saddle = IterativeSaddle(lambda v: K @ v, Preconditioner.of(1 / d, d[:, :0], Q), d, 1e-16)
     a, _, _ = saddle.solve(b, torch.zeros((R, 3), dtype=b.dtype))
     np.testing.assert_allclose(a.numpy(), dense(K.numpy(), Q.numpy(), b.numpy())[0], atol=1e-6)

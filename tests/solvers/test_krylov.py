@@ -76,7 +76,11 @@ def test_fewer_products_than_descent_and_fewest_with_landmarks():
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=10.0),
     ]
     race = rkhs.Problem(rkhs.Gaussian(5.0), terms, rkhs.Constant())
-    solvers = (rkhs.solvers.Descent(), rkhs.solvers.ConjugateGradients(0), rkhs.solvers.ConjugateGradients(100))
+    solvers = (
+        rkhs.solvers.Descent(landmarks=0),
+        rkhs.solvers.ConjugateGradients(0),
+        rkhs.solvers.ConjugateGradients(100),
+    )
     counts = [race.solve(solver, tol=1e-4).products for solver in solvers]
     assert counts[1] <= counts[0]
     assert counts[2] <= counts[1] / 2

@@ -130,6 +130,11 @@ def indices(rows: np.ndarray[Any, Any], array: Array) -> Array:
     return namespace(array).asarray(rows, device=device(array))
 
 
+def identity(array: Array) -> Array:
+    """The identity matrix of as many columns as an array has, made where the array is."""
+    return namespace(array).eye(int(array.shape[1]), dtype=array.dtype, device=device(array))
+
+
 def taken(array: Array, rows: np.ndarray[Any, Any]) -> Array:
     """Some rows of an array, in the order given."""
     return namespace(array).take(array, indices(rows, array), axis=0)

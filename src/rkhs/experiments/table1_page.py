@@ -13,13 +13,15 @@ from rkhs.experiments.pairs import errors, verdict
 from rkhs.experiments.table1_printed import printed
 
 MACHINES = ("SVM", "LapSVM", "InvSVM")
+DEFAULT = "default"  # InvariantClassifierCV(), nothing set
 FITS = 126  # machines of a cell: 25 weights in 5 folds, and the last
 
 
 def page(records: list[Record], _: Path) -> str:
     """Errors, the aim, paired tests, times, and the papers' solver."""
-    trained = [r for r in records if r.cell["machine"] in MACHINES]
-    return _errors(trained) + _tests(trained) + _times(trained) + _race(chosen(records, machine="L-BFGS"))
+    trained = [r for r in records if r.cell["machine"] in (*MACHINES, DEFAULT)]
+    race = _race(chosen(records, machine="L-BFGS"))
+    return _errors(trained) + _tests(trained) + _default(trained) + _times(trained) + race
 
 
 def _errors(records: list[Record]) -> str:
@@ -33,13 +35,14 @@ def _errors(records: list[Record]) -> str:
                 row += [f"{mean:g} ± {deviation:g}", spread(own)]
             reached = bool(np.mean(own) <= mean + deviation)
             within, count = within + reached, count + 1
-            rows.append([*row, "yes" if reached else "no"])
+            default = errors(records, set=name, labels=labels, machine=DEFAULT).values()
+            rows.append([*row, "yes" if reached else "no", spread(list(default))])
     headings = ["set", "l", *(f"{machine}, {who}" for machine in MACHINES for who in ("printed", "ours"))]
     draws = len(values(records, "draw"))
     return (
-        f"Test error in percent, mean and standard deviation over {draws} draws. The last column: is our InvSVM's mean "
-        f"at most the paper's plus one of its standard deviations? In {within} of {count} cells it is.\n\n"
-        + table([*headings, "within"], rows)
+        f"Test error in percent, mean and standard deviation over {draws} draws. Within: is our InvSVM's mean at "
+        f"most the paper's plus one of its standard deviations? In {within} of {count} cells it is. The last column is "
+        "`InvariantClassifierCV()` with nothing set.\n\n" + table([*headings, "within", "default"], rows)
     )
 
 
@@ -66,14 +69,39 @@ def _tests(records: list[Record]) -> str:
     )
 
 
+def _default(records: list[Record]) -> str:
+    """The default model compared with each of the others."""
+    totals: dict[str, Counter[str]] = {other: Counter() for other in MACHINES}
+    rows = []
+    for name in values(records, "set"):
+        for labels in values(records, "labels"):
+            row = [name, str(labels)]
+            for other in MACHINES:
+                who, p = verdict(records, DEFAULT, other, set=name, labels=labels)
+                totals[other][who] += 1
+                row.append(f"{who} (p = {p:.2g})")
+            took = Counter(
+                r.result["chosen"]["knowledge"] for r in chosen(records, set=name, labels=labels, machine=DEFAULT)
+            )
+            rows.append([*row, ", ".join(f"{kind} {count}" for kind, count in took.most_common())])
+    said = "; ".join(
+        f"against {other} {c['win']} wins, {c['tie']} ties, {c['loss']} losses" for other, c in totals.items()
+    )
+    return f"The default model on the same draws: {said}. What it chose, in how many draws, is given too.\n\n" + table(
+        ["set", "l", *MACHINES, "chosen"], rows
+    )
+
+
 def _times(records: list[Record]) -> str:
     rows = []
     for name in values(records, "set"):
-        own = [sum(r.seconds for r in chosen(records, set=name, machine=machine)) for machine in MACHINES]
+        own = [sum(r.seconds for r in chosen(records, set=name, machine=machine)) for machine in (*MACHINES, DEFAULT)]
         rows.append([name, *(f"{seconds:.0f}" for seconds in (*own, sum(own)))])
     total = sum(r.seconds for r in records)
-    rows.append(["all", "", "", "", f"{total:.0f}"])
-    return "Seconds on one core, all draws and all l together:\n\n" + table(["set", *MACHINES, "together"], rows)
+    rows.append(["all", "", "", "", "", f"{total:.0f}"])
+    return "Seconds on one core, all draws and all l together:\n\n" + table(
+        ["set", *MACHINES, DEFAULT, "together"], rows
+    )
 
 
 def _race(records: list[Record]) -> str:
@@ -105,21 +133,22 @@ def draw(records: list[Record], png: Path) -> None:
     """A panel for each set: errors by l, ours filled and printed hollow."""
     import matplotlib.pyplot as plt
 
-    trained = [r for r in records if r.cell["machine"] in MACHINES]
+    trained = [r for r in records if r.cell["machine"] in (*MACHINES, DEFAULT)]
     names = values(trained, "set")
     columns = min(3, len(names))
     shape = -(-len(names) // columns), columns
     figure, axes = plt.subplots(*shape, figsize=(4.2 * shape[1], 3.2 * shape[0]), layout="constrained", squeeze=False)
     for ax, name in zip(axes.flat, names, strict=False):
-        for k, machine in enumerate(MACHINES):
+        for k, machine in enumerate((*MACHINES, DEFAULT)):
             for labels in values(trained, "labels"):
                 own = list(errors(trained, set=name, labels=labels, machine=machine).values())
-                mean, deviation = printed(name, machine, labels)
-                at = labels + 5 * (k - 1)
+                at = labels + 5 * (k - 1.5)
                 first = labels == values(trained, "labels")[0]
                 style = {"color": f"C{k}", "capsize": 2, "fmt": "o"}
                 ax.errorbar(at - 1, np.mean(own), np.std(own), label=machine if first else None, **style)
-                ax.errorbar(at + 1, mean, deviation, markerfacecolor="white", alpha=0.6, **style)
+                if machine in MACHINES:
+                    mean, deviation = printed(name, machine, labels)
+                    ax.errorbar(at + 1, mean, deviation, markerfacecolor="white", alpha=0.6, **style)
         ax.set_title(name)
         ax.set_xticks(values(trained, "labels"))
         ax.set_ylim(bottom=0)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, inner, like, namespace, to_numpy, zeros
+from rkhs.backend.arrays import Array, identity, inner, like, namespace, taken, to_numpy, zeros
 
 ROWS = 2**14  # of F at a time
 ROUNDING = 4  # units, by which a residual that should be zero may differ from it
@@ -54,7 +54,7 @@ class BlockCG:
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """M a + Q c = r, Q'a = 0 for M = diag(m) + F F'."""
+    """M a + Q c = r, Q'a = 0 for M = diag(m) + F F'; where m is infinite, a = r / m."""
 
     inverse: Array  # 1 / m, (N, 1)
     F: Array  # (N, p)
@@ -64,30 +64,38 @@ class Preconditioner:
     onto: Array  # the same with the diagonal of M, (r, N)
 
     @classmethod
-    def of(cls, m: Array, F: Array, Q: Array) -> Preconditioner:
-        """From m (N, 1) > 0, F (N, p) and Q (N, r) with orthonormal columns."""
-        inverse = 1 / m
+    def of(cls, inverse: Array, F: Array, Q: Array) -> Preconditioner:
+        """From 1/m (N, 1), F (N, p) and Q (N, r) with orthonormal columns."""
         xp = namespace(F)
-        S = like(np.eye(F.shape[1]), xp.astype(F[:0], xp.float64))
+        S = identity(xp.astype(F[:0], xp.float64))
         for start in range(0, int(F.shape[0]), ROWS):
-            some = F[start : start + ROWS]
-            S = S + xp.astype(some.T @ (inverse[start : start + ROWS] * some), xp.float64)
+            some, finite = F[start : start + ROWS], inverse[start : start + ROWS]
+            seen = np.flatnonzero(to_numpy(finite[:, 0]) > 0)
+            if 2 * len(seen) < int(finite.shape[0]):  # where most rows cost nothing, a copy of the others pays
+                some, finite = taken(some, seen), taken(finite, seen)
+            S = S + xp.astype(some.T @ (finite * some), xp.float64)
         root = xp.linalg.inv(xp.linalg.cholesky(S)) if F.shape[1] else S
         found = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)
-        diagonal = m + row_squares(F)
-        return replace(found, inner=_left_inverse(Q, found._solve(Q)), onto=_left_inverse(Q, Q / diagonal))
+        if not Q.shape[1]:
+            return found
+        diagonal = inverse / (1 + inverse * row_squares(F))
+        return replace(found, inner=_left_inverse(Q, found._solve(inverse * Q)), onto=_left_inverse(Q, diagonal * Q))
 
     def __call__(self, r: Array) -> tuple[Array, Array, Array]:
         """c, r - Qc = M a, and a."""
         c = self.inner @ r
         r = r - self.Q @ c
-        a = self._solve(r)
+        a = self._solve(self.inverse * r)
         return c, r, a - self.onto.T @ (self.Q.T @ a)  # to rounding, whatever was lost in the difference
 
-    def _solve(self, r: Array) -> Array:
-        """M^-1 r."""
-        a = self.inverse * r
-        return a - self.inverse * (self.F @ (self.core @ (self.F.T @ a)))
+    def solve(self, v: Array) -> Array:
+        """a of the right-hand side m v, which need not be finite."""
+        a = self._solve(v)
+        return a - self.inner.T @ (self.Q.T @ a)
+
+    def _solve(self, v: Array) -> Array:
+        """M^-1 (m v)."""
+        return v - self.inverse * (self.F @ (self.core @ (self.F.T @ v)))
 
 
 def row_squares(F: Array) -> Array:

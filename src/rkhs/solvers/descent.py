@@ -9,12 +9,19 @@ steps and of f itself is known without another, and is minimised there exactly (
 these are conjugate gradients, on others they need no rule for step lengths or conjugacy.  The basis coefficients are
 minimised along, so Q'w loss'(u) = 0 and alpha = -w loss'(u) is feasible for the dual, with gap 1/2 g'Gg.
 
+A few landmarks tell about what G is (`preconditioning`), and so what Newton's step would be,
+
+    (I + HG)^-1 g,             H = diag(w loss''(u)),
+
+which is one more direction, multiplied by G together with the gradient.  H is looked at again when it has changed.
+
 Losses without a gradient are smoothed (`smoothing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -22,13 +29,20 @@ from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.finite.certificate import bounds, relative_gap
 from rkhs.finite.monitor import Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
+from rkhs.linalg.cg import Preconditioner
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
+from rkhs.solvers.preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.smoothing import SHRINK, Smoothing
 
 SMOOTH, ROUGH = 1.5, 20  # times the iterations of conjugate gradients, without kinks and with
+UPDATES = 5  # of the second derivatives, for each output, that landmarks are to be worth
+CHANGED = (
+    0.5  # share of the second derivatives that must have changed for that: 0.02 took more products, and 0.6 as many
+)
 DEPENDENT = 1e-2  # units of the root of rounding, under which directions count as dependent
+SEEN = 0.25  # share that rounding may have in the energy of a direction
 
 
 @dataclass(frozen=True)
@@ -38,6 +52,8 @@ class Descent(Solver):
     Parameters
     ----------
     memory : how many of the last steps are kept as directions
+    landmarks : how many functionals tell about what Newton's step would be; by default as many as pay, after some
+        iterations without where these may do
     max_iterations : after which it gives up
 
     Examples
@@ -50,6 +66,10 @@ class Descent(Solver):
 
     memory: int = 3
     max_iterations: int = 10_000
+    landmarks: int | None = None
+
+    def __post_init__(self) -> None:
+        check_landmarks(self.name, self.landmarks)
 
     def check(self, system: System) -> None:
         """Every problem will do."""
@@ -64,20 +84,35 @@ class Descent(Solver):
             _Point(system.output(c), start.a[:, c], images[:, c], start.basis[:, c], self.memory)
             for c in range(system.columns)
         ]
-        for _ in range(self.max_iterations):
+        count = landmark_count(system.geometry, self.landmarks, 4 + 2 * UPDATES * system.columns)
+        plain = 0 if self.landmarks else iterations_before(system.geometry, count)
+        near: Nystroem | None = None
+        for iteration in range(self.max_iterations):
             open_ones = [column for column in columns if column.gap > monitor.tol]
-            if not open_ones:
+            stale = [column for column in columns if system.inexact and column.stale(monitor.tol)]
+            if not open_ones and not stale:
                 return _together(columns)
-            gradients = xp.stack([column.gradient() for column in open_ones], axis=1)
-            products = system.gram @ gradients
+            if stale:
+                images = system.exact @ xp.stack([a for column in stale for a in (column.a, column.best[0])], axis=1)
+                for k, column in enumerate(stale):
+                    column.correct(images[:, 2 * k], images[:, 2 * k + 1])
+                open_ones = [column for column in columns if column.gap > monitor.tol]
+            if count and iteration == plain:
+                near = Nystroem.of(system.geometry, sum(column.bend for column in columns), count, monitor.left)
+            directions = [column.gradient() for column in open_ones]
+            if near is not None:
+                directions += [column.towards(g, near) for column, g in zip(open_ones, directions, strict=True)]
+            products = system.gram @ xp.stack(directions, axis=1)
+            pairs = [(d, products[:, k]) for k, d in enumerate(directions)]
             for k, column in enumerate(open_ones):
-                column.certify(gradients[:, k], products[:, k])
+                column.certify(*pairs[k])
+                column.directions = pairs[k :: len(open_ones)]
             worst = max(column.gap for column in columns)
             monitor.report(_together(columns), sum(column.lowest for column in columns), worst)
             open_ones = [column for column in open_ones if column.gap > monitor.tol]
             for column in open_ones:
                 column.step()
-            if all(column.stuck for column in open_ones):
+            if open_ones and all(column.stuck for column in open_ones):
                 return _together(columns)
         raise OutOfIterations
 
@@ -89,10 +124,13 @@ class _Point:
         self.true = system
         self.a, self.image, self.basis = a, image, basis
         self.memory = memory
+        self.directions: list[tuple[Array, Array]] = []  # the gradient, Newton's step, with their images
         self.steps: list[tuple[Array, Array]] = []
+        self.model: tuple[Array, Preconditioner] | None = None  # the second derivatives, and Newton's steps with these
         self.gap, self.dual, self.alpha = float("inf"), -float("inf"), a
         self.lowest, self.best = float("inf"), (a, basis)
         self.stuck = self.sharpened = False
+        self.moved = False  # since its image was computed from it
         self.wider: tuple[Array, Array, Array] | None = None  # the minimiser of the width before
         self.largest = 0.0  # |Gd| / |d| so far
         self.smoothing = Smoothing.of(system.terms, self.u[:, None])
@@ -107,9 +145,25 @@ class _Point:
         """The coefficients of the gradient of J in H."""
         return self.a + self.system.slope(self.u[:, None])[:, 0]
 
+    @property
+    def bend(self) -> Array:
+        """The second derivatives of the losses, (N, 1)."""
+        return self.system.bend(self.u[:, None])
+
+    def towards(self, g: Array, near: Nystroem) -> Array:
+        """What Newton's step has beside the gradient, with what landmarks know of G in the place of G.
+
+        The two may be nearly parallel, and images of differences that are taken after the product have lost digits.
+        """
+        xp, h = namespace(g), self.bend
+        if self.model is None or float(xp.sum(abs(h - self.model[0]))) > CHANGED * float(xp.sum(self.model[0])):
+            self.model = h, near.with_diagonal(h)
+        h, model = self.model
+        step = model.solve(g[:, None] / (1 + h * near.left))[:, 0]
+        return self.true.inside((step - xp.vecdot(g, step) / (float(xp.vecdot(g, g)) or 1.0) * g)[:, None])[:, 0]
+
     def certify(self, g: Array, product: Array) -> None:
         """The bounds on the true minimum from the gradient and its image; a smaller width where it is time."""
-        self.g, self.product = g, product
         a, image, u = self.a[:, None], self.image[:, None], self.u[:, None]
         primal, dual = bounds(self.true, a, image, u, g[:, None], product[:, None])
         if dual > self.dual:
@@ -121,6 +175,25 @@ class _Point:
             self._extrapolate()
             self.system = self.true.with_rows(self.smoothing.terms(self.true.terms))
 
+    def stale(self, tol: float) -> bool:
+        """Whether it is time for the image of the point itself, which inexact products have led astray.
+
+        Before it is believed to be the minimum, and before smaller widths, which see smaller errors.
+        """
+        return self.moved and (self.sharpened or self.gap <= tol)
+
+    def correct(self, image: Array, best: Array) -> None:
+        """Go on with the true images of the point and of the best one; at the end forget bounds that may be none."""
+        self.image, self.moved = image, False
+        if not self.sharpened:
+            self.dual, self.lowest = -float("inf"), float("inf")
+            self._judge_at(self.best[0], best, self.best[1])
+        self._minimise(self.a[:, None][:, :0], image[:, None][:, :0])
+
+    def _judge_at(self, a: Array, image: Array, basis: Array) -> None:
+        u = (image + self.true.Q @ basis)[:, None]
+        self._judge(float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0]), a, basis)
+
     def _judge(self, primal: float, a: Array, basis: Array) -> None:
         """Keep the best point so far."""
         if primal < self.lowest:
@@ -131,35 +204,36 @@ class _Point:
         """The minimisers of two widths on a line to width 0: exact where the losses are made of lines and parabolas."""
         here = (self.a, self.image, self.basis)
         if self.wider is not None:
-            a, image, basis = (x + (x - y) * (SHRINK / (1 - SHRINK)) for x, y in zip(here, self.wider, strict=True))
-            u = (image + self.true.Q @ basis)[:, None]
-            self._judge(float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0]), a, basis)
+            self._judge_at(*(x + (x - y) * (SHRINK / (1 - SHRINK)) for x, y in zip(here, self.wider, strict=True)))
         self.wider = here
 
     def step(self) -> None:
-        """Minimise over the gradient, the last steps and f itself."""
+        """Minimise over the gradient, Newton's step, the last steps and f itself."""
         xp = namespace(self.a)
-        directions = [(self.g, self.product), *self.steps]
+        directions = [*self.directions, *self.steps]
         if bool(xp.any(self.a != 0)):
             directions.append((self.a, self.image))
-        directions = [pair for pair in directions if self._seen(*pair)]
-        if not directions:
+        lost = [self._lost(*pair) for pair in directions]
+        seen = sorted((share, k) for k, share in enumerate(lost) if share < SEEN)  # the most certain ones first
+        if not seen:
             self.stuck = not self.sharpened
             return
+        directions = [directions[k] for _, k in seen]
         sizes = [float(xp.vecdot(d, Gd)) ** 0.5 for d, Gd in directions]
         D = xp.stack([d / s for (d, _), s in zip(directions, sizes, strict=True)], axis=1)
         U = xp.stack([Gd / s for (_, Gd), s in zip(directions, sizes, strict=True)], axis=1)
-        before = self.a
-        move = self._minimise(*_orthonormal(D, U))
+        before, self.moved = self.a, True
+        move = self._minimise(*_orthonormal(D, U, [share for share, _ in seen]))
         self.steps = [move, *self.steps[: self.memory - 1]]
         self.stuck = not (self.sharpened or bool(xp.any(self.a != before)))
 
-    def _seen(self, d: Array, image: Array) -> bool:
-        """Whether d'Gd is more than the rounding of the product."""
+    def _lost(self, d: Array, image: Array) -> float:
+        """The share of d'Gd that is the rounding of the product; infinite where there is nothing else."""
         xp = namespace(d)
         size = float(xp.linalg.vector_norm(d))
         self.largest = max(self.largest, float(xp.linalg.vector_norm(image)) / (size or 1.0))
-        return float(xp.vecdot(d, image)) > 4 * float(xp.finfo(d.dtype).eps) * self.largest * size**2
+        energy = float(xp.vecdot(d, image))
+        return float(xp.finfo(d.dtype).eps) * self.largest * size**2 / energy if energy > 0 else inf
 
     def _minimise(self, D: Array, U: Array) -> tuple[Array, Array]:
         r = int(self.true.Q.shape[1])
@@ -170,12 +244,23 @@ class _Point:
         return step, moved
 
 
-def _orthonormal(D: Array, U: Array) -> tuple[Array, Array]:
-    """Directions that span the same, orthonormal in H, and their images; what depends on the others is left out."""
-    values, vectors = np.linalg.eigh(to_numpy(D.T @ U).astype(np.float64))
-    apart = values > DEPENDENT * float(namespace(D).finfo(D.dtype).eps) ** 0.5
+def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
+    """Directions that span the same, orthonormal in H, and their images; D is of length one there.
+
+    What depends on the directions before it is left out, as far as can be told with the shares that rounding has.
+    """
+    between = to_numpy(D.T @ U).astype(np.float64)
+    least = DEPENDENT * float(namespace(D).finfo(D.dtype).eps) ** 0.5
+    kept: list[int] = []
+    for k, share in enumerate(lost):
+        own = between[np.ix_(kept, [k])]
+        rest = 1 - float(own[:, 0] @ np.linalg.lstsq(between[np.ix_(kept, kept)], own, rcond=None)[0][:, 0])
+        if rest > max(least, share / SEEN):
+            kept.append(k)
+    values, vectors = np.linalg.eigh(between[np.ix_(kept, kept)])
+    apart = values > max(least, max(lost[k] for k in kept) / SEEN)
     turn = like(vectors[:, apart] / np.sqrt(values[apart]), D)
-    return D @ turn, U @ turn
+    return D[:, kept] @ turn, U[:, kept] @ turn
 
 
 def _together(columns: list[_Point]) -> Iterate:

@@ -16,7 +16,6 @@ would spread them), and with landmarks also the part of G that a few functionals
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,10 @@ from rkhs.linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
-from rkhs.solvers.preconditioning import landmark_count, preconditioner
+from rkhs.solvers.preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 
 SHARED = 0.2  # of a product, what each further column costs
 SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
-PLAIN, COLUMN = 12, 1e-7  # iterations without landmarks, where these cost more: seconds for an entry of a column
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 
@@ -65,9 +63,7 @@ class ConjugateGradients(Solver):
     max_iterations: int = 10_000
 
     def __post_init__(self) -> None:
-        count = self.landmarks
-        if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 0):
-            raise ValueError(f"ConjugateGradients needs a number of landmarks, 0 or more, or None, got {count!r}.")
+        check_landmarks(self.name, self.landmarks)
 
     def check(self, system: System) -> None:
         check_quadratic(self, system)
@@ -76,9 +72,9 @@ class ConjugateGradients(Solver):
         return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
-        each = system.gram.seconds
-        if self.landmarks is None and PLAIN * each < COLUMN * system.size * landmark_count(system.geometry, None):
-            start, done = self._iterate(system, start, monitor, 0, PLAIN)  # which may do, and costs less
+        plain = iterations_before(system.geometry, landmark_count(system.geometry, None))
+        if self.landmarks is None and plain:
+            start, done = self._iterate(system, start, monitor, 0, plain)
             if done:
                 return start
         found, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)

@@ -14,13 +14,15 @@ half as long as all iterations, of which a good preconditioner leaves some thirt
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, sqrt
+from numbers import Integral
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
+from rkhs.backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
 from rkhs.finite.system import Geometry
 from rkhs.gram.base import GramOperator
 from rkhs.linalg.cg import ROWS, Preconditioner, row_squares
@@ -29,57 +31,88 @@ from rkhs.solvers.costs import FLOP
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: G - FF' cancels beyond
 FEWEST = 100  # landmarks
 PRODUCTS = 15  # whose time landmarks may take: half of thirty
+PLAIN, COLUMN = 12, 1e-7  # iterations without landmarks, where these cost more: seconds for an entry of a column
 SETUP = 0.2  # of the time that there is, for landmarks
 FEW, WORK = 8, 3.0  # columns whose time is taken, and what is done with them beside computing them, in units of that
 JITTER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the trace of A, what rounding may need for Cholesky's factorisation
 
 
+@dataclass(frozen=True, eq=False)
+class Nystroem:
+    """G is near FF' + diag(left)."""
+
+    F: Array  # (N, p)
+    left: Array  # (N, 1)
+    Q: Array
+
+    @classmethod
+    def of(cls, geometry: Geometry, strength: Array, count: int, seconds: float = inf) -> Nystroem:
+        """From so many landmarks, drawn with chances in proportion to G_ii strength_i; strength (N, 1).
+
+        Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer
+        landmarks where their columns would take more than a `SETUP` of the seconds that there are.
+        """
+        xp, gram, Q = namespace(strength), geometry.gram, geometry.Q
+        if count <= 0:
+            return cls(strength[:, :0], xp.zeros_like(strength), Q)
+        diagonal = gram.diagonal()[:, None]
+        image = middle = None
+        if not geometry.definite:
+            image = gram @ Q
+            middle = Q.T @ image
+            diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
+        diagonal = xp.clip(diagonal, 0, None)
+        chosen = drawn(to_numpy(diagonal * strength)[:, 0], count)
+        if seconds < inf:
+            kept = np.random.default_rng(0).permutation(count)[: _affordable(gram, chosen, SETUP * seconds)]
+            chosen = chosen[np.sort(kept)]
+
+        def columns(rows: Any) -> Array:
+            """C, or some of its rows."""
+            block = gram.block(rows, chosen)
+            if image is None:
+                return block
+            QR, TR = taken(Q, chosen), taken(image, chosen)
+            return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
+
+        root = xp.astype(_inverse_root(xp.astype(columns(chosen), xp.float64)), strength.dtype)
+        F = zeros((int(strength.shape[0]), int(root.shape[1])), strength)
+        for start in range(0, int(strength.shape[0]), ROWS):  # C itself is never held
+            rows = slice(start, start + ROWS)
+            F[rows] = columns(rows) @ root
+        return cls(F, xp.maximum(diagonal - row_squares(F), LEFT * diagonal), Q)
+
+    def with_diagonal(self, inverse: Array) -> Preconditioner:
+        """The inverse of FF' + diag(left) + D, for 1/D (N, 1)."""
+        return Preconditioner.of(inverse / (1 + inverse * self.left), self.F, self.Q)
+
+
 def preconditioner(geometry: Geometry, d: Array, landmarks: int | None = None, seconds: float = inf) -> Preconditioner:
-    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks.
+    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks."""
+    return Nystroem.of(geometry, 1 / d, landmark_count(geometry, landmarks), seconds).with_diagonal(1 / d)
 
-    Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer landmarks
-    where their columns would take more than a `SETUP` of the seconds that there are.
+
+def check_landmarks(name: str, count: int | None) -> None:
+    """Refuse what is no number of landmarks."""
+    if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 0):
+        raise ValueError(f"{name} needs a number of landmarks, 0 or more, or None, got {count!r}.")
+
+
+def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 4.0) -> int:
+    """How many landmarks: so many, or by default what pays, as memory and the size of the problem allow.
+
+    That takes `products` times N p^2 operations.
     """
-    xp, gram, Q = namespace(d), geometry.gram, geometry.Q
-    count = landmark_count(geometry, landmarks)
-    if count <= 0:
-        return Preconditioner.of(d, d[:, :0], Q)
-    diagonal = gram.diagonal()[:, None]
-    image = middle = None
-    if not geometry.definite:
-        image = gram @ Q
-        middle = Q.T @ image
-        diagonal = diagonal + xp.sum(Q * (Q @ middle - 2 * image), axis=1, keepdims=True)
-    diagonal = xp.clip(diagonal, 0, None)
-    chosen = drawn(to_numpy(diagonal / d)[:, 0], count)
-    if seconds < inf:
-        kept = np.random.default_rng(0).permutation(count)[: _affordable(gram, chosen, SETUP * seconds)]
-        chosen = chosen[np.sort(kept)]
-
-    def columns(rows: Any) -> Array:
-        """C, or some of its rows."""
-        block = gram.block(rows, chosen)
-        if image is None:
-            return block
-        QR, TR = taken(Q, chosen), taken(image, chosen)
-        return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
-
-    root = xp.astype(_inverse_root(xp.astype(columns(chosen), xp.float64)), d.dtype)
-    F = zeros((int(d.shape[0]), int(root.shape[1])), d)
-    for start in range(0, int(d.shape[0]), ROWS):  # C itself is never held
-        rows = slice(start, start + ROWS)
-        F[rows] = columns(rows) @ root
-    left = xp.maximum(diagonal - row_squares(F), LEFT * diagonal)
-    return Preconditioner.of(d + left, F, Q)
-
-
-def landmark_count(geometry: Geometry, landmarks: int | None) -> int:
-    """How many landmarks: so many, or by default what pays, as memory and the size of the problem allow."""
     gram = geometry.gram
     size = gram.shape[0]
     if landmarks is None:
-        landmarks = max(FEWEST, int(sqrt(PRODUCTS * gram.core_seconds / (4 * FLOP * max(size, 1)))))
+        landmarks = max(FEWEST, int(sqrt(PRODUCTS * gram.core_seconds / (products * FLOP * max(size, 1)))))
     return min(landmarks, int(gram.budget // (8 * max(size, 1))), size // 4)
+
+
+def iterations_before(geometry: Geometry, count: int) -> int:
+    """How many iterations to try without landmarks, which may do, and cost less than so many landmarks."""
+    return PLAIN if PLAIN * geometry.gram.core_seconds < COLUMN * geometry.gram.shape[0] * count else 0
 
 
 def drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
@@ -92,7 +125,7 @@ def drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
 def _inverse_root(A: Array) -> Array:
     """R with RR' = A^-1, of a matrix that is positive semidefinite up to rounding, moved away from zero a little."""
     xp = namespace(A)
-    unit = like(np.eye(int(A.shape[0])), A) * float(xp.linalg.trace(A))
+    unit = float(xp.linalg.trace(A)) * identity(A)
     for share in JITTER:
         try:
             return xp.linalg.inv(xp.linalg.cholesky(A + share * unit)).T

@@ -109,7 +109,7 @@ class Contest:
             "candidates": [
                 {"knowledge": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried
             ],
-            "chosen": self.best.params,
+            "chosen": {"knowledge": self.best.kind, **self.best.params},
             "score": self._score(self.best),
         }
 

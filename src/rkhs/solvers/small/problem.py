@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from rkhs.solvers.smoothing import Smoothing
 
 Matrix = np.ndarray[Any, Any]
 STEPS = 100
-SEEN = 1e-14  # share of psi under which its fall is lost in rounding
+SEEN = 45  # units of rounding of psi, in which its fall is lost
 LENGTHS = 60  # tried along one step
 WIDE = 64  # columns from which a product costs more than passes over its factors
 LONG = 1e3  # of a step where there is no curvature, in units in which it would be one
@@ -82,6 +83,12 @@ class SmallProblem:
     def smooth(self) -> bool:
         return all(part.rows.loss.smooth for part in self.parts)
 
+    @cached_property
+    def seen(self) -> float:
+        """The share of psi under which its fall is lost in the rounding of its rows."""
+        units = [float(namespace(part.u).finfo(part.u.dtype).eps) for part in self.parts]
+        return SEEN * max([float(np.finfo(np.float64).eps), *units])
+
     def smoothed(self, smoothing: Smoothing) -> SmallProblem:
         """The problem with envelopes in place of losses that have no gradient."""
         soft = smoothing.terms([part.rows for part in self.parts])
@@ -123,12 +130,12 @@ class SmallProblem:
             decrement = -float(gradient @ step)
             if decrement <= enough * abs(value):
                 return self._lower(theta, step, value)
-            if decrement <= SEEN * abs(value):  # psi no longer tells: Newton's steps, as long as they shrink
+            if decrement <= self.seen * abs(value):  # psi no longer tells: Newton's steps, as long as they shrink
                 if not self.parts:
                     return self._lower(theta, step, value)
                 if decrement > last / 2:
                     return theta if decrement < last else before
-                if not self.value(theta + step) <= value + SEEN * abs(value):  # out of a flat piece
+                if not self.value(theta + step) <= value + self.seen * abs(value):  # out of a flat piece
                     return theta
                 last, before, theta = decrement, theta, theta + step
                 continue
@@ -140,7 +147,7 @@ class SmallProblem:
 
     def _lower(self, theta: Matrix, step: Matrix, value: float) -> Matrix:
         """theta + step, unless rounding has made that a step up."""
-        return theta + step if self.value(theta + step) <= value + SEEN * abs(value) else theta
+        return theta + step if self.value(theta + step) <= value + self.seen * abs(value) else theta
 
     def _search(self, theta: Matrix, step: Matrix, value: float, decrement: float) -> tuple[float, float]:
         """A length of the step at which psi has fallen enough and is no longer steep, and psi there.
