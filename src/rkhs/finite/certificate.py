@@ -9,8 +9,10 @@ Two alphas come for nothing with an iterate: minus the slopes of the losses at i
 alone for smooth losses, and its own coefficients a, which leave the second.  A solver that knows a better one leaves it
 in the iterate.
 
-Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors
-of different entries being independent, and the gap at the worst u within that is larger by `rounding`.  An error of G
+Rounding is stated, not hidden: u is known up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), errors
+of different entries of G being independent, and the gap at the worst u within that is larger by `rounding`.  Here g_ij
+and q_ik are the sizes of the numbers that G_ij and Q_ik were computed from, not what is left of them (`Geometry.sizes`,
+`Basis.sizes`): the slope of a parabola is zero at its top, and as wrong as the slopes that cancel there.  An error of G
 moves J and its lower bound together, by `shift`, to the first order.
 """
 
@@ -174,13 +176,14 @@ class _Bounds:
         self.basis = iterate.basis
         sizes = system.geometry.sizes
         own = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
-        rows = xp.linalg.vector_norm(system.Q, axis=1, keepdims=True)
-        self.error = UNITS * self.eps * (own + rows * xp.linalg.vector_norm(iterate.basis, axis=0))
+        free = system.geometry.basis_sizes @ abs(iterate.basis)
+        self.error = UNITS * self.eps * (own + free)
         self.primal = _double(upper_bound(system, iterate.a, image, u))
         force = system.slope(u) + iterate.a / 2
         shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
-        shift = shift + xp.linalg.vector_norm(rows * force, axis=0) * xp.linalg.vector_norm(iterate.basis, axis=0)
-        self.shift = UNITS * self.eps * _double(shift)
+        shift = shift + xp.linalg.vector_norm(free * force, axis=0)
+        below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a norm below zero, which counts as zero
+        self.shift = UNITS * self.eps * _double(shift) + _double(below)
         if not system.definite:  # what of a is not in the space is not in f
             outside = system.Q @ (system.Q.T @ iterate.a)
             lost = xp.linalg.vector_norm(sizes * outside, axis=0)

@@ -199,8 +199,7 @@ class _Work:
         shares = self.shares[k][rows] if k in self.shares else None
         if k in self.kept:
             E = namespace(E).concat([P, E], axis=1)
-            sizes = to_numpy(magnitudes(self.span.kernel, self.span.brought(functional)))
-            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), sizes, shares))
+            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), self._sizes(functional), shares))
             return None
         if shares is None:
             return self._add_moments(k, 0, P, E, target, weight)
@@ -228,6 +227,13 @@ class _Work:
         found = square(E, xp.sqrt(weight))
         M[r:, r:] += found
         return found
+
+    def _sizes(self, functional: Functional) -> Matrix:
+        """(t, 1 + r), what the rounding of rows that are kept is judged by."""
+        sizes = [to_numpy(magnitudes(self.span.kernel, self.span.brought(functional)))]
+        if self.space is not None:
+            sizes.append(to_numpy(functional.absolute().assemble(self.space.magnitude)))
+        return np.concatenate(sizes, axis=1)
 
     def _keep(self, k: int, block: KeptBlock) -> None:
         """Rows as they are; none at all once they are too many."""
