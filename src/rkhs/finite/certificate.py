@@ -136,7 +136,8 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 def certify(system: System, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
     """The certificate of an iterate from scratch: a Gram product for f, and one for each alpha that is tried.
 
-    All are tried until the gap is within tol, one of them if it has to be `quick`.
+    All are tried until the gap is within tol, one of them if it has to be `quick`: for f = 0, of which little can be
+    said, the one that takes no product.
     """
     known = bool(namespace(iterate.a).any(iterate.a != 0))
     image = system.exact @ iterate.a if known else system.zeros(int(iterate.a.shape[1]))
@@ -149,7 +150,7 @@ def certificate_of(
     """The same from an image Ga that is right, with |a - alpha|^2 (c,) of its own alpha if that is known as well."""
     u = image + system.Q @ iterate.basis
     found = _Bounds(system, iterate, image, u)
-    for candidate in _candidates(iterate, system, u):
+    for candidate in _candidates(iterate, system, u, quick):
         alpha = feasible(system, candidate)
         found.try_alpha(alpha, energy if alpha is iterate.alpha else None)
         certificate = found.certificate
@@ -158,10 +159,12 @@ def certificate_of(
     return certificate
 
 
-def _candidates(iterate: Iterate, system: System, u: Array) -> Iterator[Array]:
+def _candidates(iterate: Iterate, system: System, u: Array, quick: bool) -> Iterator[Array]:
     """Points of the dual, or near it, the most promising first."""
     if iterate.alpha is not None:
         yield iterate.alpha
+    if quick and not bool(namespace(iterate.a).any(iterate.a != 0)):
+        yield iterate.a
     yield -system.slope(u)
     yield iterate.a
 

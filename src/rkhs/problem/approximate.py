@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.backend.devices import placed
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import joined
+from rkhs.finite.certificate import NOTHING, Certificate
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
 from rkhs.finite.monitor import Monitor, Stopped
@@ -27,7 +29,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
-from rkhs.solvers.spans.orthonormal import OrthonormalSpan
+from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
 
@@ -74,18 +76,30 @@ class SpanProblem:
         They come from one pass over the rows, or two where that loses digits.  Each starts from the one before it in
         its fold, from small weights to large ones.  Where it is stopped, the cells that are left have f = 0.
         """
+        try:
+            return self._grid(cells, monitor)
+        except Stopped as stop:  # before anything was summed up
+            return self._nothing(cells, monitor, str(stop)), str(stop)
+
+    def _grid(self, cells: Cells, monitor: Monitor) -> tuple[np.ndarray[Any, Any], str]:
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        summed = self._summed(self.span, shares)
+        summed = self._summed(self.span, shares, monitor.check)
         multiples = cells.multiples(factors)
         order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
         found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
         lost = [k for k in order if k in found and not found[k].certificate.within(monitor.tol)]
         rows = sum(term.size for term in self.terms)
         turned = summed.turned(rows) if lost and status == CONVERGED else None
-        sharper = None if turned is None else self._summed(turned, shares)
-        again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor) if sharper else ({}, status)
+        sharper: Summed | None = None
+        again: dict[int, Found] = {}
+        try:
+            sharper = None if turned is None else self._summed(turned, shares, monitor.check)
+        except Stopped as stop:
+            status = str(stop)
+        if sharper is not None:
+            again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor)
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
             own = sharper if sharper and k in again else summed
@@ -112,9 +126,36 @@ class SpanProblem:
             monitor.close()
         return found, CONVERGED
 
-    def _summed(self, span: Span, shares: Mapping[int, Any] | None = None) -> Summed:
+    def _nothing(self, cells: Cells, monitor: Monitor, status: str) -> np.ndarray[Any, Any]:
+        """f = 0 in all cells, of which nothing is known but that no J is below zero."""
+        outputs = outputs_of(self.terms)
+        wide = () if outputs is None else (outputs,)
+        space = self.space
+        basis = None if space is None else np.zeros((space.size(self.span.dimension), *wide))
+        function = function_of(self.span, np.zeros((self.span.size, *wide)), space, basis)
+        solutions = np.empty(len(cells.multiples()), dtype=object)
+        for k, factors in enumerate(cells.multiples()):
+            value = sum(
+                (_at_zero(t, factor) for t, factor in zip(self.terms, factors, strict=True)), np.zeros(wide or 1)
+            )
+            none = np.zeros_like(value)
+            certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
+            name = type(self.approximation).__name__
+            solutions[k] = Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
+        return solutions.reshape(cells.shape)
+
+    def _summed(
+        self, span: Span, shares: Mapping[int, Any] | None = None, check: Callable[[], None] = lambda: None
+    ) -> Summed:
         """What the terms say about the functions."""
-        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares))
+        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, check=check))
+
+
+def _at_zero(term: Term, factor: Any) -> np.ndarray[Any, Any]:
+    """What a term costs at f = 0 with a factor on its weights, or one for each row; for each output."""
+    target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
+    weight = np.asarray(factor, dtype=np.float64).reshape(-1, 1) * to_numpy(term.weights())
+    return np.asarray(np.sum(weight * term.loss.value(0 * target, target), axis=0))
 
 
 def solve_summed(
