@@ -16,9 +16,9 @@ from rkhs.finite.basis import joined
 from rkhs.finite.certificate import NOTHING, Certificate
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor
 from rkhs.finite.represented import outputs_of
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, Part
@@ -29,6 +29,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
+from rkhs.problem.solving import stopped
 from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
@@ -76,16 +77,12 @@ class SpanProblem:
         They come from one pass over the rows, or two where that loses digits.  Each starts from the one before it in
         its fold, from small weights to large ones.  Where it is stopped, the cells that are left have f = 0.
         """
-        try:
-            return self._grid(cells, monitor)
-        except Stopped as stop:  # before anything was summed up
-            return self._nothing(cells, monitor, str(stop)), str(stop)
-
-    def _grid(self, cells: Cells, monitor: Monitor) -> tuple[np.ndarray[Any, Any], str]:
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        summed = self._summed(self.span, shares, monitor.check)
+        summed, status = self._summed_in_time(self.span, shares, monitor)
+        if summed is None:
+            return self._nothing(cells, monitor, status), status
         multiples = cells.multiples(factors)
         order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
         found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
@@ -94,10 +91,8 @@ class SpanProblem:
         turned = summed.turned(rows) if lost and status == CONVERGED else None
         sharper: Summed | None = None
         again: dict[int, Found] = {}
-        try:
-            sharper = None if turned is None else self._summed(turned, shares, monitor.check)
-        except Stopped as stop:
-            status = str(stop)
+        if turned is not None:
+            sharper, status = self._summed_in_time(turned, shares, monitor)
         if sharper is not None:
             again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor)
         solutions = np.empty(len(multiples), dtype=object)
@@ -107,24 +102,26 @@ class SpanProblem:
             solutions[k] = solution_of(own, one, self.approximation, monitor, status)
         return solutions.reshape(cells.shape), status
 
+    def _summed_in_time(self, span: Span, shares: Mapping[int, Any], monitor: Monitor) -> tuple[Summed | None, str]:
+        """The sums, or None where they were stopped, and what stopped them."""
+        found: list[Summed] = []
+        status = stopped(monitor, lambda: found.append(self._summed(span, shares, monitor.check)))
+        return (found[0] if found else None), status
+
     def _cells(
         self, summed: Summed, multiples: list[Any], order: list[int], folds: int, monitor: Monitor
     ) -> tuple[dict[int, Found], str]:
         """The solutions of some cells, until it is stopped, and the status."""
         found: dict[int, Found] = {}
         near: dict[int, Any] = {}
-        try:
+
+        def work() -> None:
             for k in order:
                 found[k] = summed.solve(monitor.tol, multiples[k], near.get(k % folds))
                 near[k % folds] = found[k].theta
                 monitor.report(None, float(np.sum(found[k].certificate.primal)), found[k].certificate.relative)
-        except Stopped as stop:
-            return found, str(stop)
-        except KeyboardInterrupt:
-            return found, INTERRUPTED
-        finally:
-            monitor.close()
-        return found, CONVERGED
+
+        return found, stopped(monitor, work)
 
     def _nothing(self, cells: Cells, monitor: Monitor, status: str) -> np.ndarray[Any, Any]:
         """f = 0 in all cells, of which nothing is known but that no J is below zero."""
