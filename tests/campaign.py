@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds]
 
-The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-18 J(0):
+The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-25 J(0):
 
     gap      "converged": J(f) - min J <= relative_gap * value + slack
     primal   |primal - J(f)| <= slack
@@ -28,7 +28,7 @@ import rkhs
 import rkhs.solvers
 
 SLACK = 1e-9
-ZERO = 1e-18  # of J(0), what counts as zero: a hundredth of a unit of rounding of it
+ZERO = 1e-25  # of J(0), what counts as zero
 SOLVERS = {
     n: getattr(rkhs.solvers, n)()
     for n in sorted(rkhs.solvers.__all__)

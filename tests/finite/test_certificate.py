@@ -225,3 +225,16 @@ def test_tensors(dtype):
     tolerance = 1e-12 if dtype == torch.float64 else 1e-5
     np.testing.assert_allclose(to_numpy(found.primal), expected.primal, rtol=tolerance)
     np.testing.assert_allclose(to_numpy(found.dual), expected.dual, rtol=tolerance)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_nothing_is_said_of_zero_that_takes_a_product(loss, monkeypatch):
+    """A product of 20,000 values and gradients takes longer than the limit that was there for all of it."""
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), loss, np.where(X[:, 0] > 0, 1.0, -1.0))])
+    best = problem.solve().primal
+    monkeypatch.setattr(type(problem.system.gram), "__matmul__", lambda *_: pytest.fail("a product"))
+    solution = problem.solve(rkhs.solvers.Descent(), time_limit=0.0)
+    assert solution.status == "time limit"
+    assert solution.primal == pytest.approx(float(problem.system.at_zero[0]))
+    assert solution.dual <= best

@@ -173,3 +173,28 @@ def test_progress_promises_what_there_is(monkeypatch):
         watched.report(best, 1.0, 0.5)
     assert "Ctrl-C" not in said[0]
     assert said[1].endswith("Ctrl-C returns the best so far")
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_a_limit_that_ends_while_rows_are_summed_up(loss):
+    """It returned after three times the limit: nothing looked at the clock before the first cell was solved."""
+    given = problem(loss, SPANS["values"])
+    for own, factor in zip(given.grid({0: CS}, time_limit=0.0), CS, strict=True):
+        nothing = np.sum(np.asarray(loss.value(np.zeros(40), Y[:40]))) * factor
+        assert own.status == "time limit"
+        assert own.primal == pytest.approx(nothing)
+        assert own.dual <= given.grid({0: [factor]})[0].primal
+        np.testing.assert_array_equal(own.function(Z), 0)
+
+
+def test_an_interrupt_while_rows_are_summed_up(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    given = problem(rkhs.Squared(), SPANS["waves"], target=np.stack([Y[:40], -Y[:40]], axis=1))
+    monkeypatch.setattr(rkhs.problem.approximate.Summary, "of", interrupt)
+    found = given.grid({0: CS, 1: NUS}, held_out={0: FOLDS})
+    assert found.shape == (2, 2, 3)
+    assert {own.status for own in found.flat} == {"interrupted"}
+    assert found[0, 0, 0].function(Z).shape == (7, 2)
+    assert found[0, 0, 0].certificate.primal == pytest.approx([0.5 * (40 - len(FOLDS[0]))] * 2)

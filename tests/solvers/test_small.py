@@ -15,7 +15,8 @@ from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.solvers.small import solution
 from rkhs.solvers.small.problem import Part, SmallProblem
 from rkhs.solvers.small.solution import solve
-from rkhs.solvers.spans.summed import Summed, _Output
+from rkhs.solvers.spans.cell import Output
+from rkhs.solvers.spans.summed import Summed
 
 RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
@@ -96,7 +97,7 @@ def test_a_wrong_theta_is_caught(loss, basis):
     found = whole.solve(1e-9)
     assert found.certificate.within(1e-8)
     least = found.certificate.primal[0]
-    output = _Output(whole.cell(), 0)
+    output = Output(whole.cell(), 0)
     theta, alphas = found.theta[:, 0], [np.zeros(len(p.rows.weight)) for p in output.parts]
     right = [-part.slope(theta) for part in output.parts]
     for wrong in (0 * theta, 1.01 * theta, theta + 0.1 * RNG.standard_normal(len(theta)), 1e3 * theta):

@@ -44,17 +44,20 @@ class Basis:
     space: Space | None
     Q: Array  # (N, rank), orthonormal, of the namespace and dtype, and on the device, of the functionals
     back: Matrix  # (r, rank), from coefficients of Q to those of the basis functions
+    sizes: Array  # (N, rank): entries of Q are right to units of rounding of these
 
     @classmethod
     def of(cls, functionals: Functional, space: Space | None) -> Basis:
         """The basis of a space on functionals; of a space {0} if there is none."""
         place = functionals.prototype[:0]
         if space is None:
-            return cls(None, zeros((functionals.size, 0), place), np.zeros((0, 0)))
+            nothing = zeros((functionals.size, 0), place)
+            return cls(None, nothing, np.zeros((0, 0)), nothing)
         space = centred(space, [functionals])
         eps = float(np.finfo(to_numpy(place).dtype).eps)
-        values, back = orthonormal(on_basis(functionals, space), eps)
-        return cls(space, like(values, place), back)
+        P, magnitude = _with_magnitude(functionals, space)
+        values, back = orthonormal(P, eps)
+        return cls(space, like(values, place), back, like(magnitude @ np.abs(back), place))
 
     @property
     def rank(self) -> int:
@@ -69,6 +72,11 @@ class Basis:
 
 def on_basis(functionals: Functional, space: Space) -> Matrix:
     """P (N, r) in float64, and exactly zero where it is nothing but rounding of the precision of the points."""
+    return _with_magnitude(functionals, space)[0]
+
+
+def _with_magnitude(functionals: Functional, space: Space) -> tuple[Matrix, Matrix]:
+    """P, and the sizes (N, r) of the numbers that its entries are computed from."""
     xp, points = namespace(functionals.prototype), functionals.prototype[:0]
     double = functionals if points.dtype == xp.float64 else functionals.like(xp.astype(points, xp.float64))
     P = to_numpy(double.assemble(space.on))
@@ -79,7 +87,7 @@ def on_basis(functionals: Functional, space: Space) -> Matrix:
         )
     magnitude = to_numpy(double.absolute().assemble(space.magnitude))
     eps = float(np.finfo(to_numpy(points).dtype).eps)
-    return np.where(np.abs(P) <= UNITS * eps * magnitude, 0.0, P)
+    return np.where(np.abs(P) <= UNITS * eps * magnitude, 0.0, P), magnitude
 
 
 def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:

@@ -9,8 +9,10 @@ Two alphas come for nothing with an iterate: minus the slopes of the losses at i
 alone for smooth losses, and its own coefficients a, which leave the second.  A solver that knows a better one leaves it
 in the iterate.
 
-Rounding is stated, not hidden: u is known up to e_i = UNITS eps sqrt(sum_j (G_ij a_j)^2 + sum_k (Q_ik c_k)^2), errors
-of different entries being independent, and the gap at the worst u within that is larger by `rounding`.  An error of G
+Rounding is stated, not hidden: u is known up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), errors
+of different entries of G being independent, and the gap at the worst u within that is larger by `rounding`.  Here g_ij
+and q_ik are the sizes of the numbers that G_ij and Q_ik were computed from, not what is left of them (`Geometry.sizes`,
+`Basis.sizes`): the slope of a parabola is zero at its top, and as wrong as the slopes that cancel there.  An error of G
 moves J and its lower bound together, by `shift`, to the first order.
 """
 
@@ -134,7 +136,8 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 def certify(system: System, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
     """The certificate of an iterate from scratch: a Gram product for f, and one for each alpha that is tried.
 
-    All are tried until the gap is within tol, one of them if it has to be `quick`.
+    All are tried until the gap is within tol, one of them if it has to be `quick`: for f = 0, of which little can be
+    said, the one that takes no product.
     """
     known = bool(namespace(iterate.a).any(iterate.a != 0))
     image = system.exact @ iterate.a if known else system.zeros(int(iterate.a.shape[1]))
@@ -147,7 +150,7 @@ def certificate_of(
     """The same from an image Ga that is right, with |a - alpha|^2 (c,) of its own alpha if that is known as well."""
     u = image + system.Q @ iterate.basis
     found = _Bounds(system, iterate, image, u)
-    for candidate in _candidates(iterate, system, u):
+    for candidate in _candidates(iterate, system, u, quick):
         alpha = feasible(system, candidate)
         found.try_alpha(alpha, energy if alpha is iterate.alpha else None)
         certificate = found.certificate
@@ -156,10 +159,12 @@ def certificate_of(
     return certificate
 
 
-def _candidates(iterate: Iterate, system: System, u: Array) -> Iterator[Array]:
+def _candidates(iterate: Iterate, system: System, u: Array, quick: bool) -> Iterator[Array]:
     """Points of the dual, or near it, the most promising first."""
     if iterate.alpha is not None:
         yield iterate.alpha
+    if quick and not bool(namespace(iterate.a).any(iterate.a != 0)):
+        yield iterate.a
     yield -system.slope(u)
     yield iterate.a
 
@@ -174,13 +179,14 @@ class _Bounds:
         self.basis = iterate.basis
         sizes = system.geometry.sizes
         own = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
-        rows = xp.linalg.vector_norm(system.Q, axis=1, keepdims=True)
-        self.error = UNITS * self.eps * (own + rows * xp.linalg.vector_norm(iterate.basis, axis=0))
+        free = system.geometry.basis_sizes @ abs(iterate.basis)
+        self.error = UNITS * self.eps * (own + free)
         self.primal = _double(upper_bound(system, iterate.a, image, u))
         force = system.slope(u) + iterate.a / 2
         shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
-        shift = shift + xp.linalg.vector_norm(rows * force, axis=0) * xp.linalg.vector_norm(iterate.basis, axis=0)
-        self.shift = UNITS * self.eps * _double(shift)
+        shift = shift + xp.linalg.vector_norm(free * force, axis=0)
+        below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a norm below zero, which counts as zero
+        self.shift = UNITS * self.eps * _double(shift) + _double(below)
         if not system.definite:  # what of a is not in the space is not in f
             outside = system.Q @ (system.Q.T @ iterate.a)
             lost = xp.linalg.vector_norm(sizes * outside, axis=0)

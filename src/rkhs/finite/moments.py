@@ -67,7 +67,8 @@ class Moments:
 class KeptBlock:
     """Rows E (t, r + p), targets (t, c), weights (t, 1), and shares (t, g) or None for one group.
 
-    `sizes` (t, 1) are those of the numbers that rows of functions of norm one are computed from.
+    `sizes` (t, 1 + r) are those of the numbers that rows are computed from: of functions of norm one, and of each basis
+    function.
     """
 
     E: Matrix

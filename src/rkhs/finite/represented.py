@@ -76,7 +76,8 @@ class Represented:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
         exact = gram(self.kernel, self.functionals)
         fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
-        geometry = Geometry(fast, exact, self.basis.Q, self.kernel.order == 0, lambda: self._magnitudes)
+        definite, basis = self.kernel.order == 0, self.basis
+        geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
         system = System(geometry, self.rows, self.outputs)
         return without_null_space(system) if self.dropped else (system, None)
 

@@ -10,7 +10,7 @@ rows E as they are; those are kept while they are few (`moments.LIMIT`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
@@ -60,16 +60,18 @@ class Summary:
         outputs: int | None,
         limit: float | None = None,
         shares: Mapping[int, Matrix] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> Summary:
         """The summary of terms that are in memory, a tile at a time.
 
-        `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`.
+        `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`;
+        `check` is called before each tile, and may raise what ends the work.
         """
         empty = cls(span, space, outputs, ())
         most, tall = moments.LIMIT if limit is None else limit, span.tall
         while True:
             try:
-                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall).result())
+                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall, check).result())
             except out_of_memory():  # which has less than it said: all sums again, in smaller tiles
                 release_memory()
                 if tall <= LEAST:
@@ -99,9 +101,15 @@ class _Work:
     """The sums of one block, under way."""
 
     def __init__(
-        self, summary: Summary, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], tall: int
+        self,
+        summary: Summary,
+        terms: Sequence[Term],
+        limit: float,
+        shares: Mapping[int, Matrix],
+        tall: int,
+        check: Callable[[], None],
     ) -> None:
-        self.limit, self.shares, self.tall = limit, shares, tall
+        self.limit, self.shares, self.tall, self.check = limit, shares, tall, check
         self.span, self.space = summary.span, summary.space
         self.rank, self.size = summary.rank, summary.size
         self.outputs = summary.outputs or 1
@@ -157,6 +165,7 @@ class _Work:
         atoms = _pointwise(self.terms[members[0]].functional)
         sums = {k: found for k in flat if (found := self.span.sums()) is not None}
         for rows, tile in self.span.tiles(atoms.points, self.tall):
+            self.check()
             unit = None  # the moments of the values, of weight one
             for k in values:
                 some = self.terms[k].functional.take(rows)
@@ -178,6 +187,7 @@ class _Work:
         """Any family, some functionals at a time."""
         functional, size = self.terms[k].functional, self.terms[k].size
         for start in range(0, size, self.tall):
+            self.check()
             rows = slice(start, min(start + self.tall, size))
             some = functional if size <= self.tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
@@ -199,8 +209,7 @@ class _Work:
         shares = self.shares[k][rows] if k in self.shares else None
         if k in self.kept:
             E = namespace(E).concat([P, E], axis=1)
-            sizes = to_numpy(magnitudes(self.span.kernel, self.span.brought(functional)))
-            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), sizes, shares))
+            self._keep(k, KeptBlock(to_numpy(E), to_numpy(target), to_numpy(weight), self._sizes(functional), shares))
             return None
         if shares is None:
             return self._add_moments(k, 0, P, E, target, weight)
@@ -228,6 +237,13 @@ class _Work:
         found = square(E, xp.sqrt(weight))
         M[r:, r:] += found
         return found
+
+    def _sizes(self, functional: Functional) -> Matrix:
+        """(t, 1 + r), what the rounding of rows that are kept is judged by."""
+        sizes = [to_numpy(magnitudes(self.span.kernel, self.span.brought(functional)))]
+        if self.space is not None:
+            sizes.append(to_numpy(functional.absolute().assemble(self.space.magnitude)))
+        return np.concatenate(sizes, axis=1)
 
     def _keep(self, k: int, block: KeptBlock) -> None:
         """Rows as they are; none at all once they are too many."""

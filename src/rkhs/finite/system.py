@@ -106,6 +106,7 @@ class Geometry:
     Q: Array
     definite: bool = True
     magnitudes: Callable[[], Array] | None = None
+    of_basis: Array | None = None
 
     @cached_property
     def sizes(self) -> Array:
@@ -113,6 +114,11 @@ class Geometry:
         if self.magnitudes is not None:
             return self.magnitudes()
         return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
+
+    @property
+    def basis_sizes(self) -> Array:
+        """(N, r), the same for Q_ik (`Basis.sizes`)."""
+        return abs(self.Q) if self.of_basis is None else self.of_basis
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.arrays import to_numpy
 from rkhs.backend.devices import placed
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import joined
+from rkhs.finite.certificate import NOTHING, Certificate
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import Monitor
 from rkhs.finite.represented import outputs_of
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, Part
@@ -27,7 +29,8 @@ from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
-from rkhs.solvers.spans.orthonormal import OrthonormalSpan
+from rkhs.problem.solving import stopped
+from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
 
@@ -77,15 +80,21 @@ class SpanProblem:
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        summed = self._summed(self.span, shares)
+        summed, status = self._summed_in_time(self.span, shares, monitor)
+        if summed is None:
+            return self._nothing(cells, monitor, status), status
         multiples = cells.multiples(factors)
         order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
         found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
         lost = [k for k in order if k in found and not found[k].certificate.within(monitor.tol)]
         rows = sum(term.size for term in self.terms)
         turned = summed.turned(rows) if lost and status == CONVERGED else None
-        sharper = None if turned is None else self._summed(turned, shares)
-        again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor) if sharper else ({}, status)
+        sharper: Summed | None = None
+        again: dict[int, Found] = {}
+        if turned is not None:
+            sharper, status = self._summed_in_time(turned, shares, monitor)
+        if sharper is not None:
+            again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor)
         solutions = np.empty(len(multiples), dtype=object)
         for k in range(len(multiples)):
             own = sharper if sharper and k in again else summed
@@ -93,28 +102,57 @@ class SpanProblem:
             solutions[k] = solution_of(own, one, self.approximation, monitor, status)
         return solutions.reshape(cells.shape), status
 
+    def _summed_in_time(self, span: Span, shares: Mapping[int, Any], monitor: Monitor) -> tuple[Summed | None, str]:
+        """The sums, or None where they were stopped, and what stopped them."""
+        found: list[Summed] = []
+        status = stopped(monitor, lambda: found.append(self._summed(span, shares, monitor.check)))
+        return (found[0] if found else None), status
+
     def _cells(
         self, summed: Summed, multiples: list[Any], order: list[int], folds: int, monitor: Monitor
     ) -> tuple[dict[int, Found], str]:
         """The solutions of some cells, until it is stopped, and the status."""
         found: dict[int, Found] = {}
         near: dict[int, Any] = {}
-        try:
+
+        def work() -> None:
             for k in order:
                 found[k] = summed.solve(monitor.tol, multiples[k], near.get(k % folds))
                 near[k % folds] = found[k].theta
                 monitor.report(None, float(np.sum(found[k].certificate.primal)), found[k].certificate.relative)
-        except Stopped as stop:
-            return found, str(stop)
-        except KeyboardInterrupt:
-            return found, INTERRUPTED
-        finally:
-            monitor.close()
-        return found, CONVERGED
 
-    def _summed(self, span: Span, shares: Mapping[int, Any] | None = None) -> Summed:
+        return found, stopped(monitor, work)
+
+    def _nothing(self, cells: Cells, monitor: Monitor, status: str) -> np.ndarray[Any, Any]:
+        """f = 0 in all cells, of which nothing is known but that no J is below zero."""
+        outputs = outputs_of(self.terms)
+        wide = () if outputs is None else (outputs,)
+        space = self.space
+        basis = None if space is None else np.zeros((space.size(self.span.dimension), *wide))
+        function = function_of(self.span, np.zeros((self.span.size, *wide)), space, basis)
+        solutions = np.empty(len(cells.multiples()), dtype=object)
+        for k, factors in enumerate(cells.multiples()):
+            value = sum(
+                (_at_zero(t, factor) for t, factor in zip(self.terms, factors, strict=True)), np.zeros(wide or 1)
+            )
+            none = np.zeros_like(value)
+            certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
+            name = type(self.approximation).__name__
+            solutions[k] = Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
+        return solutions.reshape(cells.shape)
+
+    def _summed(
+        self, span: Span, shares: Mapping[int, Any] | None = None, check: Callable[[], None] = lambda: None
+    ) -> Summed:
         """What the terms say about the functions."""
-        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares))
+        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, check=check))
+
+
+def _at_zero(term: Term, factor: Any) -> np.ndarray[Any, Any]:
+    """What a term costs at f = 0 with a factor on its weights, or one for each row; for each output."""
+    target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
+    weight = np.asarray(factor, dtype=np.float64).reshape(-1, 1) * to_numpy(term.weights())
+    return np.asarray(np.sum(weight * term.loss.value(0 * target, target), axis=0))
 
 
 def solve_summed(

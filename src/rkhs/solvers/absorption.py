@@ -30,11 +30,12 @@ from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.costs import FLOP, Estimate, factorisation
 from rkhs.solvers.dense import from_memory, in_memory, to_memory
-from rkhs.solvers.newton import STEPS as NEWTON
+from rkhs.solvers.newton import STEP, expected
 from rkhs.solvers.observed import SEEN, Observed, factorable
 
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql
+SETUP = 5e-3  # seconds, of solving with the equations of the squared losses and of lifting
 TIGHTER = 0.1  # of the tolerance, that of conjugate gradients, squared: losses with a kink see the root of their gap
 
 
@@ -87,8 +88,10 @@ class Absorption(Solver):
         q, rest = len(system.quadratic_rows), len(system.other_rows)
         if not factorable(system):  # then each of the rest has its own conjugate gradients
             return inf
-        left = (NEWTON if system.smooth else DUAL) * system.columns * factorisation(rest)
-        return estimate.matrix + factorisation(q) + 4 * FLOP * q**2 * rest + left
+        left = DUAL * factorisation(rest)
+        if system.smooth:  # the steps are those that Newton's method would take on the whole problem
+            left = min(left, expected(estimate) * (STEP + factorisation(rest)))
+        return estimate.matrix + SETUP + factorisation(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system

@@ -11,18 +11,18 @@ from rkhs.gram.matrix import ENTRY as STORED
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import DENSE, applies
-from rkhs.solvers.costs import STEP, Estimate
+from rkhs.solvers.costs import Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
-from rkhs.solvers.newton import Newton
+from rkhs.solvers.newton import Newton, enough
 
 EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 SHORT = 0.02  # seconds, too few to look for anything better
-MANY = 3  # times the steps that Newton's method was expected to take, after which it has lost its way
+MANY = 2  # times the steps that Newton's method was expected to take, after which it has lost its way
 
 
 def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
@@ -38,9 +38,9 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
         if other.cost(estimate) < prices[dense]:
             storing = estimate.storing and fits(system.size)
             each = STORED * system.size**2 if storing else estimate.product
-            return Switching(other, dense, max(LEAST, int(prices[dense] / (STEP + each))), storing)
+            return Switching(other, dense, max(LEAST, int(prices[dense] / (estimate.step + each))), storing)
     if isinstance(dense, Newton):
-        return Switching(dense, others[0], int(MANY * system.columns * dense.steps(estimate)), True)
+        return Switching(dense, others[0], int(MANY * system.columns * enough(estimate)), True)
     return dense
 
 

@@ -21,7 +21,8 @@ from rkhs.gram.matrix import ENTRY as STORED
 ENTRY = 18e-9  # of a dense Gram matrix
 FLOP = 1 / 25e9  # of a factorisation or a matrix product
 STEP = 1.5e-3  # of an iterative solver, beside its product
-SAMPLE, POWER = 200, 5  # rows of a term and products that show how large the largest eigenvalue is
+ROW = 1.2e-6  # of such a step, for each row of a loss that is not squared: a few steps of Newton's along its directions
+SAMPLE, POWER = 100, 5  # rows of a term and products that show how large the largest eigenvalue is
 
 
 def factorisation(size: int) -> float:
@@ -56,8 +57,13 @@ class Estimate:
     def iterating(self) -> float:
         """All iterations of a solver that takes one product for each."""
         if not self.storing:
-            return self.iterations * (STEP + self.product)
-        return self.matrix + self.iterations * (STEP + CALL + STORED * self.system.size**2)
+            return self.iterations * (self.step + self.product)
+        return self.matrix + self.iterations * (self.step + CALL + STORED * self.system.size**2)
+
+    @property
+    def step(self) -> float:
+        """One iteration, beside its product."""
+        return STEP + ROW * len(self.system.other_rows)
 
     @cached_property
     def conditioning(self) -> float:

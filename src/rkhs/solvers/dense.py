@@ -46,7 +46,8 @@ def in_memory(system: System) -> System:
     rows = rows_in_double(system.terms)
     matrix = GramMatrix(system.exact.in_double())
     Q = system.Q if here else _orthonormal(double(system.Q))
-    geometry = Geometry(matrix, matrix, Q, system.definite, lambda: double(system.geometry.sizes))
+    basis = double(system.geometry.basis_sizes)
+    geometry = Geometry(matrix, matrix, Q, system.definite, lambda: double(system.geometry.sizes), basis)
     return System(geometry, rows, system.outputs)
 
 

@@ -30,6 +30,7 @@ from rkhs.solvers.costs import Estimate
 TOLERANCES = (1e-3, 1e-6)  # of LIBSVM, one after the other until the gap is small enough
 EACH = 10e-9  # seconds for an entry of the matrix, and for each order of the weights
 INSIDE = 1e-7  # of the box, how far from its ends a coefficient counts as inside
+HARD = 1e6  # weight at which LIBSVM does not get there every other time
 ITERATIONS = 50_000  # of LIBSVM, each a pair of examples
 
 
@@ -64,16 +65,19 @@ class LibSVM(OutputSolver):
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
         hardest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
-        return estimate.matrix + EACH * system.columns * system.size**2 * (1 + np.log1p(hardest))
+        own = estimate.matrix + EACH * system.columns * system.size**2 * float(1 + np.log1p(hardest))
+        return own + hardest / (HARD + hardest) * BoxDual().cost(estimate)
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
         for tol in TOLERANCES:
-            rough = _machine(system.gram.dense(), labels, weights, system.Q, tol)
+            *rough, ended = _machine(system.gram.dense(), labels, weights, system.Q, tol)
             found, certificate = _best(system, (_sharpened(system, *rough), _iterate(*rough)), monitor.tol)
             monitor.report(found, float(certificate.primal[0]), certificate.relative)
             if certificate.within(monitor.tol):
                 return found
+            if not ended:  # nor would it with a smaller tolerance
+                break
         return BoxDual().run_output(system, found, monitor)
 
 
@@ -82,23 +86,24 @@ def _constant(Q: Matrix) -> bool:
     return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[:1]) <= 1e-9 * np.abs(Q[:1])))
 
 
-def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix]:
-    """The coefficients (N,) of the machine and (r,) of the basis."""
+def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix, bool]:
+    """The coefficients (N,) of the machine and (r,) of the basis, and whether LIBSVM says that it is done."""
     present = np.flatnonzero(weights > 0)
     if len(present) < len(weights):
         a = np.zeros(len(weights))
-        a[present], c = _machine(G[np.ix_(present, present)], labels[present], weights[present], Q[present], tol)
-        return a, c
+        part = G[np.ix_(present, present)]
+        a[present], c, ended = _machine(part, labels[present], weights[present], Q[present], tol)
+        return a, c, ended
     if len(labels) == 0:
-        return np.zeros(0), np.zeros(Q.shape[1])
+        return np.zeros(0), np.zeros(Q.shape[1]), True
     if Q.shape[1]:
         if np.all(labels == labels[0]):  # the constant alone costs nothing
-            return np.zeros(len(labels)), labels[:1] / Q[0]
-        a, intercept = _svc(G, labels, weights, tol)
-        return a, intercept / Q[0]
+            return np.zeros(len(labels)), labels[:1] / Q[0], True
+        a, intercept, ended = _svc(G, labels, weights, tol)
+        return a, intercept / Q[0], ended
     mirrored = np.block([[G, -G], [-G, G]])
-    a, _ = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
-    return a[: len(labels)] - a[len(labels) :], np.zeros(0)
+    a, _, ended = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
+    return a[: len(labels)] - a[len(labels) :], np.zeros(0), ended
 
 
 def _iterate(a: Matrix, c: Matrix) -> Iterate:
@@ -133,13 +138,13 @@ def _best(system: System, iterates: Iterable[Iterate], tol: float) -> tuple[Iter
     return min(judged, key=lambda pair: pair[1].relative)
 
 
-def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float]:
-    """LIBSVM's coefficients (N,) and intercept."""
+def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float, bool]:
+    """LIBSVM's coefficients (N,) and intercept, and whether it says that it is done."""
     machine = _quiet()(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
     machine.fit(G, labels, sample_weight=weights)
     a = np.zeros(len(labels))
     a[machine.support_] = machine.dual_coef_[0]
-    return a, float(machine.intercept_[0])
+    return a, float(machine.intercept_[0]), machine.fit_status_ == 0 and int(machine.n_iter_[0]) < ITERATIONS
 
 
 @cache

@@ -31,6 +31,7 @@ from rkhs.solvers.small.problem import SmallProblem
 
 CURVED = 1e-200  # under which a second derivative counts as zero
 STEPS, HARDER = 4, 2.5  # that it takes, as a rule, and more for each power of ten of the conditioning
+FEWEST, ROOT = 2, 0.8  # with losses that are quadratic in pieces, and more for the root of the number of such rows
 STEP = 3e-3  # seconds of a step, beside its factorisation
 AT_WORK = 0.4  # of the rows of a one-sided loss, those that cost something
 FALL, PATIENCE = 1e-10, 8  # share of J that is a fall, and steps without one
@@ -74,11 +75,7 @@ class Newton(OutputSolver):
             if isinstance(t.loss, IntervalLoss):
                 idle += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
         curved = system.size - int((1 - AT_WORK) * idle)
-        return estimate.matrix + system.columns * self.steps(estimate) * (STEP + factorisation(curved))
-
-    def steps(self, estimate: Estimate) -> float:
-        """That it is expected to take for an output."""
-        return 2 if estimate.system.quadratic else STEPS + HARDER * log10(estimate.conditioning)
+        return estimate.matrix + system.columns * expected(estimate) * (STEP + factorisation(curved))
 
     def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start)
@@ -97,6 +94,18 @@ class Newton(OutputSolver):
             monitor.check(factorisation(point.curved))
             point.step()
         raise OutOfIterations
+
+
+def expected(estimate: Estimate) -> float:
+    """The steps that it takes for an output, as a rule: fewer where few rows have pieces, all of them quadratic."""
+    system, rows = estimate.system, len(estimate.system.other_rows)
+    pieces = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
+    return min(FEWEST + ROOT * rows**0.5 if pieces else inf, enough(estimate))
+
+
+def enough(estimate: Estimate) -> float:
+    """The steps that it should do with, by the conditioning alone."""
+    return STEPS + HARDER * log10(estimate.conditioning)
 
 
 class _Point:

@@ -51,12 +51,17 @@ class Orthonormal:
         """(p, m), from coefficients of the orthonormal functions to those of the psi."""
         return self.D[:, None] * (self.V / np.sqrt(self.values))
 
+    @property
+    def largest(self) -> float:
+        """The largest of the values: DKD is right to a unit of rounding of it."""
+        return float(self.values[:1].sum())
+
     def told_by(self, moments: float) -> int:
         """How many of them are told from zero by moments of psi D of such a norm, right to a unit of rounding.
 
         In orthonormal functions the errors of moments grow by 1 / values.
         """
-        return int(np.count_nonzero(self.values > min(UNITS * EPS * moments, float(self.values[:1].sum()) / 2)))
+        return int(np.count_nonzero(self.values > min(UNITS * EPS * moments, self.largest / 2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +73,21 @@ class OrthonormalSpan(Span):
 
     kernel: Kernel
     span: Span
-    turn: Matrix  # (p, m)
-    spread: Matrix  # (m,), the lengths of the coefficients of psi D
+    functions: Orthonormal
 
     @classmethod
     def of(cls, span: Span, functions: Orthonormal) -> OrthonormalSpan:
         """The span of these functions of another one."""
-        return cls(span.kernel, span, functions.map, 1 / np.sqrt(functions.values))
+        return cls(span.kernel, span, functions)
+
+    @property
+    def turn(self) -> Matrix:
+        """(p, m), from coefficients of these functions to those of the psi."""
+        return self.functions.map
 
     @property
     def size(self) -> int:
-        return int(self.turn.shape[1])
+        return len(self.functions.values)
 
     @property
     def dimension(self) -> int:

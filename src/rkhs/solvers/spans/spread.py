@@ -31,8 +31,9 @@ from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.operator import gram
 from rkhs.gram.span import Span
 from rkhs.solvers.observed import SEEN
+from rkhs.solvers.spans.curvature import Curvature
 from rkhs.solvers.spans.orthonormal import Matrix, OrthonormalSpan
-from rkhs.solvers.spans.summed import Curvature, Summed
+from rkhs.solvers.spans.summed import Summed
 
 
 @dataclass(frozen=True, eq=False)
