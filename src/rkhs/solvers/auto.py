@@ -38,7 +38,7 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
         if other.cost(estimate) < prices[dense]:
             storing = estimate.storing and fits(system.size)
             each = STORED * system.size**2 if storing else estimate.product
-            return Switching(other, dense, max(LEAST, int(prices[dense] / (estimate.step + each))), storing)
+            return Switching(other, dense, max(LEAST, int(prices[dense] / (other.step(estimate) + each))), storing)
     if isinstance(dense, Newton):
         return Switching(dense, others[0], int(MANY * system.columns * enough(estimate)), True)
     return dense

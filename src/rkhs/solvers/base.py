@@ -54,6 +54,10 @@ class Solver(ABC):
         """The seconds that it would take, estimated (`costs`); infinite for solvers that are never chosen."""
         return inf
 
+    def step(self, estimate: Estimate) -> float:
+        """The seconds of one of its iterations, beside a Gram product."""
+        return estimate.step
+
     @abstractmethod
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         """Solve the system from the given iterate."""

@@ -53,12 +53,11 @@ class Estimate:
         stored = CALL + STORED * self.system.size**2
         return self.matrix + self.iterations * stored < self.iterations * self.product
 
-    @property
-    def iterating(self) -> float:
-        """All iterations of a solver that takes one product for each."""
+    def iterating(self, step: float) -> float:
+        """All iterations of a solver that takes one product for each, and so many seconds beside."""
         if not self.storing:
-            return self.iterations * (self.step + self.product)
-        return self.matrix + self.iterations * (self.step + CALL + STORED * self.system.size**2)
+            return self.iterations * (step + self.product)
+        return self.matrix + self.iterations * (step + CALL + STORED * self.system.size**2)
 
     @property
     def step(self) -> float:

@@ -36,7 +36,8 @@ from rkhs.solvers.preconditioning import Nystroem, check_landmarks, iterations_b
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.smoothing import SHRINK, Smoothing
 
-SMOOTH, ROUGH = 1.5, 20  # times the iterations of conjugate gradients, without kinks and with
+SMOOTH, ROUGH = 1.5, 6  # times the iterations of conjugate gradients, without kinks and with
+KINKS = 4  # times the work of a step, where losses are smoothed
 UPDATES = 5  # of the second derivatives, for each output, that landmarks are to be worth
 CHANGED = (
     0.5  # share of the second derivatives that must have changed for that: 0.02 took more products, and 0.6 as many
@@ -75,7 +76,11 @@ class Descent(Solver):
         """Every problem will do."""
 
     def cost(self, estimate: Estimate) -> float:
-        return (SMOOTH if estimate.system.smooth else ROUGH) * estimate.iterating * estimate.system.columns
+        times = SMOOTH if estimate.system.smooth else ROUGH
+        return times * estimate.iterating(self.step(estimate)) * estimate.system.columns
+
+    def step(self, estimate: Estimate) -> float:
+        return estimate.step * (1 if estimate.system.smooth else KINKS)
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
@@ -95,7 +100,7 @@ class Descent(Solver):
             if stale:
                 images = system.exact @ xp.stack([a for column in stale for a in (column.a, column.best[0])], axis=1)
                 for k, column in enumerate(stale):
-                    column.correct(images[:, 2 * k], images[:, 2 * k + 1])
+                    column.correct(images[:, 2 * k], images[:, 2 * k + 1], monitor.tol)
                 open_ones = [column for column in columns if column.gap > monitor.tol]
             if count and iteration == plain:
                 near = Nystroem.of(system.geometry, sum(column.bend for column in columns), count, monitor.left)
@@ -182,10 +187,10 @@ class _Point:
         """
         return self.moved and (self.sharpened or self.gap <= tol)
 
-    def correct(self, image: Array, best: Array) -> None:
+    def correct(self, image: Array, best: Array, tol: float) -> None:
         """Go on with the true images of the point and of the best one; at the end forget bounds that may be none."""
         self.image, self.moved = image, False
-        if not self.sharpened:
+        if self.gap <= tol:
             self.dual, self.lowest = -float("inf"), float("inf")
             self._judge_at(self.best[0], best, self.best[1])
         self._minimise(self.a[:, None][:, :0], image[:, None][:, :0])

@@ -69,7 +69,7 @@ class ConjugateGradients(Solver):
         check_quadratic(self, system)
 
     def cost(self, estimate: Estimate) -> float:
-        return estimate.iterating * (1 + SHARED * (estimate.system.columns - 1))
+        return estimate.iterating(self.step(estimate)) * (1 + SHARED * (estimate.system.columns - 1))
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         plain = iterations_before(system.geometry, landmark_count(system.geometry, None))
