@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ThinPlateClassifier,
         ThinPlateRegressor,
         VirtualSampleSVC,
+        class_proportions,
     )
     from rkhs.finite.function import Function, inner
     from rkhs.finite.solution import Solution
@@ -163,6 +164,7 @@ __all__ = [
     "UnattainedError",
     "VirtualSampleSVC",
     "blocks",
+    "class_proportions",
     "datasets",
     "gram",
     "inner",
@@ -187,7 +189,8 @@ _WHERE = {  # module: what of it is public here
     "errors": "BlockError ModelFileError NotBoundedError UnattainedError",
     "estimators": (
         "FunctionalRegressor InvariantClassifier InvariantClassifierCV InvariantRegressor InvariantRegressorCV "
-        "LaplacianSVC Observed QuantileRegressor ThinPlateClassifier ThinPlateRegressor VirtualSampleSVC"
+        "LaplacianSVC Observed QuantileRegressor ThinPlateClassifier ThinPlateRegressor VirtualSampleSVC "
+        "class_proportions"
     ),
     "finite.function": "Function inner",
     "finite.solution": "Solution",

@@ -7,6 +7,7 @@ from rkhs.estimators.invariant_regressor import InvariantRegressor
 from rkhs.estimators.invariant_regressor_cv import InvariantRegressorCV
 from rkhs.estimators.laplacian_svc import LaplacianSVC
 from rkhs.estimators.observed import Observed
+from rkhs.estimators.proportions import class_proportions
 from rkhs.estimators.quantile_regressor import QuantileRegressor
 from rkhs.estimators.thin_plate import ThinPlateClassifier, ThinPlateRegressor
 from rkhs.estimators.virtual_sample_svc import VirtualSampleSVC
@@ -23,4 +24,5 @@ __all__ = [
     "ThinPlateClassifier",
     "ThinPlateRegressor",
     "VirtualSampleSVC",
+    "class_proportions",
 ]

@@ -177,7 +177,8 @@ def _shares(class_prior: Any, classes: Vector) -> Vector:
         class_prior = [class_prior[c] for c in classes.tolist()]
     if isinstance(class_prior, str):
         raise ValueError(
-            f'class_prior is a dict or an array of shares, got {class_prior!r}: see class_weight="balanced".'
+            f"class_prior is a dict or an array of shares, got {class_prior!r}: rkhs.class_proportions estimates them, "
+            'and class_weight="balanced" makes them equal.'
         )
     shares = np.asarray(class_prior, dtype=float)
     if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):

@@ -55,7 +55,10 @@ class Galerkin(Solver):
         system, steps = estimate.system, estimate.iterations
         others = len(system.other_rows)
         small = 3 * FLOP * others * steps**2 + (0.0 if system.smooth else DUAL * factorisation(others))
-        return estimate.iterating(self.step(estimate)) * (1 + SHARED * (system.columns - 1)) + steps * system.columns * small
+        return (
+            estimate.iterating(self.step(estimate)) * (1 + SHARED * (system.columns - 1))
+            + steps * system.columns * small
+        )
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)
