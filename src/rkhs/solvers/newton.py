@@ -98,9 +98,10 @@ class Newton(OutputSolver):
 
 def expected(estimate: Estimate) -> float:
     """The steps that it takes for an output, as a rule: fewer where few rows have pieces, all of them quadratic."""
-    system, rows = estimate.system, len(estimate.system.other_rows)
+    system = estimate.system
     pieces = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
-    return min(FEWEST + ROOT * rows**0.5 if pieces else inf, enough(estimate))
+    most = FEWEST + ROOT * len(system.other_rows) ** 0.5 if pieces else inf
+    return most if most <= STEPS else min(most, enough(estimate))  # the conditioning takes a while
 
 
 def enough(estimate: Estimate) -> float:

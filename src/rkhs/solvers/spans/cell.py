@@ -37,9 +37,7 @@ class Cell:
     S: Matrix  # (m, m)
     linear: Matrix  # (m, c)
     constant: Matrix  # (c,)
-    rows: list[
-        tuple[Loss, Any, Matrix, Matrix, Matrix]
-    ]  # loss, E (t, m), targets (t, c), weights (t, 1), sizes (t, 1 + r)
+    rows: list[tuple[Loss, Any, Matrix, Matrix, Matrix]]  # E (t, m), targets (t, c), weights (t, 1), sizes (t, 1 + r)
     rank: int
     told: int  # variables that rounding does not drown
     numbers: Sizes  # of the numbers behind all that
