@@ -1,19 +1,20 @@
-"""Surrogates from values and gradients: settings by evidence, beside SMT.
+"""Surrogates from values and gradients: settings by evidence, compared with those of other packages.
 
-    python -m benchmarks.surrogates [--names otl borehole] [--repeats 5] [--out DIR]
+    python -m benchmarks.surrogates [--names otl borehole] [--ways REGEX] [--repeats 5] [--out DIR]
 
 Each function is learnt from a Latin hypercube of values and gradients, with one scale for each input and a weight for
 values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points,
-over the standard deviation of the function there; medians over hypercubes.  Peers, where SMT is installed: its KRG
-(values only) and GEKPLS (5 components, one extra point for each input).
+over the standard deviation of the function there; medians over hypercubes, and seconds of the processor.  Peers, of
+those that are installed: `benchmarks.surrogate_peers`.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rich.console import Console
 from scipy.stats import qmc
 
 import rkhs
+from benchmarks.surrogate_peers import peers
 from benchmarks.timing import markdown, seconds, show, write
 
 Matrix = np.ndarray[Any, Any]
@@ -112,34 +114,15 @@ def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
     return problem.tune().solve().function
 
 
-def smt(model: str) -> Callable[[Matrix, Matrix, Matrix], Callable[[Matrix], Matrix]]:
-    """A model of SMT with its defaults."""
-
-    def fit(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
-        from smt import surrogate_models
-
-        n = X.shape[1]
-        own = {"n_comp": 5, "extra_points": n, "xlimits": np.array([[0.0, 1.0]] * n), "delta_x": 1e-4}
-        found = getattr(surrogate_models, model)(print_global=False, **(own if model == "GEKPLS" else {}))
-        found.set_training_values(X, y[:, None])
-        for j in range(n if model == "GEKPLS" else 0):
-            found.set_training_derivatives(X, gradient[:, j : j + 1], j)
-        found.train()
-        return lambda Z: found.predict_values(Z)[:, 0]
-
-    return fit
-
-
 def main() -> None:
     """Print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--names", nargs="+", default=list(PROBLEMS))
+    parser.add_argument("--ways", default="", help="models whose names match")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    ways = {"rkhs, evidence": ours}
-    if find_spec("smt") is not None:
-        ways |= {model: smt(model) for model in ("KRG", "GEKPLS")}
+    ways = {name: fit for name, fit in ({"rkhs": ours} | peers()).items() if re.search(options.ways, name)}
     rows = []
     for name in options.names:
         samples = [sample(name, seed) for seed in range(options.repeats)]
@@ -147,7 +130,7 @@ def main() -> None:
             errors, times = [], []
             for X, y, gradient, new, truth in samples:
                 fitted: list[Callable[[Matrix], Matrix]] = []
-                times.append(seconds(lambda: fitted.append(fit(X, y, gradient))))  # noqa: B023
+                times.append(seconds(lambda: fitted.append(fit(X, y, gradient)), process_time))  # noqa: B023
                 errors.append(float(np.sqrt(np.mean((fitted[0](new) - truth) ** 2)) / truth.std()))
             points, inputs = samples[0][0].shape
             numbers = [f"{np.median(errors):.5f}", f"{max(errors):.5f}", f"{np.median(times):.1f}"]

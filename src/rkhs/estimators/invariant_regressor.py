@@ -156,7 +156,8 @@ class InvariantRegressor(Regressor):
         return tags
 
     def _told(self, y: Any) -> tuple[Vector, Vector]:
-        return told_outputs(y, self._marker) if columns_of(y) > 1 else told(y, self._marker)
+        marker = getattr(self, "_marker", self.unlabeled)
+        return told_outputs(y, marker) if columns_of(y) > 1 else told(y, marker)
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:

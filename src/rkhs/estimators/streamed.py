@@ -41,6 +41,7 @@ from rkhs.streams.problem import planned, sample_size, solve_stream
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
+MOST_DRAWN = 1000  # labels that are left out, one by one, of the sums of all rows
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
 
 
@@ -162,6 +163,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     plan, seen = _plan(machine, look, None)
     _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen)
     machine._sums = None
+    if machine.solution_.source is None and not in_blocks(X):
+        machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
 
 
 def approximated(machine: Any) -> bool:
@@ -233,7 +236,15 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     return blocks(points, y, None if sample_weight is None else as_weights(sample_weight, points))
 
 
-def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The sample that a plan was made from, and labelled rows of it, `MOST_DRAWN` at most, with their own weights."""
+
+    block: Block
+    drawn: Block
+
+
+def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
@@ -271,7 +282,9 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
     block = seen.block()
     kernel = as_kernel(machine.kernel, machine.scale, block.X)
     basis = Constant() if machine.fit_intercept else None
-    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block
+    some = seen.kinds[0].smallest(MOST_DRAWN)
+    drawn = Block(-1, some.X, some.y, some.weight)
+    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), Seen(block, drawn)
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
@@ -288,12 +301,14 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block) -> None:
+def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Seen) -> None:
     """Leave what `fit` leaves."""
     monitor = Monitor(machine.tol, verbose=machine.verbose)
     solution = own_solution(summed, found, machine.approximation, monitor)
     machine._keep(None, solution)
+    terms: Any = plan.terms
+    if summed.quadratic and len(seen.drawn.X):
+        machine._drawn = terms(seen.drawn)[0]
     if is_classifier(machine):
-        terms: Any = plan.terms
-        labels = terms.rows(seen).take(terms.labelled(seen))
+        labels = terms.rows(seen.block).take(terms.labelled(seen.block))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)
