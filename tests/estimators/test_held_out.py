@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators import held_out
+from rkhs.estimators import refits
 from rkhs.estimators.held_out import left_out_labels
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
@@ -19,7 +19,7 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 @pytest.fixture
 def tight(monkeypatch):
     """Folds that are solved well enough to be compared."""
-    monkeypatch.setattr(held_out, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(refits, "FOLD_TOL", 1e-8)
 
 
 def without(model, left, target=Y, **weights):

@@ -19,7 +19,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.estimators.held_out import fold_values
+from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Vector
 from rkhs.finite.function import Function
 from rkhs.problem import Problem

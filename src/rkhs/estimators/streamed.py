@@ -23,9 +23,11 @@ from rkhs.backend.arrays import as_column, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
+from rkhs.estimators.invariant_problem import kernel_of
 from rkhs.estimators.labels import class_weights, no_value, of_one_kind, unlabelled
 from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_numpy, as_weights
+from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.terms import about, invariance_term
 from rkhs.estimators.unchanged import check_unchanged, parameters
@@ -33,6 +35,7 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
 from rkhs.invariances.base import Invariance, as_invariances, numbered
+from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
@@ -180,11 +183,6 @@ def approximated(machine: Any) -> bool:
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen."""
     check_in_span(machine)
-    if machine.metric is not None:
-        raise ValueError(
-            f"metric={machine.metric!r} learns in rounds, and partial_fit sees rows once: fit it on a sample of "
-            "the rows, and give the kernel that it finds (function_.kernel) to a model without a metric."
-        )
     before = getattr(machine, "_sums", None)
     if before is None and hasattr(machine, "solution_"):
         warnings.warn(
@@ -277,14 +275,25 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
         raise ValueError(f"{name} needs points with a target; every y is unlabelled.")
     machine.n_features_in_, machine._kind = facts.width, ("numpy", "cpu")
     if facts.names is not None:
-        machine.feature_names_in_ = facts.names
+        machine.feature_names_in_ = own.feature_names_in_ = facts.names
     terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
-    block = seen.block()
-    kernel = as_kernel(machine.kernel, machine.scale, block.X)
+    block, (labels, _) = seen.block(), seen.kinds
+    kernel = _kernel(machine, terms, block, Block(-1, labels.X, labels.y, labels.weight))
     basis = Constant() if machine.fit_intercept else None
-    some = seen.kinds[0].smallest(MOST_DRAWN)
+    some = labels.smallest(MOST_DRAWN)
     drawn = Block(-1, some.X, some.y, some.weight)
     return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), Seen(block, drawn)
+
+
+def _kernel(machine: Any, terms: BlockTerms, sampled: Block, labels: Block) -> Kernel:
+    """The kernel, its scale and metric learnt from the labels of a sample where that is asked for."""
+    own = terms.machine
+    if own.metric is None and not learns_scale(own):
+        return as_kernel(own.kernel, own.scale, sampled.X)
+    kernel = kernel_of(own, terms.rows(labels))
+    if own.metric is not None:
+        machine.metric_ = own.metric_
+    return kernel
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
