@@ -44,6 +44,7 @@ from rkhs.streams.problem import planned, sample_size, solve_stream
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
+MOST_LEARNT = 4000  # labels from which scales and metrics are learnt
 MOST_DRAWN = 1000  # labels that are left out, one by one, of the sums of all rows
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
 
@@ -275,24 +276,26 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
         raise ValueError(f"{name} needs points with a target; every y is unlabelled.")
     machine.n_features_in_, machine._kind = facts.width, ("numpy", "cpu")
     if facts.names is not None:
-        machine.feature_names_in_ = own.feature_names_in_ = facts.names
+        machine.feature_names_in_ = facts.names
     terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
     block, (labels, _) = seen.block(), seen.kinds
-    kernel = _kernel(machine, terms, block, Block(-1, labels.X, labels.y, labels.weight))
+    kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     basis = Constant() if machine.fit_intercept else None
-    some = labels.smallest(MOST_DRAWN)
-    drawn = Block(-1, some.X, some.y, some.weight)
-    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), Seen(block, drawn)
+    seen_by = Seen(block, labels.smallest(MOST_DRAWN).block())
+    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), seen_by
 
 
 def _kernel(machine: Any, terms: BlockTerms, sampled: Block, labels: Block) -> Kernel:
-    """The kernel, its scale and metric learnt from the labels of a sample where that is asked for."""
+    """The kernel; where it is asked for, scale and metric are learnt from labels of a sample, with all representers."""
     own = terms.machine
     if own.metric is None and not learns_scale(own):
         return as_kernel(own.kernel, own.scale, sampled.X)
-    kernel = kernel_of(own, terms.rows(labels))
-    if own.metric is not None:
-        machine.metric_ = own.metric_
+    exact = clone(own).set_params(approximation=None, nu=0)
+    if is_classifier(own):
+        exact.classes_ = own.classes_
+    kernel = kernel_of(exact, terms.rows(labels))
+    if exact.metric is not None:
+        machine.metric_ = exact.metric_
     return kernel
 
 
