@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators import refits
+from rkhs.estimators import held_out, refits
 from rkhs.estimators.held_out import left_out_labels
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
@@ -111,6 +111,25 @@ def test_blocks_and_files(tmp_path):
     expected = absolute.predict_interval(X[:3])
     rkhs.save(absolute, tmp_path / "late.skops")
     np.testing.assert_allclose(rkhs.load(tmp_path / "late.skops").predict_interval(X[:3]), expected)
+
+
+def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
+    """As the matrix of all would be too large."""
+    make = {**SETTINGS, "nu": 0}
+    model = rkhs.InvariantRegressor(**make).fit(X, Y)
+    monkeypatch.setattr(held_out, "DENSE", 59)
+    left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
+    found = left_out_labels(model).predicted[left]
+    np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
+
+
+def test_the_settings_of_a_stream_are_those_that_it_has_learnt():
+    """The scale is not learnt again where labels are left out."""
+    waves = rkhs.FourierFeatures(30)
+    model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
+    model.fit(X, Y)
+    assert held_out._problem_of(model).kernel == model.function_.features.kernel
+    assert np.all(np.isfinite(model.predict_interval(X[:2])))
 
 
 def test_another_fit_forgets_what_was_left_out():

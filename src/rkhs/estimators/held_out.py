@@ -2,7 +2,8 @@
 
 Three ways, the first that there is:
 
-jackknife  each label left out by itself: exact for squared losses, one Newton step for other smooth ones
+jackknife  each label left out by itself: exact for squared losses, one Newton step for other smooth ones; of 5,000
+           functionals at most
 span       the same in a span of p functions, from the sums of all rows, for a sample of the labels: with f = E theta
            and h_i = 2 w_i E_i (S + diag(0, I))^-1 E_i', the residual without label i is (y_i - f_i) / (1 - h_i)
 folds      models without a tenth of the labels each, all solved together, for any loss
@@ -21,23 +22,25 @@ from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Vector
+from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
 
 FOLDS = 10
+DENSE = 5000  # functionals whose matrix is inverted to leave labels out one by one
 EXPLAINED = 1e-8  # of a label that others say nothing about: it is predicted by itself alone
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class Judged:
     """Labels predicted without themselves, and what they are: (l,) or (l, outputs)."""
 
     predicted: Vector
     target: Vector
 
 
-def left_out_labels(machine: Any) -> Labelled:
+def left_out_labels(machine: Any) -> Judged:
     """Of a fitted machine; computed once."""
     found = getattr(machine, "_left_out", None)
     if found is None:
@@ -45,7 +48,7 @@ def left_out_labels(machine: Any) -> Labelled:
     return found
 
 
-def _left_out(machine: Any) -> Labelled:
+def _left_out(machine: Any) -> Judged:
     problem, copies = machine.problem_, getattr(getattr(machine, "_calibration", None), "copies", 1)
     if problem is None:
         drawn = getattr(machine, "_drawn", None)
@@ -57,9 +60,8 @@ def _left_out(machine: Any) -> Labelled:
         raise ValueError(
             f"{type(machine).__name__} was learnt without targets at points: no interval is known of what has none."
         )
-    smooth = all(one.loss.smooth for one in problem.terms)
-    if smooth and copies == 1 and problem.approximation is None and problem.null_space != "dropped":
-        return Labelled(to_numpy(problem.leave_out().predictions[0]), to_numpy(term.target))
+    if copies == 1 and _one_by_one(problem):
+        return Judged(to_numpy(problem.leave_out().predictions[0]), to_numpy(term.target))
     count = term.size // copies
     if count < 2:
         raise ValueError(f"{type(machine).__name__} was learnt from one label: without it nothing is known.")
@@ -68,10 +70,16 @@ def _left_out(machine: Any) -> Labelled:
     parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(np.zeros((count, 1)))]
     values, rows = fold_values(problem, parts, "Intervals and sets")
     own = rows < count  # copies are judged with their originals
-    return Labelled(values[own], to_numpy(term.target)[rows[own]])
+    return Judged(values[own], to_numpy(term.target)[rows[own]])
 
 
-def _in_span(machine: Any, drawn: Term) -> Labelled:
+def _one_by_one(problem: Problem) -> bool:
+    """Whether `Problem.leave_out` knows it, in a matrix of moderate size."""
+    whole = problem.approximation is None and problem.null_space != "dropped"
+    return whole and all(one.loss.smooth for one in problem.terms) and sum(one.size for one in problem.terms) <= DENSE
+
+
+def _in_span(machine: Any, drawn: Term) -> Judged:
     """Of a sample of the labels, from the sums of all rows."""
     target, weight = to_numpy(drawn.target), to_numpy(drawn.weights())[:, 0]
     fitted = to_numpy(drawn.functional(machine.function_))
@@ -82,7 +90,7 @@ def _in_span(machine: Any, drawn: Term) -> Labelled:
             "smaller C, or fewer functions."
         )
     away = (target - fitted) / (share if target.ndim == 1 else share[:, None])
-    return Labelled(target - away, target)
+    return Judged(target - away, target)
 
 
 def _problem_of(machine: Any) -> Problem:
@@ -94,5 +102,7 @@ def _problem_of(machine: Any) -> Problem:
             "has no rows at hand to leave out: use squared losses, whose sums are enough, or fit arrays and ask for "
             "intervals or sets once before it is saved."
         )
-    own = clone(rows[0])
+    function = machine.function_
+    kernel = function.features.kernel if isinstance(function, FeatureFunction) else function.kernel
+    own = clone(rows[0]).set_params(kernel=kernel, scale="median")  # which says nothing of a kernel that has its scale
     return invariant_problem(own, own._sample(*rows[1:]))

@@ -281,8 +281,8 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     block, (labels, _) = seen.block(), seen.kinds
     kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     basis = Constant() if machine.fit_intercept else None
-    seen_by = Seen(block, labels.smallest(MOST_DRAWN).block())
-    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), seen_by
+    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device)
+    return plan, Seen(block, labels.smallest(MOST_DRAWN).block())
 
 
 def _kernel(machine: Any, terms: BlockTerms, sampled: Block, labels: Block) -> Kernel:
