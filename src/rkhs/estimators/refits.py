@@ -19,7 +19,7 @@ FOLD_TOL = 1e-2  # the relative gap to which they are solved
 def fold_values(problem: Problem, parts: Sequence[Vector], what: str) -> tuple[Vector, Vector]:
     """f at labels, each without the labels of its part, and which labels, in order: all but those of unsolved parts."""
     points = problem.terms[0].functional
-    solutions, status = problem.in_double().grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
+    solutions, status = problem.in_double().grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     solved = [(part, s) for part, s in zip(parts, solutions, strict=True) if s.status == CONVERGED]
