@@ -164,3 +164,18 @@ def test_bars_of_a_search_have_the_amplitude_of_left_out_targets(unit):
     ratio = np.sqrt(np.mean(squares)) / search.solution_.posterior.amplitude
     expected = search.solution_.posterior.std(rkhs.Evaluation(X[:2] + 0.1), weight=5.0) * ratio
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_settings_that_were_chosen_widen_bars_and_intervals():
+    """By l / (l - q) in squares: q is one for each grid, or for each feature whose scale is learnt, and C."""
+    one = {"kernel": "gaussian", "scales": 1.0, "invariance": None, "nus": [0.0]}
+    fixed, chosen = (rkhs.InvariantRegressorCV(Cs=Cs, **one).fit(X, Y) for Cs in ([5.0], [5.0, 5.0000001]))
+    ratio = np.sqrt(60 / 59)
+    widths = [np.ptp(model.predict_interval(X[:1])) for model in (fixed, chosen)]
+    bars = [model.predict(X[:1], return_std=True)[1][0] for model in (fixed, chosen)]
+    assert widths[1] / widths[0] == pytest.approx(ratio, rel=1e-5)
+    assert bars[1] / bars[0] == pytest.approx(ratio, rel=1e-5)
+    waves = np.sin(3 * X[:, 0])
+    learnt = rkhs.InvariantRegressorCV().fit(X, waves)
+    assert len(set(learnt.best_params_["scale"])) == 5  # one for each feature
+    assert learnt._widened(60) == pytest.approx(np.sqrt(60 / 54))
