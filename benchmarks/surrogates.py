@@ -1,19 +1,24 @@
-"""Surrogates from values and gradients: settings by evidence, beside SMT.
+"""Surrogates from values and gradients: settings by evidence, compared with those of other packages.
 
-    python -m benchmarks.surrogates [--names otl borehole] [--repeats 5] [--out DIR]
+    python -m benchmarks.surrogates [--names otl borehole] [--ways REGEX] [--repeats 5] [--out DIR]
 
 Each function is learnt from a Latin hypercube of values and gradients, with one scale for each input and a weight for
 values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points,
-over the standard deviation of the function there; medians over hypercubes.  Peers, where SMT is installed: its KRG
-(values only) and GEKPLS (5 components, one extra point for each input).
+over the standard deviation of the function there; medians over hypercubes, and seconds of the processor.  Peers, of
+those that are installed: `benchmarks.surrogate_peers`.
+
+Each result is added to a journal, DIR/surrogates.jsonl, and not computed again: it can be stopped and goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from collections.abc import Callable
-from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -21,6 +26,7 @@ from rich.console import Console
 from scipy.stats import qmc
 
 import rkhs
+from benchmarks.surrogate_peers import Fit, Predictor, peers
 from benchmarks.timing import markdown, seconds, show, write
 
 Matrix = np.ndarray[Any, Any]
@@ -102,7 +108,7 @@ def sample(name: str, seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix
     return X, on_cube(X), gradient, new, on_cube(new)
 
 
-def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
+def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Predictor:
     """Gaussian kernel, all settings by evidence."""
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn()),
@@ -112,47 +118,42 @@ def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
     return problem.tune().solve().function
 
 
-def smt(model: str) -> Callable[[Matrix, Matrix, Matrix], Callable[[Matrix], Matrix]]:
-    """A model of SMT with its defaults."""
-
-    def fit(X: Matrix, y: Matrix, gradient: Matrix) -> Callable[[Matrix], Matrix]:
-        from smt import surrogate_models
-
-        n = X.shape[1]
-        own = {"n_comp": 5, "extra_points": n, "xlimits": np.array([[0.0, 1.0]] * n), "delta_x": 1e-4}
-        found = getattr(surrogate_models, model)(print_global=False, **(own if model == "GEKPLS" else {}))
-        found.set_training_values(X, y[:, None])
-        for j in range(n if model == "GEKPLS" else 0):
-            found.set_training_derivatives(X, gradient[:, j : j + 1], j)
-        found.train()
-        return lambda Z: found.predict_values(Z)[:, 0]
-
-    return fit
+def measured(name: str, seed: int, way: str, fit: Fit) -> dict[str, Any]:
+    """The error of one model on one hypercube, and the processor seconds of its fit."""
+    X, y, gradient, new, truth = sample(name, seed)
+    fitted: list[Predictor] = []
+    took = seconds(lambda: fitted.append(fit(X, y, gradient)), process_time)
+    error = float(np.sqrt(np.mean((fitted[0](new) - truth) ** 2)) / truth.std())
+    return {"function": name, "seed": seed, "way": way, "error": error, "seconds": took}
 
 
 def main() -> None:
-    """Print and write the table."""
+    """Measure what the journal lacks, print the table and write it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--names", nargs="+", default=list(PROBLEMS))
+    parser.add_argument("--ways", default="", help="models whose names match")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    ways = {"rkhs, evidence": ours}
-    if find_spec("smt") is not None:
-        ways |= {model: smt(model) for model in ("KRG", "GEKPLS")}
+    options.out.mkdir(parents=True, exist_ok=True)
+    journal = options.out / "surrogates.jsonl"
+    found = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    done = {(one["function"], one["seed"], one["way"]) for one in found}
+    ways = {name: fit for name, fit in ({"rkhs": ours} | peers()).items() if re.search(options.ways, name)}
+    with journal.open("a") as file:
+        for name, seed in product(options.names, range(options.repeats)):
+            for way, fit in ways.items():
+                if (name, seed, way) not in done:
+                    found.append(measured(name, seed, way, fit))
+                    file.write(json.dumps(found[-1]) + "\n")
+                    file.flush()
+                    print(found[-1], flush=True)
     rows = []
-    for name in options.names:
-        samples = [sample(name, seed) for seed in range(options.repeats)]
-        for way, fit in ways.items():
-            errors, times = [], []
-            for X, y, gradient, new, truth in samples:
-                fitted: list[Callable[[Matrix], Matrix]] = []
-                times.append(seconds(lambda: fitted.append(fit(X, y, gradient))))  # noqa: B023
-                errors.append(float(np.sqrt(np.mean((fitted[0](new) - truth) ** 2)) / truth.std()))
-            points, inputs = samples[0][0].shape
-            numbers = [f"{np.median(errors):.5f}", f"{max(errors):.5f}", f"{np.median(times):.1f}"]
-            rows.append([name, f"{inputs}", f"{points}", way, *numbers])
-            print(*rows[-1], flush=True)
+    for name, way in product(options.names, ways):
+        own = [one for one in found if one["function"] == name and one["way"] == way and one["seed"] < options.repeats]
+        errors, times = ([one[key] for one in own] for key in ("error", "seconds"))
+        numbers = [f"{np.median(errors):.5f}", f"{max(errors):.5f}", f"{np.median(times):.1f}"]
+        rows.append([name, str(len(PROBLEMS[name][1])), str(PROBLEMS[name][2]), way, *numbers])
     title = "Error at new points / standard deviation, from values and gradients"
     headings = ["function", "inputs", "points", "model", "median", "largest", "seconds"]
     show(Console(), title, headings, rows)

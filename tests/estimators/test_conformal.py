@@ -61,24 +61,12 @@ def test_sets_hold_the_right_class_and_grow_with_the_coverage():
     assert np.all(np.diff(sizes, axis=1) > 0)
 
 
-def test_what_cannot_be_left_out_is_refused():
-    X, y = make_friedman1(40, random_state=0)
-    with pytest.raises(ValueError, match=r"needs a smooth loss.*loss=\"squared\""):
-        rkhs.InvariantRegressor(loss="absolute", invariance=None).fit(X, y).predict_interval(X)
-    near = rkhs.InvariantRegressor(invariance=None, approximation=rkhs.Landmarks(10)).fit(X, y)
-    with pytest.raises(ValueError, match="learnt with an approximation"):
-        near.predict_interval(X)
-
-
 def test_intervals_need_targets_that_can_be_left_out():
     X = np.random.default_rng(0).standard_normal((40, 2))
     y = X[:, 0]
     slopes = rkhs.InvariantRegressor(C=10.0).fit(X, gradients=np.ones((40, 2)))
-    with pytest.raises(ValueError, match="learnt from slopes alone"):
+    with pytest.raises(ValueError, match="learnt without targets"):
         slopes.predict_interval(X)
-    near = rkhs.InvariantRegressor(C=10.0, metric="agop", approximation=rkhs.Landmarks(20)).fit(X, y)
-    with pytest.raises(ValueError, match="learnt with an approximation"):
-        near.predict_interval(X)
     two = rkhs.InvariantRegressor(C=10.0, nu=0).fit(X, np.stack([y, 10 * y], axis=1)).predict_interval(X[:3])
     one = rkhs.InvariantRegressor(C=10.0, nu=0).fit(X, y).predict_interval(X[:3])
     np.testing.assert_allclose(two[:, 0], one, rtol=1e-6)  # each output has the width of its own residuals

@@ -7,7 +7,7 @@ import pytest
 
 import rkhs
 from rkhs.learning import tuning as module
-from rkhs.learning.search import Search
+from rkhs.learning.search import Search, Space, TuningMonitor
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(60, 3))
@@ -259,3 +259,17 @@ def test_refusals():
         rkhs.Problem(ARD, [hinge]).tune()
     with pytest.raises(ValueError, match="one alpha: leave each=True out"):
         problem(rkhs.RationalQuadratic(rkhs.learn(each=True), 1.0)).tune()
+
+
+def test_the_search_goes_on_from_the_best_of_some_points():
+    """Of two valleys that starts have found it takes the lower one, and says where all starts have led to."""
+
+    def two_valleys(theta, slope):
+        return -float((theta[0] ** 2 - 1) ** 2 + 0.3 * theta[0]), np.array([-4 * theta[0] * (theta[0] ** 2 - 1) - 0.3])
+
+    space = Space(np.zeros(1), np.full(1, -3.0), np.full(1, 3.0), [], [], [], None)
+    search = Search(two_valleys, 1, space, TuningMonitor(0.0, verbose=False))
+    assert search.run(1, np.random.default_rng(0), [np.array([1.0]), np.array([-0.9])]) == "converged"
+    assert search.found[0] == pytest.approx(-1.035, abs=1e-2)
+    assert len(search.ends) == 1
+    assert search.ends[0] == pytest.approx(search.found, abs=1e-6)

@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs.invariances import ImageTangents, Tangents
-from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, TangentsDisplay
+from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
 from rkhs.plotting.representers import Active
 
 mpl.use("agg")
@@ -182,3 +182,33 @@ def test_change_needs_an_axis_for_each_motion():
     f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
     with pytest.raises(ValueError, match="1 motions and 2 axes"):
         ChangeDisplay.from_estimator(f, Tangents(rotated), np.ones((1, 2)), axes=plt.subplots(1, 2)[1])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_the_metric_in_units_of_the_features(unit):
+    """f changes along x_0 + x_1: two features count, and together; units do not matter."""
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    units = np.array([1.0, unit, 1.0])
+    model = rkhs.InvariantRegressor(metric="agop", C=1e3, nu=0).fit(X * units, np.sin(2 * X[:, 0] + 2 * X[:, 1]))
+    shown = MetricDisplay.from_estimator(model, X * units, names="abc")
+    assert_allclose(np.trace(shown.shares), 1)
+    assert_allclose(shown.shares[:2, :2], 0.5, atol=0.08)
+    assert abs(shown.shares[2]).max() < 0.05
+    assert [label.get_text() for label in shown.ax_.get_xticklabels()] == ["a", "b", "c"]
+    assert len(shown.ax_.texts) == 9
+    assert shown.ax_.images[0].get_clim()[0] == -shown.ax_.images[0].get_clim()[1]
+
+
+def test_the_metric_of_scales_and_what_has_none():
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    scaled = rkhs.InvariantRegressor(scale=[1.0, 3.0]).fit(X, X[:, 0])
+    shown = MetricDisplay.from_estimator(scaled, X)
+    weights = X.var(axis=0) / [1.0, 9.0]
+    assert_allclose(shown.shares, np.diag(weights / weights.sum()))
+    plain = rkhs.InvariantRegressor().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match=r"no learnt metric.*agop"):
+        MetricDisplay.from_estimator(plain, X)
+    with pytest.raises(ValueError, match="of 2 features; X has 1"):
+        MetricDisplay.from_estimator(scaled, X[:, :1])
+    with pytest.raises(ValueError, match="points that differ"):
+        MetricDisplay.from_estimator(scaled, np.ones((5, 2)))

@@ -10,24 +10,21 @@ first time, from one solve of all folds together.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Vector
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, INTERRUPTED
 from rkhs.problem import Problem
 
 FOLDS = 5
-FOLD_TOL = 1e-2  # the relative gap of the machines of the folds
 SLOPES = (1e-4, 1e4)  # relative to the size of the values
 
 
@@ -64,31 +61,7 @@ class Calibration:
         starts = len(own) * np.arange(self.copies)
         splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
         parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(own, own)]
-        problem = self.problem.in_double()
-        solutions, status = problem.grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL, verbose=False)
-        if status == INTERRUPTED:
-            raise KeyboardInterrupt
-        solved = [(part, s) for part, s in zip(parts, solutions, strict=True) if s.status == CONVERGED]
-        if len(solved) < folds:
-            _tell(solutions, len(solved))
-        values = [to_numpy(points.take(part)(s.function)) for part, s in solved]
-        rows = np.concatenate([part for part, _ in solved])
-        return np.concatenate(values)[np.argsort(rows)], np.sort(rows)
-
-
-def _tell(solutions: Vector, solved: int) -> None:
-    """Warn of folds that are left out; where none is solved there are no probabilities."""
-    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
-    if not solved:
-        raise RuntimeError(
-            f"Probabilities need machines that did not see some labels, and none of {len(solutions)} was solved "
-            f"({reasons}): fit with a smaller C, or use decision_function."
-        )
-    warnings.warn(
-        f"Probabilities are from {solved} of {len(solutions)} folds: the others were not solved ({reasons}).",
-        ConvergenceWarning,
-        stacklevel=6,
-    )
+        return fold_values(self.problem, parts, "Probabilities")
 
 
 def fitted_slope(values: Vector, codes: Vector, weight: Vector) -> float:

@@ -11,9 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.estimators.calibration import Calibration
-from rkhs.estimators.conformal import bound, class_scores, left_out_labels
+from rkhs.estimators.conformal import bound, class_scores
 from rkhs.estimators.discriminant import Discriminant
 from rkhs.estimators.folds import user_marks
+from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
@@ -98,7 +99,8 @@ class Classifier(ClassifierMixin, Machine):
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """(t, classes), true where a class is in the set that holds the right one with the given probability.
 
-        By leaving out each label (`rkhs.estimators.conformal` on when it holds); needs a smooth loss.
+        By leaving labels out (`rkhs.estimators.conformal` on when it holds), which the first call does: one by one for
+        smooth losses, a tenth at a time for others.
 
         Examples
         --------
@@ -110,7 +112,8 @@ class Classifier(ClassifierMixin, Machine):
         True
         """
         values, _ = self._scores(X, "predict_set")
-        predicted, target = left_out_labels(self)
+        judged = left_out_labels(self)
+        predicted, target = judged.predicted, judged.target
         predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
         codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
         limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage)

@@ -4,9 +4,10 @@ How badly is each label predicted without itself?  A new one is as badly predict
 
     coverage,   for scores up to the ceil((l + 1) coverage)-th smallest of l,
 
-if points come independently from one source, up to what leaving one label out changes in f: this is the jackknife,
-whose residuals are exact for squared losses, and one Newton step for other smooth ones (Barber, Candes, Ramdas and
-Tibshirani 2021 on when it holds).  Settings that were chosen by the same labels make intervals somewhat too short.
+if points come independently from one source, up to what leaving labels out changes in f (Barber, Candes, Ramdas and
+Tibshirani 2021 on when it holds).  Labels are left out one by one where that can be computed, else a tenth of them at a
+time (`held_out`): those models know a little less, so intervals are a little long.  Settings that were chosen by the
+same labels make intervals a little short.
 """
 
 from __future__ import annotations
@@ -17,30 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.functionals import Evaluation
-
 Vector = np.ndarray[Any, Any]
-
-
-def left_out_labels(machine: Any) -> tuple[Vector, Vector]:
-    """What each label is predicted to be without itself, and the targets, (l,) or (l, classes)."""
-    if machine.problem_ is None or machine.problem_.approximation is not None:
-        raise ValueError(
-            f"{type(machine).__name__} was learnt with an approximation, where labels cannot be left out: fit it "
-            "without one, on some of the rows."
-        )
-    term = machine.problem_.terms[0]
-    if not isinstance(term.functional, Evaluation):
-        raise ValueError(
-            f"{type(machine).__name__} was learnt from slopes alone: without targets no interval is known."
-        )
-    if not term.loss.smooth:
-        raise ValueError(
-            f'Leaving labels out needs a smooth loss, and this one is {term.loss!r}: use loss="squared", or another '
-            "smooth one."
-        )
-    return to_numpy(machine.problem_.leave_out().predictions[0]), to_numpy(term.target)
 
 
 def bound(scores: Vector, coverage: float) -> float:

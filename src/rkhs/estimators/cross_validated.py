@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.estimators.choosing.judging import Labelled
+from rkhs.estimators.choosing.judging import SCALES, Labelled
 from rkhs.estimators.choosing.search import FUNCTIONS, POWERS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
 from rkhs.estimators.grids import C_RANGE, GRAPH_RANGE, NU_RANGE, WIDE_C_RANGE, as_grid, as_list
@@ -44,6 +44,7 @@ class CrossValidated:
     """A machine with grids Cs, nus, scales, epsilons in the place of single values."""
 
     plain: type[Any]  # the machine with single values
+    _settings: int  # how many numbers were chosen by the labels
 
     def __getstate__(self) -> dict[str, Any]:
         """For files and copies: the results of a search in short."""
@@ -116,6 +117,7 @@ class CrossValidated:
         own.best_score_ = own.knowledge_report_["score"]
         own.best_params_ = {**chosen.params, "C": own.C_}
         own.cv_results_ = contest.results(perf_counter() - start)
+        own._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if chosen.kind == SCALES else 1)
         machine = self._plain(**own.best_params_, epsilon=own.epsilon_)
         if chosen.graph is None:
             return invariant_problem(machine, sample)
@@ -242,6 +244,7 @@ class CrossValidated:
         own.best_index_, own.best_score_ = found.best, float(found.scores[found.best].mean())
         own.best_params_ = {name: best[name] for name in shown}
         own.cv_results_, own.search_status_ = found.results(shown), found.status
+        own._settings = sum(len(values) > 1 for values in grids.values())
         return self._plain(**best)
 
     def _check_solved(self, found: Search) -> None:

@@ -11,6 +11,7 @@ from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
+from rkhs.streams.sources import in_blocks
 
 
 class InvariantClassifier(Classifier):
@@ -27,9 +28,12 @@ class InvariantClassifier(Classifier):
     ----------
     kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
     scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
-        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`;
+        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
+        loss of labels that are left out.  With an approximation, and with blocks, they are learnt from a sample
     metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
-        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
+        blocks it is learnt from a sample
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
     C : weight of the loss of each labelled point
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
@@ -135,7 +139,7 @@ class InvariantClassifier(Classifier):
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        if self.approximation is not None and shape_of(self) is None and self.metric is None:
+        if self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X)):
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight)
@@ -147,10 +151,10 @@ class InvariantClassifier(Classifier):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn from one more block of rows; needs an `approximation`.
 
-        The first block fixes the kernel's scale and the functions of the span, and `classes` all classes there will
-        be.  With those fixed the result is that of all rows at once: rows of squared losses are added to sums and
-        forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be used
-        changes nothing.
+        The first block fixes the kernel's scale, the metric and the functions of the span, and `classes` all classes
+        there will be.  With those fixed the result is that of all rows at once: rows of squared losses are added to
+        sums and forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be
+        used changes nothing.
         """
         fit_more(self, X, y, sample_weight, classes)
         return self

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,14 @@ import numpy as np
 from rkhs.backend.arrays import like, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.agop import DIAGONAL, check_metric, learnt_map
-from rkhs.estimators.options import KERNELS, SCALED, as_kernel, check_number
+from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample
+from rkhs.estimators.scales import FOLDS, kernel_by_folds, learns_scale, tuned_kernel
 from rkhs.estimators.terms import invariance_terms
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.invariances.base import as_invariances, numbered
-from rkhs.kernels import Kernel, learn
-from rkhs.learning.tuning import CRITERIA
-from rkhs.losses import Squared
+from rkhs.kernels import Kernel
 from rkhs.problem import Problem
 
 FEWEST, HELD = 20, 5  # labels for a learnt metric, one of so many of which is held out
@@ -27,18 +26,24 @@ FEWEST, HELD = 20, 5  # labels for a learnt metric, one of so many of which is h
 
 def invariant_problem(machine: Any, sample: Sample) -> Problem:
     """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)), plus a constant if it has one."""
+    return _problem(machine, sample, kernel_of(machine, sample))
+
+
+def kernel_of(machine: Any, sample: Sample) -> Kernel:
+    """The kernel as it is given, or as the words for its scale and metric say, learnt from the labels of a sample."""
     metric = getattr(machine, "metric", None)
     check_metric(metric)
     if metric is not None:
         return _in_learnt_metric(machine, sample, metric == DIAGONAL)
-    data, others = _terms(machine, sample)
-    learnt = isinstance(machine.scale, str) and machine.scale in CRITERIA
-    kernel = learnt_kernel(machine, data) if learnt else as_kernel(machine.kernel, machine.scale, sample.X)
-    return _assembled(machine, [*data, *others], kernel)
+    if not learns_scale(machine):
+        return as_kernel(machine.kernel, machine.scale, sample.X)
+    if machine.scale == FOLDS:
+        return kernel_by_folds(machine, sample, partial(_problem, machine))
+    return tuned_kernel(machine, _terms(machine, sample)[0])
 
 
-def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Problem:
-    """The problem with the kernel k(Tx, Ty), T learnt from the slopes of f; leaves T'T as `metric_`."""
+def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Kernel:
+    """The kernel k(Tx, Ty), T learnt from the slopes of f; leaves T'T as `metric_`."""
     own = np.flatnonzero(sample.labelled)
     if len(own) < FEWEST:
         raise ValueError(
@@ -52,12 +57,12 @@ def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Problem:
     term = machine._label_term(judged, 1.0)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
 
-    def problem_of(rows: Sample, T: Any) -> Problem:
-        kernel = as_kernel(machine.kernel, machine.scale, rows.X @ like(T.T, rows.X)) @ T
-        return _assembled(machine, [term for terms in _terms(machine, rows) for term in terms], kernel)
+    def in_metric(rows: Sample, T: Any) -> Kernel:
+        return as_kernel(machine.kernel, machine.scale, rows.X @ like(T.T, rows.X)) @ T
 
     def learn(T: Any) -> Any:
-        solution = problem_of(part, T).solve(machine.solver, tol=machine.tol, verbose=machine.verbose or None)
+        problem = _problem(machine, part, in_metric(part, T))
+        solution = problem.solve(machine.solver, tol=machine.tol, verbose=machine.verbose or None)
         if solution.status == INTERRUPTED:
             raise KeyboardInterrupt
         return solution.function
@@ -68,7 +73,7 @@ def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Problem:
 
     T = learnt_map(sample.X, learn, losses, diagonal)
     machine.metric_ = T.T @ T
-    return problem_of(sample, T)
+    return in_metric(sample, T)
 
 
 def _terms(machine: Any, sample: Sample) -> tuple[list[Term], list[Term]]:
@@ -85,23 +90,9 @@ def _terms(machine: Any, sample: Sample) -> tuple[list[Term], list[Term]]:
     return data, list(invariance_terms(at_points, sample, nu, machine.invariance_loss, machine.epsilon))
 
 
-def _assembled(machine: Any, terms: Sequence[Term], kernel: Kernel) -> Problem:
+def _problem(machine: Any, sample: Sample, kernel: Kernel) -> Problem:
+    """With a kernel."""
+    terms = [term for terms in _terms(machine, sample) for term in terms]
     basis = Constant() if machine.fit_intercept else None
     where: dict[str, Any] = {name: getattr(machine, name, None) for name in ("device", "precision", "approximation")}
     return Problem(kernel, terms, basis, **where)
-
-
-def learnt_kernel(machine: Any, data: Sequence[Term]) -> Kernel:
-    """The kernel with a scale for each feature, by the criterion that `scale` names, from squared losses."""
-    if machine.kernel not in SCALED:
-        raise ValueError(
-            f"scale={machine.scale!r} is for kernels given by name that have one, {', '.join(SCALED)}, got "
-            f"kernel={machine.kernel!r}: use Problem.tune, or a number."
-        )
-    terms = [Term(one.functional, Squared(), one.told, weight=learn() * to_numpy(one.weights())[:, 0]) for one in data]
-    basis = Constant() if machine.fit_intercept else None
-    problem = Problem(KERNELS[machine.kernel](learn(each=True)), terms, basis)
-    tuned: Any = problem.tune(machine.scale, verbose=machine.verbose or None)
-    if tuned.tuning.status == INTERRUPTED:
-        raise KeyboardInterrupt
-    return tuned.kernel

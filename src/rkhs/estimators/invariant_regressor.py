@@ -15,6 +15,7 @@ from rkhs.estimators.sample import Vector
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.estimators.targets import columns_of, told_outputs
+from rkhs.streams.sources import in_blocks
 
 
 class InvariantRegressor(Regressor):
@@ -30,9 +31,12 @@ class InvariantRegressor(Regressor):
     ----------
     kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
     scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
-        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`;
+        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
+        loss of labels that are left out.  With an approximation, and with blocks, they are learnt from a sample
     metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
-        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
+        blocks it is learnt from a sample
     loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
         rkhs loss
     C : weight of the loss of each point with a target
@@ -156,7 +160,8 @@ class InvariantRegressor(Regressor):
         return tags
 
     def _told(self, y: Any) -> tuple[Vector, Vector]:
-        return told_outputs(y, self._marker) if columns_of(y) > 1 else told(y, self._marker)
+        marker = getattr(self, "_marker", self.unlabeled)
+        return told_outputs(y, marker) if columns_of(y) > 1 else told(y, marker)
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
@@ -177,7 +182,7 @@ class InvariantRegressor(Regressor):
         elif (
             self.approximation is not None
             and shape_of(self) is None
-            and self.metric is None
+            and (self.metric is None or in_blocks(X))
             and (y is None or columns_of(y) == 1)
         ):
             fit_blocks(self, X, y, sample_weight)
@@ -190,7 +195,7 @@ class InvariantRegressor(Regressor):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn from one more block of rows; needs an `approximation`.
 
-        The first block fixes the kernel's scale and the functions of the span.  With
+        The first block fixes the kernel's scale, the metric and the functions of the span.  With
         those fixed the result is that of all rows at once: rows of squared losses are added to sums and forgotten, of
         others p numbers each are kept, as long as they fit in memory.  A block that cannot be used changes nothing.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,13 @@ from rkhs.estimators.invariant_regressor import InvariantRegressor
 from rkhs.estimators.options import REGRESSION, as_loss
 from rkhs.estimators.regressor import Regressor
 from rkhs.estimators.sample import Sample, Vector
+from rkhs.finite.solution import Solution
+from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
+from rkhs.problem import Problem
+from rkhs.problem.learnt import left_out_amplitude
+
+MOST_LEFT_OUT = 4000  # functionals whose matrix is inverted for error bars
 
 
 class InvariantRegressorCV(CrossValidated, Regressor):
@@ -56,6 +63,14 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
         search with the candidates that are solved by then, if there are any
     function_, solution_, problem_, labelled_ : of the model with the best values, trained on all labels
+
+    Notes
+    -----
+    `predict(X, return_std=True)` is as in `InvariantRegressor`, but for the amplitude: it is the one by which targets
+    that are left out have the spread that is promised, as settings were chosen by leaving them out
+    (`solution_.posterior` has the most likely one), times l / (l - q) in squares for q settings that were chosen by l
+    targets.  With an approximation, and above 4,000 functionals, it is the most likely one.  Intervals are wider by the
+    same factor.
 
     Examples
     --------
@@ -133,6 +148,26 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         else:
             self._adopt(machine.fit(X, y, sample_weight))
         return self
+
+    @property
+    def _posterior(self) -> Posterior:
+        """With the amplitude that targets have when they are left out, as settings were chosen by leaving them out."""
+        posterior, problem = super()._posterior, self.problem_
+        if problem is None or problem.approximation is not None or problem.null_space == "dropped":
+            return posterior
+        if sum(term.size for term in problem.terms) > MOST_LEFT_OUT:
+            return posterior
+        if getattr(self, "_tau", None) is None:
+            self._tau = self._widened(problem.terms[0].size) * left_out_amplitude(problem)
+        return replace(posterior, amplitude=self._tau)
+
+    def _widened(self, count: int) -> float:
+        """Of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to."""
+        return float(count / max(count - self._settings, count / 2)) ** 0.5
+
+    def _keep(self, problem: Problem | None, solution: Solution) -> None:
+        super()._keep(problem, solution)
+        self._tau = None
 
     def _error(self) -> Loss:
         """The loss by which held-out points are judged, which has no width to be chosen."""

@@ -80,8 +80,14 @@ class Machine(BaseEstimator):
         self._keep(whole, solution)
         self.function_, self.shape_certificate_ = function, certificate
 
+    def __getstate__(self) -> Any:
+        """For files and copies: without the rows of a stream, which are the user's."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_rows"}
+
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
-        self.__dict__.pop("shape_certificate_", None)  # of an earlier fit, with a shape
+        for earlier in ("shape_certificate_", "_left_out", "_rows", "_drawn"):  # of another fit
+            self.__dict__.pop(earlier, None)
         self.problem_, self.solution_, self.function_ = (
             None if problem is None else replace(problem),
             solution,

@@ -35,6 +35,7 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "polynomial": lambda scale: Polynomial(degree=3, offset=1.0),
     "linear": lambda scale: Linear(),
 }
+LEARNT = (*CRITERIA, "cv")  # words for scales that are learnt from labels (`scales`)
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 # each takes the width epsilon and the level tau, which most have no use for
 LOSSES: dict[str, Callable[[float, float], Loss]] = {
@@ -60,10 +61,10 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be an rkhs kernel or one of {_listed(KERNELS)}, got {kernel!r}.")
-        if isinstance(scale, str) and scale in CRITERIA:
+        if isinstance(scale, str) and scale in LEARNT:
             raise ValueError(
-                f"scale={scale!r} learns a scale for each feature from all rows in memory: leave `approximation` and "
-                "`metric` out, or give a number."
+                f"scale={scale!r} is learnt from labels, which is for InvariantRegressor and InvariantClassifier "
+                'without a `metric`: give a number, or "median".'
             )
         kernel = KERNELS[kernel](scale)
     left = any(isinstance(value, str) for value in kernel.parameters().values())

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from rkhs.backend.arrays import to_numpy
-from rkhs.estimators.conformal import bound, left_out_labels
+from rkhs.estimators.conformal import bound
 from rkhs.estimators.folds import user_marks
+from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample
@@ -17,6 +18,7 @@ from rkhs.estimators.targets import checked_slopes
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
+from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem
 
 
@@ -95,7 +97,7 @@ class Regressor(RegressorMixin, Machine):
         if return_std and return_cov:
             raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
         self._check_spread()
-        posterior, points = self.solution_.posterior, Evaluation(self._points(given))
+        posterior, points = self._posterior, Evaluation(self._points(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return home(values, given), home(spread, given)
 
@@ -113,8 +115,17 @@ class Regressor(RegressorMixin, Machine):
         if not return_std:
             return home(values, given)
         self._check_spread()
-        spread = self.solution_.posterior.std(Gradient(self._points(given)))
+        spread = self._posterior.std(Gradient(self._points(given)))
         return home(values, given), home(spread, given)
+
+    @property
+    def _posterior(self) -> Posterior:
+        """What error bars come from."""
+        return self.solution_.posterior
+
+    def _widened(self, count: int) -> float:
+        """By how much errors at so many left-out targets are short of those at new points."""
+        return 1.0
 
     def _check_spread(self) -> None:
         if self.solution_.source is None:
@@ -125,8 +136,9 @@ class Regressor(RegressorMixin, Machine):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
 
-        All have one width, the jackknife's (`rkhs.estimators.conformal` on when it holds); nothing is assumed about
-        noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
+        All have one width, that of errors at targets which are left out (`rkhs.estimators.conformal` on when it holds);
+        nothing is assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
+        The first call leaves them out: one by one for smooth losses, a tenth at a time for others.
 
         Examples
         --------
@@ -138,9 +150,9 @@ class Regressor(RegressorMixin, Machine):
         0.9
         """
         values, given = self._values(X, "predict_interval")
-        predicted, target = left_out_labels(self)
-        residuals = np.abs(predicted - target)
+        judged = left_out_labels(self)
+        residuals = np.abs(judged.predicted - judged.target)
         width = np.array([bound(own, coverage) for own in residuals.reshape(len(residuals), -1).T])
         centre = to_numpy(values)
-        width = width if centre.ndim > 1 else width[0]
+        width = self._widened(len(residuals)) * (width if centre.ndim > 1 else width[0])
         return home(np.stack([centre - width, centre + width], axis=-1), given)

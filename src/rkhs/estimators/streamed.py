@@ -23,9 +23,11 @@ from rkhs.backend.arrays import as_column, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
+from rkhs.estimators.invariant_problem import kernel_of
 from rkhs.estimators.labels import class_weights, no_value, of_one_kind, unlabelled
 from rkhs.estimators.options import as_kernel, check_in_span, check_number
 from rkhs.estimators.sample import Sample, Vector, as_numpy, as_weights
+from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.terms import about, invariance_term
 from rkhs.estimators.unchanged import check_unchanged, parameters
@@ -33,6 +35,7 @@ from rkhs.finite.monitor import Monitor
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
 from rkhs.invariances.base import Invariance, as_invariances, numbered
+from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
@@ -41,6 +44,8 @@ from rkhs.streams.problem import planned, sample_size, solve_stream
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
+MOST_LEARNT = 4000  # labels from which scales and metrics are learnt
+MOST_DRAWN = 1000  # labels that are left out, one by one, of the sums of all rows
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
 
 
@@ -162,6 +167,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     plan, seen = _plan(machine, look, None)
     _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen)
     machine._sums = None
+    if machine.solution_.source is None and not in_blocks(X):
+        machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
 
 
 def approximated(machine: Any) -> bool:
@@ -177,11 +184,6 @@ def approximated(machine: Any) -> bool:
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen."""
     check_in_span(machine)
-    if machine.metric is not None:
-        raise ValueError(
-            f"metric={machine.metric!r} learns in rounds, and partial_fit sees rows once: fit it on a sample of "
-            "the rows, and give the kernel that it finds (function_.kernel) to a model without a metric."
-        )
     before = getattr(machine, "_sums", None)
     if before is None and hasattr(machine, "solution_"):
         warnings.warn(
@@ -233,7 +235,15 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     return blocks(points, y, None if sample_weight is None else as_weights(sample_weight, points))
 
 
-def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """The sample that a plan was made from, and labelled rows of it, `MOST_DRAWN` at most, with their own weights."""
+
+    block: Block
+    drawn: Block
+
+
+def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
@@ -268,10 +278,25 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Block]:
     if facts.names is not None:
         machine.feature_names_in_ = facts.names
     terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
-    block = seen.block()
-    kernel = as_kernel(machine.kernel, machine.scale, block.X)
+    block, (labels, _) = seen.block(), seen.kinds
+    kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     basis = Constant() if machine.fit_intercept else None
-    return planned(kernel, terms, terms(block), basis, machine.approximation, machine.device), block
+    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device)
+    return plan, Seen(block, labels.smallest(MOST_DRAWN).block())
+
+
+def _kernel(machine: Any, terms: BlockTerms, sampled: Block, labels: Block) -> Kernel:
+    """The kernel; where it is asked for, scale and metric are learnt from labels of a sample, with all representers."""
+    own = terms.machine
+    if own.metric is None and not learns_scale(own):
+        return as_kernel(own.kernel, own.scale, sampled.X)
+    exact = clone(own).set_params(approximation=None, nu=0)
+    if is_classifier(own):
+        exact.classes_ = own.classes_
+    kernel = kernel_of(exact, terms.rows(labels))
+    if exact.metric is not None:
+        machine.metric_ = exact.metric_
+    return kernel
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
@@ -288,12 +313,14 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Block) -> None:
+def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Seen) -> None:
     """Leave what `fit` leaves."""
     monitor = Monitor(machine.tol, verbose=machine.verbose)
     solution = own_solution(summed, found, machine.approximation, monitor)
     machine._keep(None, solution)
+    terms: Any = plan.terms
+    if summed.quadratic and len(seen.drawn.X):
+        machine._drawn = terms(seen.drawn)[0]
     if is_classifier(machine):
-        terms: Any = plan.terms
-        labels = terms.rows(seen).take(terms.labelled(seen))
+        labels = terms.rows(seen.block).take(terms.labelled(seen.block))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)

@@ -106,6 +106,20 @@ def residuals(equations: Equations, groups: Groups) -> Matrix:
     return groups.solved(equations, equations.inverse(), equations.a)
 
 
+def left_out_amplitudes(observations: Observations, kernel: Kernel) -> Matrix:
+    """tau (c,) by which the residuals of left-out targets of the first term have the variance that is promised.
+
+    Without itself target i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i.  Where f bends
+    more in some places than a kernel says, this is nearer to the truth than the most likely amplitude (Bachoc 2013,
+    Cross validation and maximum likelihood estimations of hyper-parameters of Gaussian processes with model
+    misspecification).
+    """
+    equations = observations.equations(kernel, observations.weight)
+    e = residuals(equations, Groups(np.arange(observations.size)))
+    first = observations.term == 0
+    return np.sqrt(np.clip(np.mean(e[first] * equations.a[first], axis=0), 0, None))
+
+
 def newton_step(G: Matrix, Q: Matrix, slope: Matrix, bend: Matrix, groups: Groups) -> Matrix:
     """By how much u moves where a group is left out, (N,), for one output."""
     seen = np.flatnonzero(bend > 0)

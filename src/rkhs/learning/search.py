@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -95,11 +95,12 @@ class Search:
     value: float = -inf
     seconds: list[float] = field(default_factory=list)
     iterations: int = ITERATIONS  # of one start
+    ends: list[Matrix] = field(default_factory=list)  # where starts have led to
 
-    def run(self, starts: int, random: np.random.Generator, begin: Matrix | None = None) -> str:
-        """Search from the best of some first looks, or a given point, then from others near the best; the status."""
+    def run(self, starts: int, random: np.random.Generator, begin: Sequence[Matrix] | None = None) -> str:
+        """Search from the best of some first looks, or of given points, then from others near the best; the status."""
         try:
-            done = self._descend(self._looked() if begin is None else begin)
+            done = self._descend(self._best_of(self.space.looks() if begin is None else begin))
             for _ in range(starts - 1):
                 done &= self._descend(self.space.jump(self.found, random))
         except Stopped as stop:
@@ -118,9 +119,9 @@ class Search:
         assert self.best is not None
         return self.best
 
-    def _looked(self) -> Matrix:
-        """The best of the first looks."""
-        return min(self.space.looks(), key=lambda theta: self._objective(theta, slope=False)[0])
+    def _best_of(self, some: Sequence[Matrix]) -> Matrix:
+        """The best of some points."""
+        return some[0] if len(some) == 1 else min(some, key=lambda theta: self._objective(theta, slope=False)[0])
 
     def _descend(self, theta: Matrix) -> bool:
         """Go down from a point; whether that came to an end within the limit."""
@@ -141,6 +142,7 @@ class Search:
             bounds=list(zip(self.space.low, self.space.high, strict=True)),
             options={"maxiter": self.iterations, "ftol": ENOUGH, "gtol": ENOUGH},
         )
+        self.ends.append(np.asarray(found.x))
         return int(found.nit) < self.iterations
 
     def _objective(self, theta: Matrix, slope: bool = True) -> Any:

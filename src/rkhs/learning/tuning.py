@@ -182,8 +182,9 @@ def tuned(
 ) -> tuple[Kernel, tuple[Term, ...], Tuning]:
     """The kernel and the terms with numbers in the place of what is open.
 
-    Looks, and all starts, are at a small sample.  From what is found there the search goes on with `most` functionals,
-    or with the criterion of an approximation, `refined`.
+    Looks, and all starts, are at a small sample.  From the best of what they find there, judged by `most` functionals
+    or by the criterion of an approximation, `refined`, the search goes on with these: the best for few may be poor for
+    all.
     """
     random = np.random.default_rng(seed)
     every = replace(Observations.of(represented), amplitude=amplitude)
@@ -198,12 +199,14 @@ def tuned(
         stages.append((observations.size, in_memory(model, observations, criterion)))
     known = len(few.informative) and (criterion == "evidence" or asked(few))
     theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
+    ends: list[Matrix] | None = None
     for stage, (count, own) in enumerate(stages):
         if status in (CONVERGED, OUT_OF_ITERATIONS):
             search = Search(own, count, space, monitor, iterations=iterations)
-            status = search.run(starts if stage == 0 else 1, random, None if stage == 0 else theta)
+            status = search.run(starts if stage == 0 else 1, random, ends)
             if search.best is not None:
                 theta, value, seen = search.best, search.value, count
+            ends = search.ends or [theta]
     tuning = Tuning(
         criterion,
         value,

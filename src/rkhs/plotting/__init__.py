@@ -3,6 +3,7 @@
 from rkhs.plotting.boundary import BoundaryDisplay
 from rkhs.plotting.change import ChangeDisplay
 from rkhs.plotting.grid import GridDisplay
+from rkhs.plotting.metric import MetricDisplay
 from rkhs.plotting.tangents import TangentsDisplay
 
-__all__ = ["BoundaryDisplay", "ChangeDisplay", "GridDisplay", "TangentsDisplay"]
+__all__ = ["BoundaryDisplay", "ChangeDisplay", "GridDisplay", "MetricDisplay", "TangentsDisplay"]

@@ -21,7 +21,7 @@ from rkhs.gram.approximation import Landmarks
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.evidence import Evidence, Likelihood, log_evidence
-from rkhs.learning.leave_out import Groups, LeftOut, newton_step, residuals
+from rkhs.learning.leave_out import Groups, LeftOut, left_out_amplitudes, newton_step, residuals
 from rkhs.learning.observations import Matrix, Observations
 from rkhs.learning.search import Criterion, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
@@ -122,6 +122,14 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
             target = target[..., None]
         left.append(like(target - found, term.functional.prototype))
     return LeftOut(tuple(predictions), tuple(left), exact)
+
+
+def left_out_amplitude(problem: Any) -> Any:
+    """tau of the posterior by which left-out targets of the first term have the spread that is promised."""
+    check_squared(problem, "An amplitude")
+    represented: Represented = problem.represented
+    tau = left_out_amplitudes(Observations.of(represented), problem.kernel)
+    return float(tau[0]) if represented.outputs is None else tau
 
 
 def _stepped(system: System, represented: Represented, function: Any, groups: Groups) -> Matrix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,14 @@ from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
+from rkhs.kernels.open import Open
+from rkhs.learning.settings import Setting
+from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import on_device, own_solution, solve_summed
 from rkhs.problem.choice import SAMPLE, choose
+from rkhs.problem.problem import Problem
 from rkhs.solvers.spans.summed import Found, Summed
-from rkhs.streams.blocks import Blocks
+from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
 from rkhs.streams.reservoir import Wanted, sample
@@ -59,6 +63,7 @@ class StreamedProblem:
     approximation: Approximation
     basis: Space | None = None
     device: str | None = None  # where sums are computed, as in `rkhs.Problem`
+    tuning: Tuning | None = None  # what `tune` found
 
     def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
         """The minimiser in the span of the approximation, its gap certified there."""
@@ -69,6 +74,61 @@ class StreamedProblem:
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
         summed, found = solve_stream(learn, plan, tol)
         return own_solution(summed, found, self.approximation, monitor)
+
+    def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
+        """The problem with numbers in the place of all that was left open by `rkhs.learn()`, by a sample of its rows.
+
+        The sample is that from which landmarks are chosen, 5,000 rows or ten for each landmark.  Its problem is tuned
+        as `Problem.tune` does it, with the same options; the search ends with the evidence of all sampled rows in the
+        span of the landmarks.  A weight is that of each row, so what is found for some holds for all.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.random.default_rng(0).uniform(size=(1000, 2))
+        >>> y = np.sin(6 * X[:, 1]) + 0.1 * np.random.default_rng(1).standard_normal(1000)
+        >>> def terms(block):
+        ...     return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=rkhs.learn())]
+        >>> kernel, stream = rkhs.Gaussian(scale=rkhs.learn(each=True)), rkhs.blocks(X, y, rows=500)
+        >>> tuned = rkhs.StreamedProblem(kernel, terms, stream, rkhs.Landmarks(30)).tune()
+        >>> int(np.argmin(tuned.kernel.scale)), tuned.solve().status
+        (1, 'converged')
+        """
+        look, learn = replayed(self.blocks)
+        _, seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0)).kinds  # none is marked
+        problem = Problem(
+            self.kernel,
+            list(self.terms(seen.block())),
+            self.basis,
+            approximation=self.approximation,
+            device=self.device,
+        )
+        tuned = problem.tune(criterion, **options)
+        assert tuned.tuning is not None
+        return replace(
+            self,
+            kernel=tuned.kernel,
+            terms=Filled(self.terms, tuned.tuning.parameters),
+            blocks=learn,
+            tuning=tuned.tuning,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """Terms of a block, with numbers for weights that were left open."""
+
+    terms: TermsOf
+    found: Mapping[str, float]  # by names such as "terms[1].weight"
+
+    def __call__(self, block: Block) -> list[Term]:
+        return [self._filled(k, term) for k, term in enumerate(self.terms(block))]
+
+    def _filled(self, k: int, term: Term) -> Term:
+        if not isinstance(term.weight, Open):
+            return term
+        shares, weight = term.weight.shares, self.found[Setting(term=k).name]
+        return term.changed(weight=weight if shares is None else weight * shares)
 
 
 def solve_stream(blocks: Blocks, plan: Plan, tol: float) -> tuple[Summed, Found]:

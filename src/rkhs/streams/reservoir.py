@@ -40,6 +40,10 @@ class Kind:
         y = None if self.y is None else self.y[rows]
         return replace(self, keys=self.keys[rows], X=self.X[rows], y=y, weight=self.weight[rows])
 
+    def block(self) -> Block:
+        """The rows as a block, with their own weights."""
+        return Block(-1, self.X, self.y, self.weight)
+
     def __add__(self, other: Kind) -> Kind:
         y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
         columns = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "weight")]

@@ -73,6 +73,12 @@ class SpanSpread:
         pieces = [self._variance(M.take(slice(start, start + tall))) for start in range(0, M.size, tall)]
         return like(np.concatenate([np.zeros(0), *pieces]), M.prototype)
 
+    def within(self, M: Functional) -> Matrix:
+        """(m,): the part of the variance that is in the span."""
+        tall = self.span.tall
+        pieces = [self._rows(M.take(slice(start, start + tall))).E for start in range(0, M.size, tall)]
+        return np.concatenate([np.zeros(0), *map(self.curvature.variance, pieces)])
+
     def covariance(self, M: Functional) -> Array:
         """(m, m)."""
         rows = self._rows(M)
