@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -191,9 +192,12 @@ class Gram:
     @cached_property
     def core_seconds(self) -> float:
         """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
-        left, right = _places(self.L), _places(self.M)
         pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
-        return CALL + pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+        seconds = CALL
+        for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
+            left, right = _places(block.lefts), _places(block.rights)
+            seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+        return seconds
 
     @property
     def firsts(self) -> np.ndarray[Any, Any]:
@@ -311,10 +315,10 @@ class Gram:
         return like(v, self._empty)
 
 
-def _places(family: Functional) -> int:
+def _places(parts: Sequence[Part]) -> int:
     """The points that a product goes over, once for all parts that share them."""
     seen: list[Array] = []
-    for part in family.parts:
+    for part in parts:
         if not any(same_points(points, part.atoms.points) for points in seen):
             seen.append(part.atoms.points)
     return sum(int(points.shape[0]) for points in seen)
