@@ -110,7 +110,9 @@ def test_enough_nodes_make_integrals_of_gaussians_exact(length):
     assert np.all(rkhs.integration_error(kernel, L) <= 1e-12)
     found = rkhs.gram(kernel, L).dense()
     sizes = np.sqrt(np.diagonal(found))
-    expected = np.array([[float(exact_box_to_box(low[i], high[i], low[j], high[j], S)) for j in (0, 1)] for i in (0, 1)])
+    expected = np.array(
+        [[float(exact_box_to_box(low[i], high[i], low[j], high[j], S)) for j in (0, 1)] for i in (0, 1)]
+    )
     assert np.all(np.abs(found - expected) <= 4e-13 * np.outer(sizes, sizes))
     y = np.array([[0.3, 0.35]])
     values = gaussian_over(np.array(low), np.array(high), y).prod(axis=1)
@@ -133,7 +135,9 @@ def in_many_digits(coarse, exact, k):
     with mp.workdps(50):
         places = [*coarse[0], *exact[0]]
         weights = [*map(mp.mpf, coarse[1]), *(-w for w in map(mp.mpf, exact[1]))]
-        square = mp.fsum(u * v * k(x, y) for u, x in zip(weights, places) for v, y in zip(weights, places))
+        square = mp.fsum(
+            u * v * k(x, y) for u, x in zip(weights, places, strict=True) for v, y in zip(weights, places, strict=True)
+        )
         return float(mp.sqrt(abs(square)))
 
 
@@ -143,7 +147,7 @@ def legendre(nodes, length):
         start = np.polynomial.legendre.leggauss(nodes)[0]
         x = [mp.findroot(lambda t: mp.legendre(nodes, t), mp.mpf(t)) for t in start]
         slope = [nodes * mp.legendre(nodes - 1, t) / (1 - t**2) for t in x]
-        w = [length / ((1 - t**2) * s**2) for t, s in zip(x, slope)]
+        w = [length / ((1 - t**2) * s**2) for t, s in zip(x, slope, strict=True)]
         return [(1 + t) * length / 2 for t in x], w
 
 
