@@ -211,27 +211,35 @@ class Gram:
             return self._cast.steady
         return all(step.steady for step in self._product)
 
-    def dense(self) -> Array:
-        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
-        out = zeros(self.shape, self._empty)
+    def dense(self, out: Array | None = None) -> Array:
+        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
+
+        `out` is an array of zeros to write it to.
+        """
+        out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for block in self.blocks:
             if self.symmetric and block.lefts is block.rights:
                 tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
                 exact = tables.apart(block.lefts) and len(self.blocks) == 1
                 continue
-            for left, right in block.pairs():
-                tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
-        return out if exact else tables.symmetrised(out)
+            for left, right in block.pairs():  # one such block need not be symmetric, all of them together are
+                tables.add_table(out, block.kernel, left, right, block.weight, self.budget, lower=self.symmetric)
+        if not exact:
+            tables.mirror(out)
+        return out
 
-    def in_double(self) -> np.ndarray[Any, Any]:
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:
-            return np.asarray(to_numpy(self.dense()))
+            if out is None or isinstance(self._empty, np.ndarray):
+                return np.asarray(to_numpy(self.dense(out)))
+            out += to_numpy(self.dense())
+            return out
         double = xp.astype(self._empty, xp.float64)
         L = self.L.like(double)
-        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double()
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out)
 
     def diagonal(self) -> Array:
         """G_ii for i up to the smaller side."""
