@@ -82,6 +82,7 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
     for nodes in range(1, MOST + 1):
         found = L.with_nodes(nodes)
         bound = bounded(kernel, found)
+        assert bound is not None, "a kernel has a bound for every number of nodes, or for none"
         if np.all(bound <= tol * size):  # |L| is known to some digits by then
             size = np.sqrt(to_numpy(gram(kernel, found).diagonal()))
             left = float(np.max(bound / size))
