@@ -336,7 +336,7 @@ def test_proofs_keep_a_time_limit():
     start = perf_counter()
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
         model = rkhs.InvariantRegressor(
-            scale=0.7, C=10.0, invariance=None, shape={j: "increasing" for j in range(5)}, shape_time_limit=0.2
+            scale=0.7, C=10.0, invariance=None, shape=dict.fromkeys(range(5), "increasing"), shape_time_limit=0.2
         ).fit(X, y)
     assert perf_counter() - start < 30
     assert not model.shape_certificate_.proved

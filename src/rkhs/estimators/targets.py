@@ -12,7 +12,6 @@ from rkhs.backend.arrays import Array, as_real, to_numpy
 from rkhs.estimators.labels import no_value, told
 from rkhs.estimators.sample import Vector, as_numpy
 
-
 UNITS = 100.0  # times that slopes and differences of values may disagree between near points
 SEEN = 1000  # rows that are looked at for that
 

@@ -216,6 +216,7 @@ class Gram:
 
         `out` is an array of zeros to write it to.
         """
+        keep_freed_memory()
         out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for block in self.blocks:

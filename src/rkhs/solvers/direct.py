@@ -27,7 +27,8 @@ from rkhs.solvers.dense import fits_once, from_memory, in_memory, in_numpy
 class Direct(DenseSolver):
     """The solution of the linear equations of an all-quadratic problem, by Cholesky's factorisation.
 
-    All outputs share it.  The Gram matrix has to fit in memory, once: it is computed, scaled and factorised in one place.
+    All outputs share it.  The Gram matrix has to fit in half of the free memory: it is computed, scaled and factorised
+    in one place.
 
     Examples
     --------
