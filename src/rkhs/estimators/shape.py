@@ -140,8 +140,9 @@ class _Proving:
         self.claims, self.box, self.verbose, self.left = claims, box, verbose or None, seconds
 
     def __call__(self, f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
-        start, options = perf_counter(), {"cells": VOLUME, "hurried": hurried, "verbose": self.verbose}
-        proofs = prove(self.claims, f, self.box, seconds=self.left, **options)
+        start = perf_counter()
+        limits: Any = {"cells": VOLUME, "seconds": self.left}
+        proofs = prove(self.claims, f, self.box, hurried=hurried, verbose=self.verbose, **limits)
         if self.left is not None:
             self.left = max(self.left - (perf_counter() - start), 1e-3)
         return proofs

@@ -7,7 +7,9 @@ The upper half of a matrix G (N, N) and the lower half of a factor, diagonals in
     l l g
     l l l
 
-and LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.
+and LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.  It could factorise
+the whole in one call; but OpenBLAS 0.3 writes beyond its buffers there, with two threads and 27,000 rows, so blocks of
+rows are factorised one after the other, by products of matrices.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import numpy as np
 import scipy.linalg
 
 Matrix = np.ndarray[Any, Any]
-ROWS = 256  # that are copied together
+ROWS = 1024  # of a block
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +74,25 @@ class Halves:
         self.matrix[...] *= s
 
     def factorise(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
-        """Make LL' = G + diag(d) - UT' - TU'; False where that is not positive definite."""
-        if not len(d):
-            return True
-        self._copy_down()
-        self.factor[np.diag_indices_from(self.factor)] += d
-        seen = self.factor.T
-        if U.shape[1]:
-            seen = scipy.linalg.blas.dsyr2k(-1.0, U, T, beta=1.0, c=seen, lower=0, overwrite_c=1)
-        seen, failed = scipy.linalg.lapack.dpotrf(seen, lower=0, clean=0, overwrite_a=1)
-        assert np.shares_memory(seen, self.room), "LAPACK made a copy"
-        return bool(failed == 0)
+        """Make LL' = G + diag(d) - UT' - TU', row by row of blocks; False where that is not positive definite."""
+        G, L, size = self.matrix, self.factor, self.room.shape[1]
+        for start in range(0, size, ROWS):
+            rows = slice(start, min(start + ROWS, size))
+            for left in range(0, start, ROWS):
+                columns = slice(left, left + ROWS)
+                block = G[columns, rows].T - U[rows] @ T[columns].T - T[rows] @ U[columns].T
+                block -= L[rows, :left] @ L[columns, :left].T
+                found = scipy.linalg.blas.dtrsm(1.0, L[columns, columns], block.T, lower=1)
+                L[rows, columns] = found.T
+            outer = U[rows] @ T[rows].T
+            corner = np.triu(G[rows, rows]).T - outer - outer.T - L[rows, :start] @ L[rows, :start].T
+            corner[np.diag_indices_from(corner)] += d[rows]
+            corner, failed = scipy.linalg.lapack.dpotrf(corner, lower=1)
+            if failed:
+                return False
+            for i, row in enumerate(corner):  # what is right of the diagonal is G's
+                L[start + i, start : start + i + 1] = row[: i + 1]
+        return True
 
     def product(self, a: Matrix) -> Matrix:
         """G a, for columns a (N, k)."""
@@ -103,13 +113,3 @@ class Halves:
         whole = np.triu(upper)
         whole += np.triu(upper, 1).T
         return whole
-
-    def _copy_down(self) -> None:
-        """The upper half of G as the lower half of the factor-to-be."""
-        size = self.room.shape[1]
-        for start in range(0, size, ROWS):
-            stop = min(start + ROWS, size)
-            self.factor[start:stop, :start] = self.matrix[:start, start:stop].T
-            corner = self.matrix[start:stop, start:stop].copy()
-            for i in range(start, stop):  # what is right of the diagonal is G's
-                self.factor[i, start : i + 1] = corner[: i + 1 - start, i - start]
