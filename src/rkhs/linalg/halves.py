@@ -8,8 +8,8 @@ The upper half of a matrix G (N, N) and the lower half of a factor, diagonals in
     l l l
 
 and LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.  It could factorise
-the whole in one call; but OpenBLAS 0.3 writes beyond its buffers there, with two threads and 27,000 rows, so blocks of
-rows are factorised one after the other, by products of matrices.
+the whole in one call; but SciPy's OpenBLAS was seen to crash there (a write outside its memory, with two threads and
+27,000 rows), so blocks of rows are factorised one after the other, by products of matrices.
 """
 
 from __future__ import annotations
