@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         stack,
     )
     from rkhs.gram import FourierFeatures, Gram, Landmarks, gram
-    from rkhs.gram.integration import integration_error
+    from rkhs.gram.integration import enough_nodes, integration_error
     from rkhs.invariances import Invariance
     from rkhs.kernels import (
         Gaussian,
@@ -166,6 +166,7 @@ __all__ = [
     "blocks",
     "class_proportions",
     "datasets",
+    "enough_nodes",
     "gram",
     "inner",
     "integration_error",
@@ -200,7 +201,7 @@ _WHERE = {  # module: what of it is public here
         "GraphDifference Hessian Integral Laplacian LocalAverage LocalDeviation stack"
     ),
     "gram": "FourierFeatures Gram Landmarks gram",
-    "gram.integration": "integration_error",
+    "gram.integration": "enough_nodes integration_error",
     "invariances": "Invariance",
     "kernels": (
         "Gaussian Kernel Laplace Linear Matern Periodic Polyharmonic Polynomial RationalQuadratic ThinPlate learn "

@@ -129,3 +129,19 @@ def test_saved_and_opened(tmp_path):
     machine = rkhs.InvariantRegressor(**OPTIONS).fit(X, f(X), gradients=slopes(X))
     rkhs.save(machine, tmp_path / "model")
     np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict_gradient(NEW), machine.predict_gradient(NEW))
+
+
+@pytest.mark.parametrize("outputs", [(), (2,)])
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_slopes_in_other_units_are_warned_of(outputs, factor):
+    """Of millimetres instead of metres, say; not of slopes that are right, noisy or few."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (40, 2))
+    y, slopes = np.sin(3 * X[:, 0]), np.stack([3 * np.cos(3 * X[:, 0]), np.zeros(40)], axis=1)
+    y, slopes = (np.stack([a] * 2, axis=-1) if outputs else a for a in (y, slopes))
+    model = rkhs.InvariantRegressor(scale=1.0, C=10.0)
+    with pytest.warns(UserWarning, match="are the slopes in the units of y"):
+        model.fit(X, y, gradients=factor * slopes)
+    model.fit(X, y, gradients=slopes + rng.standard_normal(slopes.shape))  # warnings are errors here
+    slopes[2:] = np.nan
+    model.fit(X, y, gradients=factor * slopes)

@@ -1,6 +1,7 @@
 """Shapes that hold everywhere: proofs, what they say where there is none, and what is refused."""
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -326,3 +327,21 @@ def test_saved_and_opened(tmp_path):
     machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     rkhs.save(machine, tmp_path / "model")
     assert rkhs.load(tmp_path / "model").shape_certificate_.proved
+
+
+def test_proofs_keep_a_time_limit():
+    """What is not proved when it is over is told as open; the fit itself is whole."""
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 5))
+    y = X.sum(axis=1)
+    start = perf_counter()
+    with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
+        model = rkhs.InvariantRegressor(
+            scale=0.7, C=10.0, invariance=None, shape=dict.fromkeys(range(5), "increasing"), shape_time_limit=0.2
+        ).fit(X, y)
+    assert perf_counter() - start < 30
+    assert not model.shape_certificate_.proved
+    assert any(proof.stopped for proof in model.shape_certificate_.proofs)
+    assert np.all(np.isfinite(model.predict(X)))
+    for limit in (0, -1.0, "long"):
+        with pytest.raises(ValueError, match="shape_time_limit is a positive number"):
+            rkhs.InvariantRegressor(shape={0: "increasing"}, shape_time_limit=limit).fit(X, y)

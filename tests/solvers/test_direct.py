@@ -1,5 +1,6 @@
 """All-quadratic problems in closed form: against NumPy, scikit-learn, SciPy and GPyTorch."""
 
+import tracemalloc
 import warnings
 
 import difficult
@@ -201,6 +202,19 @@ def test_other_losses_are_refused():
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [values(), rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(1.0))])
     with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*Huber.*Absorption.*Descent"):
         problem.solve(rkhs.solvers.Direct())
+
+
+def test_it_takes_the_memory_of_one_matrix():
+    """And tiles: with symmetries and sums too, whose matrix is a sum of many."""
+    points = RNG.uniform(-1, 1, (2500, 2))
+    even = rkhs.kernels.Symmetrised(rkhs.Gaussian(0.3) + rkhs.Matern(1.5), [[0, 1], [1, 0]])
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(points.sum(axis=1)), weight=10.0)
+    tracemalloc.start()
+    solution = rkhs.Problem(even, [term], rkhs.Constant()).solve(rkhs.solvers.Direct())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert solution.status == "converged"
+    assert peak < 8 * 2500**2 + 96 * 2**20
 
 
 def test_what_does_not_fit_in_memory_is_refused():

@@ -49,6 +49,8 @@ class InvariantClassifier(Classifier):
         {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
         `shape_certificate_`
     shape_box : another box, the lowest and the highest value of each feature, (2, n)
+    shape_time_limit : seconds for proofs of the shape, all together; what is not proved by then is told as open.  None
+        for no limit
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
@@ -101,6 +103,7 @@ class InvariantClassifier(Classifier):
         epsilon: float = 0.1,
         shape: Any = None,
         shape_box: Any = None,
+        shape_time_limit: float | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
         class_prior: Any = None,
@@ -124,6 +127,7 @@ class InvariantClassifier(Classifier):
         self.epsilon = epsilon
         self.shape = shape
         self.shape_box = shape_box
+        self.shape_time_limit = shape_time_limit
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.class_prior = class_prior

@@ -57,6 +57,8 @@ class InvariantRegressor(Regressor):
         the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
         bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
     shape_box : another box, the lowest and the highest value of each feature, (2, n)
+    shape_time_limit : seconds for proofs of the shape, all together; what is not proved by then is told as open.  None
+        for no limit
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
@@ -120,6 +122,7 @@ class InvariantRegressor(Regressor):
         gradient_loss: Any = "squared",
         shape: Any = None,
         shape_box: Any = None,
+        shape_time_limit: float | None = None,
         fit_intercept: bool = True,
         unlabeled: Any = None,
         approximation: Any = None,
@@ -144,6 +147,7 @@ class InvariantRegressor(Regressor):
         self.gradient_loss = gradient_loss
         self.shape = shape
         self.shape_box = shape_box
+        self.shape_time_limit = shape_time_limit
         self.fit_intercept = fit_intercept
         self.unlabeled = unlabeled
         self.approximation = approximation

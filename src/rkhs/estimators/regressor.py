@@ -14,7 +14,7 @@ from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample
-from rkhs.estimators.targets import checked_slopes
+from rkhs.estimators.targets import checked_slopes, warn_of_units
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
@@ -31,6 +31,9 @@ class Regressor(RegressorMixin, Machine):
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
+        if slopes is not None:
+            known = np.where(missing if outputs is None else missing[:, None], np.nan, y)
+            warn_of_units(to_numpy(points).astype(np.float64), known, slopes)
         sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing), slopes)
         if not np.any(sample.labelled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
+from numbers import Real
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from rkhs.finite.function import Function
 from rkhs.finite.solution import INTERRUPTED, Solution
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
-from rkhs.problem.claims import check_provable
+from rkhs.problem.claims import Claim, check_provable
 from rkhs.problem.lower import Lower
 from rkhs.problem.shapes import PROVED, ClaimProof, prove
 
@@ -92,6 +94,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     if Scout.fits(problem):
         constraints = Scout(problem).chosen(constraints)
     options = {name: getattr(machine, name) for name in ("tol", "verbose")}
+    proving = _Proving(claims, box, machine.verbose, getattr(machine, "shape_time_limit", None))
     proofs: tuple[ClaimProof, ...] = ()
     stopped = False
     for _ in range(ROUNDS):
@@ -104,7 +107,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         if any(short):
             constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
             continue
-        proofs = prove(claims, f, box, cells=VOLUME, hurried=True, verbose=machine.verbose or None)
+        proofs = proving(f, hurried=True)
         stopped = any(proof.stopped for proof in proofs)
         if stopped or all(proof.status == PROVED for proof in proofs):
             break
@@ -116,7 +119,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         ]
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
     if any(added) or not (stopped or (proofs and all(proof.status == PROVED for proof in proofs))):
-        proofs = prove(claims, f, box, cells=VOLUME, verbose=machine.verbose or None)
+        proofs = proving(f)
     certificate = ShapeCertificate(proofs, box, sum(len(one.places) for one in constraints), *added)
     if not certificate.proved:
         warnings.warn(
@@ -126,6 +129,23 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
             stacklevel=5,
         )
     return whole, solution, f, certificate
+
+
+class _Proving:
+    """Proofs of the same claims for one function after the other, which share the seconds that there are."""
+
+    def __init__(self, claims: Sequence[Claim], box: Matrix, verbose: Any, seconds: float | None) -> None:
+        if seconds is not None and not (isinstance(seconds, Real) and seconds > 0):
+            raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
+        self.claims, self.box, self.verbose, self.left = claims, box, verbose or None, seconds
+
+    def __call__(self, f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
+        start = perf_counter()
+        limits: Any = {"cells": VOLUME, "seconds": self.left}
+        proofs = prove(self.claims, f, self.box, hurried=hurried, verbose=self.verbose, **limits)
+        if self.left is not None:
+            self.left = max(self.left - (perf_counter() - start), 1e-3)
+        return proofs
 
 
 def _box(given: Any, points: Matrix) -> Matrix:

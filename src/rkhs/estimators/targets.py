@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs.backend.arrays import Array, as_real, to_numpy
 from rkhs.estimators.labels import no_value, told
 from rkhs.estimators.sample import Vector, as_numpy
+
+UNITS = 100.0  # times that slopes and differences of values may disagree between near points
+SEEN = 1000  # rows that are looked at for that
 
 
 def columns_of(y: Any) -> int:
@@ -61,3 +66,25 @@ def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     if np.all(np.isnan(slopes)):
         raise ValueError("Every one of gradients is NaN, not observed: leave gradients out.")
     return slopes
+
+
+def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
+    """Warn where slopes disagree with the differences of values between near points, as those of other units do.
+
+    X (t, n), y (t,) or (t, outputs) and slopes (t, n) or (t, n, outputs), NaN for what was not observed.
+    """
+    values = y.reshape(len(X), -1)
+    along = slopes.reshape(*slopes.shape[:2], -1)
+    whole = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:SEEN]
+    if len(whole) < 3:
+        return
+    near = whole[scipy.spatial.cKDTree(X[whole]).query(X[whole], k=2)[1][:, 1]]
+    steps = X[near] - X[whole]
+    seen = float(np.median(np.abs(values[near] - values[whole])))
+    told = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
+    if min(seen, told) > 0 and not 1 / UNITS < told / seen < UNITS:
+        warnings.warn(
+            f"Between neighbours y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
+            "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
+            stacklevel=4,
+        )

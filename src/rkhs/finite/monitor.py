@@ -198,8 +198,8 @@ class Watched:
     def dense(self) -> Array:
         return self.gram.dense()
 
-    def in_double(self) -> np.ndarray[Any, Any]:
-        return self.gram.in_double()
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        return self.gram.in_double(out)
 
     def diagonal(self) -> Array:
         return self.gram.diagonal()

@@ -2,7 +2,8 @@
 
 With q nodes a side the rule is exact for polynomials of degree 2q - 1; for a function that is smooth on the scale s
 and sides of length h, its error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
-three scales of a Gaussian.  `rkhs.integration_error` says what is left for a kernel.
+three scales of a Gaussian.  `rkhs.integration_error` says what is left for a kernel, and `rkhs.enough_nodes` takes as
+many as leave nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,20 @@ from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part
 
 Matrix = np.ndarray[Any, Any]
+MOST = 200  # nodes a side; twice as many to tell how good these are
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Straight lines along which a rule goes: of which regions (m,), their sides (m, n), and the weight of each (m,).
+
+    On a `growing` line the density is u, from 0 to 1, instead of 1.
+    """
+
+    region: Matrix
+    sides: Matrix
+    size: Matrix
+    growing: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +78,18 @@ class Integral(Functional):
     def with_nodes(self, nodes: int) -> Integral:
         """The same integrals with another number of nodes a side."""
         return getattr(Integral, self.kind)(*self.regions, nodes=nodes, mean=self.mean)
+
+    @property
+    def lines(self) -> list[Lines]:
+        """The lines whose rules, one after the other, make this one: its error is the sum of theirs, at most."""
+        sizes = self.weights.sum(axis=1)
+        if self.kind == "polygons":
+            return _lines_of_triangles(self.regions[0], self.mean)
+        along = self.regions[1] - self.regions[0]
+        which = np.arange(len(along))
+        if self.kind == "segments":
+            return [Lines(which, along, sizes)]
+        return [Lines(which, along * unit, sizes) for unit in np.eye(along.shape[1])]
 
     @classmethod
     def boxes(cls, lower: Any, upper: Any, *, nodes: int = 8, mean: bool = False) -> Integral:
@@ -128,10 +155,25 @@ class Integral(Functional):
         return cls(np.stack(places), np.stack(weights), "polygons", nodes, (shapes,), mean)
 
 
+def _lines_of_triangles(polygons: Sequence[Matrix], mean: bool) -> list[Lines]:
+    """Of each triangle from the first corner: across, at a distance u from there, and outward along both its sides."""
+    region, a, b = [], [], []
+    for k, corners in enumerate(polygons):
+        region.append(np.full(len(corners) - 2, k))
+        a.append(corners[1:-1] - corners[0])
+        b.append(corners[2:] - corners[0])
+    which, one, other = (np.concatenate(each) for each in (region, a, b))
+    doubled = one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
+    if mean:
+        doubled = doubled / np.abs(np.bincount(which, doubled / 2))[which]
+    size = np.abs(doubled)
+    return [Lines(which, other - one, size / 2), Lines(which, one, size, True), Lines(which, other, size, True)]
+
+
 def _rule(nodes: int) -> tuple[Matrix, Matrix]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
-    if not (isinstance(nodes, int) and 1 <= nodes <= 200):
-        raise ValueError(f"nodes is a whole number from 1 to 200, got {nodes!r}.")
+    if not (isinstance(nodes, int) and 1 <= nodes <= 2 * MOST):
+        raise ValueError(f"nodes is a whole number from 1 to {2 * MOST}, got {nodes!r}.")
     x, w = np.polynomial.legendre.leggauss(nodes)
     return (x + 1) / 2, w / 2
 

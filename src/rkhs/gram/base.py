@@ -46,8 +46,8 @@ class GramOperator(Protocol):
 
     def dense(self) -> Array: ...
 
-    def in_double(self) -> np.ndarray[Any, Any]:
-        """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros."""
 
     def diagonal(self) -> Array: ...
 

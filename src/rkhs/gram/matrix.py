@@ -60,8 +60,12 @@ class GramMatrix:
     def dense(self) -> Array:
         return self.matrix
 
-    def in_double(self) -> np.ndarray[Any, Any]:
-        return to_numpy(self.matrix).astype(np.float64, copy=False)
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        found = to_numpy(self.matrix).astype(np.float64, copy=False)
+        if out is None:
+            return found
+        out += found
+        return out
 
     def diagonal(self) -> Array:
         return namespace(self.matrix).linalg.diagonal(self.matrix)

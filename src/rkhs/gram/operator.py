@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -191,9 +192,12 @@ class Gram:
     @cached_property
     def core_seconds(self) -> float:
         """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
-        left, right = _places(self.L), _places(self.M)
         pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
-        return CALL + pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+        seconds = CALL
+        for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
+            left, right = _places(block.lefts), _places(block.rights)
+            seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+        return seconds
 
     @property
     def firsts(self) -> np.ndarray[Any, Any]:
@@ -207,27 +211,36 @@ class Gram:
             return self._cast.steady
         return all(step.steady for step in self._product)
 
-    def dense(self) -> Array:
-        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same."""
-        out = zeros(self.shape, self._empty)
+    def dense(self, out: Array | None = None) -> Array:
+        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
+
+        `out` is an array of zeros to write it to.
+        """
+        keep_freed_memory()
+        out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for block in self.blocks:
             if self.symmetric and block.lefts is block.rights:
                 tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
                 exact = tables.apart(block.lefts) and len(self.blocks) == 1
                 continue
-            for left, right in block.pairs():
-                tables.add_table(out, block.kernel, left, right, block.weight, self.budget)
-        return out if exact else tables.symmetrised(out)
+            for left, right in block.pairs():  # one such block need not be symmetric, all of them together are
+                tables.add_table(out, block.kernel, left, right, block.weight, self.budget, lower=self.symmetric)
+        if not exact:
+            tables.mirror(out)
+        return out
 
-    def in_double(self) -> np.ndarray[Any, Any]:
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:
-            return np.asarray(to_numpy(self.dense()))
+            if out is None or isinstance(self._empty, np.ndarray):
+                return np.asarray(to_numpy(self.dense(out)))
+            out += to_numpy(self.dense())
+            return out
         double = xp.astype(self._empty, xp.float64)
         L = self.L.like(double)
-        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double()
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out)
 
     def diagonal(self) -> Array:
         """G_ii for i up to the smaller side."""
@@ -311,10 +324,10 @@ class Gram:
         return like(v, self._empty)
 
 
-def _places(family: Functional) -> int:
+def _places(parts: Sequence[Part]) -> int:
     """The points that a product goes over, once for all parts that share them."""
     seen: list[Array] = []
-    for part in family.parts:
+    for part in parts:
         if not any(same_points(points, part.atoms.points) for points in seen):
             seen.append(part.atoms.points)
     return sum(int(points.shape[0]) for points in seen)

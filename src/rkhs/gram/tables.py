@@ -18,16 +18,25 @@ from rkhs.calculus.pairing import AllPairs, Matched
 from rkhs.functionals.base import Part
 from rkhs.kernels.base import Kernel
 
+MIRRORED = 1024  # rows of a tile that is mirrored
 COPIES = 8  # arrays of the size of a tile that `pair` has alive at once, about
 
 
-def add_table(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
-    """Add the table of two parts to the rows and columns of `out` that they belong to."""
+def add_table(
+    out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int, lower: bool = False
+) -> None:
+    """Add the table of two parts to the rows and columns of `out` that they belong to.
+
+    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.
+    """
     target = out[left.rows, right.rows]
+    half = lower and left.matrix is None and right.matrix is None
     entries = tile_entries(budget, out, COPIES)
     tall = _side(left.atoms.size, right.atoms.size, entries)
     for i, a in left.atoms.tiled(tall):
         for j, b in right.atoms.tiled(max(1, entries // a.size)):
+            if half and left.start + i.stop <= right.start + j.start:
+                break
             target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
 
 
@@ -104,6 +113,18 @@ def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: fl
 def symmetrised(table: Array) -> Array:
     """The table made exactly symmetric."""
     return (table + namespace(table).matrix_transpose(table)) / 2
+
+
+def mirror(table: Array) -> None:
+    """Make a table symmetric, in place: its upper half becomes the mirror image of the lower one."""
+    xp, size = namespace(table), int(table.shape[0])
+    for start in range(0, size, MIRRORED):
+        rows = slice(start, start + MIRRORED)
+        tile = table[rows, rows]
+        table[rows, rows] = xp.tril(tile) + xp.matrix_transpose(xp.tril(tile, k=-1))
+        for below in range(start + MIRRORED, size, MIRRORED):
+            others = slice(below, below + MIRRORED)
+            table[rows, others] = xp.matrix_transpose(table[others, rows])
 
 
 def _side(rows: int, columns: int, entries: int) -> int:

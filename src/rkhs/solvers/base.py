@@ -67,9 +67,13 @@ class Solver(ABC):
 class DenseSolver(Solver):
     """A solver with the Gram matrix in memory."""
 
+    def fits(self, rows: int) -> bool:
+        """Whether what it does with a Gram matrix of so many rows fits in memory."""
+        return fits(rows)
+
     def check(self, system: System) -> None:
         """Refuse what does not fit in memory."""
-        if not (system.gram.stored or fits(system.size)):
+        if not (system.gram.stored or self.fits(system.size)):
             others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "Descent")
             raise NotApplicableError(
                 f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "

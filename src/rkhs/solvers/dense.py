@@ -10,11 +10,13 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.backend.arrays import Array, like, to_numpy
-from rkhs.backend.memory import budget_bytes
+from rkhs.backend.memory import budget_bytes, free_memory
 from rkhs.finite.system import Geometry, Iterate, Rows, System
+from rkhs.gram.base import GramOperator
 from rkhs.gram.matrix import GramMatrix
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
+ALONE = 0.5  # of the memory that is free, for a solver that holds one matrix
 
 Matrix = np.ndarray[Any, Any]
 
@@ -22,6 +24,11 @@ Matrix = np.ndarray[Any, Any]
 def fits(rows: int) -> bool:
     """Whether a Gram matrix of so many rows, in NumPy, fits the memory budget."""
     return COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
+
+
+def fits_once(rows: int) -> bool:
+    """Whether one such matrix, and nothing else of its size, fits half of the memory that is free."""
+    return 8 * rows**2 <= ALONE * free_memory(np.zeros(0))
 
 
 def double(array: Array) -> Matrix:
@@ -43,12 +50,20 @@ def in_memory(system: System) -> System:
     here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
     if here and system.exact.stored:
         return system
-    rows = rows_in_double(system.terms)
-    matrix = GramMatrix(system.exact.in_double())
+    return _in_double(system, GramMatrix(system.exact.in_double()))
+
+
+def in_numpy(system: System) -> System:
+    """The same without the matrix: the Gram operator is that of the system."""
+    return _in_double(system, system.exact)
+
+
+def _in_double(system: System, gram: GramOperator) -> System:
+    here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
     Q = system.Q if here else _orthonormal(double(system.Q))
     basis = double(system.geometry.basis_sizes)
-    geometry = Geometry(matrix, matrix, Q, system.definite, lambda: double(system.geometry.sizes), basis)
-    return System(geometry, rows, system.outputs)
+    geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
+    return System(geometry, rows_in_double(system.terms), system.outputs)
 
 
 def _orthonormal(Q: Matrix) -> Matrix:

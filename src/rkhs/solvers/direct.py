@@ -2,27 +2,33 @@
 
     (G + diag(1/(2w))) a + Q c = b,        Q'a = 0
 
-are the equations of the minimum and of the maximum of the dual at once (`linalg.saddle`).
+are the equations of the minimum and of the maximum of the dual at once (`linalg.saddle`).  What they leave, s, says
+how good a and c are without another product (as in `krylov`):
+
+    dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.finite.certificate import certify
+import numpy as np
+
+from rkhs.finite.certificate import relative_gap
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
 from rkhs.solvers.costs import Estimate, factorisation
-from rkhs.solvers.dense import from_memory, in_memory
+from rkhs.solvers.dense import fits_once, from_memory, in_memory, in_numpy
 
 
 @dataclass(frozen=True)
 class Direct(DenseSolver):
     """The solution of the linear equations of an all-quadratic problem, by Cholesky's factorisation.
 
-    All outputs share it.  The Gram matrix has to fit in memory.
+    All outputs share it.  The Gram matrix has to fit in half of the free memory: it is computed, scaled and factorised
+    in one place.
 
     Examples
     --------
@@ -41,14 +47,23 @@ class Direct(DenseSolver):
     def cost(self, estimate: Estimate) -> float:
         return estimate.matrix + factorisation(estimate.system.size)
 
+    def fits(self, rows: int) -> bool:
+        return fits_once(rows)
+
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.check(self.cost(Estimate(system, monitor.tol)))
-        inside = in_memory(system)
-        w, b, Q = inside.weight[:, 0], inside.target, inside.Q
-        found = Iterate(*Saddle(inside.gram.dense(), 1 / (2 * w), Q).solve(b))
-        certificate = certify(inside, found)
-        last = from_memory(inside, system, found)
-        monitor.report(last, float(certificate.primal.sum()), certificate.relative)
+        stored = system.exact.stored
+        inside = in_memory(system) if stored else in_numpy(system)
+        w, b, Q = inside.weight, inside.target, inside.Q
+        d = 1 / (2 * w[:, 0])
+        saddle = Saddle(inside.gram.in_double(), d, Q) if stored else Saddle.of(inside.gram.in_double, d, Q)
+        a, c = saddle.solve(b)
+        left = saddle.residual(a, c, b)
+        gaps = np.sum(w * left**2, axis=0)
+        primal = np.sum((b + left) * a, axis=0) / 2 + gaps
+        last = from_memory(inside, system, Iterate(a, c))
+        shares = map(relative_gap, primal, primal - gaps, inside.rounding)
+        monitor.report(last, float(primal.sum()), max(shares, default=0.0))
         return last
 
 
