@@ -96,13 +96,13 @@ def test_what_it_cannot_do_is_said():
 
 def test_in_blocks_it_is_learnt_from_a_sample():
     """Which is all of few rows: the same metric as in memory; the first block is the sample of `partial_fit`."""
-    near = {"approximation": rkhs.Landmarks(rkhs.Evaluation(X[:100]))}
+    near = {"approximation": rkhs.Landmarks(rkhs.Evaluation(X[:100])), "tol": 1e-4}
     whole = model("agop", **near).fit(X[:200], RIDGE[:200])
     found = model("agop", **near).fit(rkhs.blocks(X[:200], RIDGE[:200], rows=70))
     assert found.score(X[200:], RIDGE[200:]) > 0.9
     assert abs(np.linalg.eigh(found.metric_)[1][:, -1] @ ALONG) > 0.99
     np.testing.assert_allclose(found.metric_, whole.metric_, atol=0.5)  # other labels are held out
-    more = model("agop", **near, C=1.0, tol=1e-3)
+    more = model("agop", **near | {"C": 1.0, "tol": 1e-3})
     for start in (0, 150):
         more.partial_fit(X[start : start + 150], RIDGE[start : start + 150])
     assert abs(np.linalg.eigh(more.metric_)[1][:, -1] @ ALONG) > 0.95

@@ -70,7 +70,7 @@ def test_a_finished_run_is_not_computed_again(folder):
 
 
 def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
-    """SIGKILL while the third of three cells is computed, and a line that was cut off."""
+    """SIGKILL while the third of four cells is computed, and a line that was cut off."""
     if not (folder / "table1.json").exists():
         quick("table1", folder)
     journal = tmp_path / "table1.jsonl"
@@ -87,7 +87,7 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
     assert kept.count(b"\n") == 2
     journal.write_bytes(kept + b'{"cell": {"set": "hea')
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["computed now"] == 1
+    assert json.loads(done.stdout)["computed now"] == 2
     assert journal.read_bytes().startswith(kept)
     assert journal.read_bytes().count(b"\n") == 3
     assert results(tmp_path, "table1") == results(folder, "table1")

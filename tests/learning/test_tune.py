@@ -65,7 +65,7 @@ def test_units_do_not_matter(criterion):
     """x -> 1e6 x and y -> 1e6 y choose the same settings, in other units."""
     one, other = problem().tune(criterion), problem(X=1e6 * X, y=1e6 * Y).tune(criterion)
     assert np.array(other.kernel.scale) == pytest.approx(1e6 * np.array(one.kernel.scale), rel=1e-4)
-    assert other.terms[0].weight == pytest.approx(one.terms[0].weight, rel=1e-4)
+    assert other.terms[0].weight == pytest.approx(one.terms[0].weight, rel=1e-3)
     uneven = problem(X=X * [1.0, 1e3, 1e-3], y=Y + 1e4).tune(criterion)
     assert np.array(uneven.kernel.scale) == pytest.approx(one.kernel.scale * np.array([1.0, 1e3, 1e-3]), rel=1e-3)
 

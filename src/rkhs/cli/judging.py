@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rkhs.cli.learning import FOLDS, Learnt
 from rkhs.cli.plain import Plain, plain_svm
+from rkhs.cli.spread import spread
 from rkhs.cli.tables import UNLABELLED
 from rkhs.estimators.grids import WIDE_C_RANGE
 from rkhs.invariances.base import Invariance
@@ -121,12 +122,11 @@ def held_out(learnt: Learnt, params: Mapping[str, Any], pieces: Mapping[str, lis
             machine = learnt.settings.machine(params, pieces).fit(X, y)
             asked = X[known[test]]
             squared = squared and machine.solution_.source is not None
+            predicted[test] = machine.predict(asked)
             if not regression:
-                predicted[test], second[test] = machine.predict(asked), machine.predict_proba(asked)
+                second[test] = machine.predict_proba(asked)
             elif squared:
-                predicted[test], second[test] = machine.predict(asked, return_std=True)
-            else:
-                predicted[test] = machine.predict(asked)
+                second[test] = spread(machine, asked)
     if not regression:
         return HeldOut(points.y[known], predicted, classes, second)
     return HeldOut(points.y[known], predicted, deviation=second if squared else None)

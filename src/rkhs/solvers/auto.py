@@ -16,12 +16,13 @@ from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 from rkhs.solvers.descent import Descent
 from rkhs.solvers.galerkin import Galerkin
 from rkhs.solvers.krylov import ConjugateGradients
-from rkhs.solvers.newton import Newton, enough
+from rkhs.solvers.newton import Newton, expected
 
 EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 SHORT = 0.02  # seconds, too few to look for anything better
+FAR = 1000  # times the price of a dense solver, beyond which an iterative one will not be lucky either
 MANY = 2  # times the steps that Newton's method was expected to take, after which it has lost its way
 
 
@@ -40,7 +41,10 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
             each = STORED * system.size**2 if storing else estimate.product
             return Switching(other, dense, max(LEAST, int(prices[dense] / (other.step(estimate) + each))), storing)
     if isinstance(dense, Newton):
-        return Switching(dense, others[0], int(MANY * system.columns * enough(estimate)), True)
+        second, least = others[0], min((price for solver, price in prices.items() if solver is not dense), default=inf)
+        if second.cost(estimate) > FAR * least:
+            second = min((solver for solver in prices if solver is not dense), key=prices.__getitem__)
+        return Switching(dense, second, int(MANY * system.columns * expected(estimate)), True)
     return dense
 
 
