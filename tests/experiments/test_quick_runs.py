@@ -89,7 +89,7 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["computed now"] == 2
     assert journal.read_bytes().startswith(kept)
-    assert journal.read_bytes().count(b"\n") == 3
+    assert journal.read_bytes().count(b"\n") == 4
     assert results(tmp_path, "table1") == results(folder, "table1")
 
 

@@ -1,7 +1,7 @@
 """How far new targets lie from f, up to a factor that targets left out have told.
 
-A search has error bars of its own (`InvariantRegressorCV`), and the models of folds, which are no searches, have others:
-one rule for both, or the factor would be that of other bars.
+A search has error bars of its own (`InvariantRegressorCV`), and the models of folds, which are no searches, have
+others: one rule for both, or the factor would be that of other bars.
 """
 
 from __future__ import annotations
