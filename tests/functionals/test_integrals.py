@@ -221,3 +221,9 @@ def test_a_function_from_its_means_over_bins():
 def test_regions_that_are_none(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize("ask", [rkhs.enough_nodes, rkhs.integration_error])
+def test_errors_of_nodes_are_those_of_integrals(ask):
+    with pytest.raises(TypeError, match=r"rkhs\.Integral, got Evaluation"):
+        ask(rkhs.Gaussian(1.0), rkhs.Evaluation([[0.0]]))

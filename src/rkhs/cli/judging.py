@@ -16,9 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rkhs.cli.learning import FOLDS, Learnt
 from rkhs.cli.plain import Plain, plain_svm
-from rkhs.cli.spread import spread
 from rkhs.cli.tables import UNLABELLED
 from rkhs.estimators.grids import WIDE_C_RANGE
+from rkhs.estimators.regressor import likely_spread
 from rkhs.invariances.base import Invariance
 
 Vector = np.ndarray[Any, Any]
@@ -126,7 +126,7 @@ def held_out(learnt: Learnt, params: Mapping[str, Any], pieces: Mapping[str, lis
             if not regression:
                 second[test] = machine.predict_proba(asked)
             elif squared:
-                second[test] = spread(machine, asked)
+                second[test] = likely_spread(machine, asked)
     if not regression:
         return HeldOut(points.y[known], predicted, classes, second)
     return HeldOut(points.y[known], predicted, deviation=second if squared else None)

@@ -11,8 +11,8 @@ from rkhs.cli.columns import Kinds, new_texts, prepared
 from rkhs.cli.errors import CommandError
 from rkhs.cli.outputs import check_outputs
 from rkhs.cli.progress import step
-from rkhs.cli.spread import spread
 from rkhs.cli.tables import UNLABELLED, Format, Table, labels, read, write
+from rkhs.estimators.regressor import likely_spread
 from rkhs.saving import load, notes_of
 
 Vector = np.ndarray[Any, Any]
@@ -56,7 +56,7 @@ def _sureness(machine: Any, notes: dict[str, Any], features: Any, predicted: Vec
         return {}
     size = interval["factor"]
     if interval["of the deviation"]:
-        size = size * spread(machine[-1], machine[:-1].transform(features))
+        size = size * likely_spread(machine[-1], machine[:-1].transform(features))
     percent = f"{100 * interval['level']:.0f} %"
     return {f"lower ({percent})": predicted - size, f"upper ({percent})": predicted + size}
 

@@ -66,6 +66,10 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
                 f"scale={scale!r} is learnt from labels, which is for InvariantRegressor and InvariantClassifier "
                 'without a `metric`: give a number, or "median".'
             )
+        if isinstance(scale, str) and scale != "median":
+            raise ValueError(
+                f"scale must be positive, one per feature, or one of {_listed(('median', *LEARNT))}, got {scale!r}."
+            )
         kernel = KERNELS[kernel](scale)
     left = any(isinstance(value, str) for value in kernel.parameters().values())
     return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel

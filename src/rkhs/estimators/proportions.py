@@ -48,6 +48,8 @@ def class_proportions(model: Any, X: Any, y: Any) -> dict[Any, float]:
     True
     >>> model = model.set_params(class_prior=shares).fit(X, y)
     """
+    if not hasattr(model, "predict_proba"):
+        raise TypeError(f"Proportions are estimated from probabilities, and {model!r} has no predict_proba.")
     classes, labels = np.asarray(model.classes_), to_numpy(y).ravel()
     trained = np.array([np.count_nonzero(labels == c) for c in classes], dtype=float)
     if np.any(trained == 0):

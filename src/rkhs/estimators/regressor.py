@@ -13,7 +13,7 @@ from rkhs.estimators.folds import user_marks
 from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
-from rkhs.estimators.sample import Sample
+from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.targets import checked_slopes, warn_of_units
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -159,3 +159,12 @@ class Regressor(RegressorMixin, Machine):
         centre = to_numpy(values)
         width = self._widened(len(residuals)) * (width if centre.ndim > 1 else width[0])
         return home(np.stack([centre - width, centre + width], axis=-1), given)
+
+
+def likely_spread(model: Any, X: Vector) -> Vector:
+    """The standard deviation of a new target at rows of X, by the most likely amplitude, whatever the model is.
+
+    Searches have error bars of their own (`InvariantRegressorCV`): a factor that is found with models of folds, which
+    are no searches, needs one rule for both.
+    """
+    return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))

@@ -60,12 +60,9 @@ def _tests(records: list[Record]) -> str:
             row.append(f"{np.median(nus):g}")
         rows.append(row)
     headings = [text for labels in values(records, "labels") for text in (f"SVM, l = {labels}", "LapSVM", "median nu")]
-    said = "; ".join(
-        f"against {other} {c['win']} wins, {c['tie']} ties, {c['loss']} losses" for other, c in totals.items()
-    )
     return (
-        f"InvSVM on the same draws, by a paired t test at 5 percent: {said}. The nu that cross-validation chose is "
-        "given too.\n\n" + table(["set", *headings], rows)
+        f"InvSVM on the same draws, by a paired t test at 5 percent: {_said(totals)}. The nu that cross-validation "
+        "chose is given too.\n\n" + table(["set", *headings], rows)
     )
 
 
@@ -84,11 +81,16 @@ def _default(records: list[Record]) -> str:
                 r.result["chosen"]["knowledge"] for r in chosen(records, set=name, labels=labels, machine=DEFAULT)
             )
             rows.append([*row, ", ".join(f"{kind} {count}" for kind, count in took.most_common())])
-    said = "; ".join(
-        f"against {other} {c['win']} wins, {c['tie']} ties, {c['loss']} losses" for other, c in totals.items()
+    return (
+        f"The default model on the same draws: {_said(totals)}. What it chose, in how many draws, is given too.\n\n"
+        + table(["set", "l", *MACHINES, "chosen"], rows)
     )
-    return f"The default model on the same draws: {said}. What it chose, in how many draws, is given too.\n\n" + table(
-        ["set", "l", *MACHINES, "chosen"], rows
+
+
+def _said(totals: dict[str, Counter[str]]) -> str:
+    """Wins, ties and losses against each of the others."""
+    return "; ".join(
+        f"against {other} {c['win']} wins, {c['tie']} ties, {c['loss']} losses" for other, c in totals.items()
     )
 
 

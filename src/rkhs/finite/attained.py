@@ -15,8 +15,6 @@ from rkhs.backend.arrays import to_numpy
 from rkhs.finite.system import System
 
 Matrix = np.ndarray[Any, Any]
-
-
 FALLS = 1e-5  # of the size of a typical row, a fall that is one: linear programs are solved to 1e-7
 
 

@@ -48,8 +48,7 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
     >>> bool(rkhs.integration_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
     True
     """
-    if not isinstance(L, Integral):
-        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
+    _check(L)
     fine = L.with_nodes(2 * L.nodes)
     difference, size = (gram(kernel, one).diagonal() for one in (L - fine, fine))
     xp = namespace(difference)
@@ -74,6 +73,7 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
     >>> rkhs.enough_nodes(rkhs.Gaussian(scale=1.0), bins)
     Integral(2 boxes in R^1, 16 nodes a side)
     """
+    _check(L)
     if not 0 < tol < 1:
         raise ValueError(f"tol is a share between 0 and 1, got {tol!r}.")
     if bounded(kernel, L) is None:
@@ -89,6 +89,11 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
             if left <= tol:
                 return found
     raise ValueError(_too_few(kernel, L, left, tol, MOST))
+
+
+def _check(L: Any) -> None:
+    if not isinstance(L, Integral):
+        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
 
 
 def _doubled(kernel: Kernel, L: Integral, tol: float) -> Integral:
