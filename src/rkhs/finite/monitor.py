@@ -48,6 +48,7 @@ class Monitor:
     work: float = 0.0  # products so far, those of a part of the matrix by their share
     seconds_each: float = 0.0  # of a product, estimated or measured
     best: Iterate | None = None
+    solver: str | None = None  # that has taken over from the one that began
     history: list[Record] = field(default_factory=list)
     _display: Any = None
 
@@ -94,6 +95,10 @@ class Monitor:
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
         self.check()
+
+    def taken_over(self, solver: str) -> None:
+        """Another solver goes on."""
+        self.solver = solver
 
     def check(self, ahead: float = 0.0) -> None:
         """Stop where so many seconds more would go beyond the time limit."""
@@ -147,6 +152,9 @@ class InnerMonitor(Monitor):
     @property
     def left(self) -> float:
         return self.outer.left
+
+    def taken_over(self, solver: str) -> None:
+        self.outer.taken_over(solver)
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         self.best = iterate

@@ -391,7 +391,7 @@ class Problem:
             self.represented.function(iterate),
             certificate,
             certificate.status(monitor.tol, status),
-            solver,
+            monitor.solver or solver,
             len(monitor.history),
             monitor.products,
             monitor.seconds,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import inf, log
 
 from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
@@ -22,6 +22,7 @@ EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 SHORT = 0.02  # seconds, too few to look for anything better
+TRIAL, WORTH = 6, 6  # steps that are tried of a solver that seems dear, where so many times more would cost as much
 FAR = 1000  # times the price of a dense solver, beyond which an iterative one will not be lucky either
 MANY = 2  # times the steps that Newton's method was expected to take, after which it has lost its way
 
@@ -34,28 +35,56 @@ def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
     others = [solver for solver in ITERATIVE if applies(solver, system)]
     if dense is None or (time_limit is not None and prices[dense] > time_limit):
         return others[0]
-    if prices[dense] > max(LEAST * estimate.product, SHORT):
+    price, exact = prices[dense], _with_second(dense, prices, others[0], estimate)
+    if price > max(LEAST * estimate.product, SHORT):
         other = min(others, key=lambda solver: solver.cost(estimate))
-        if other.cost(estimate) < prices[dense]:
-            storing = estimate.storing and fits(system.size)
-            each = STORED * system.size**2 if storing else estimate.product
-            return Switching(other, dense, max(LEAST, int(prices[dense] / (other.step(estimate) + each))), storing)
-    if isinstance(dense, Newton):
-        second, least = others[0], min((price for solver, price in prices.items() if solver is not dense), default=inf)
-        if second.cost(estimate) > FAR * least:
-            second = min((solver for solver in prices if solver is not dense), key=prices.__getitem__)
-        return Switching(dense, second, int(MANY * system.columns * expected(estimate)), True)
-    return dense
+        if other.cost(estimate) < price:
+            return Switching.of(other, exact, price, estimate)
+        return exact if system.quadratic else _after_trial(others, exact, price, replace(estimate, hoped=TRIAL))
+    return exact
+
+
+def _after_trial(others: list[Solver], exact: Solver, price: float, lucky: Estimate) -> Solver:
+    """A dense solver, with a few steps of an iterative one before it where these cost little.
+
+    How many of them losses that are not squared take is hardly known before: by the conditioning hundreds, and then
+    ten, where few of the losses matter in the end.
+    """
+    trial = Switching.of(min(others, key=lambda solver: solver.cost(lucky)), exact, price, lucky, TRIAL)
+    return trial if trial.steps >= WORTH * TRIAL else exact
+
+
+def _with_second(dense: Solver, prices: dict[Solver, float], other: Solver, estimate: Estimate) -> Solver:
+    """Newton's method with another solver behind it; the others need none."""
+    if not isinstance(dense, Newton):
+        return dense
+    rest = {solver: price for solver, price in prices.items() if solver is not dense}
+    least = min(rest.values(), default=inf)
+    second = min(rest, key=rest.__getitem__) if other.cost(estimate) > FAR * least else other
+    return Switching(dense, second, int(MANY * estimate.system.columns * expected(estimate)), True)
 
 
 @dataclass(frozen=True)
 class Switching(Solver):
-    """A solver, and another one if it has taken so many steps, or got stuck: together twice the cheaper at most."""
+    """A solver, and another one if it has taken so many steps, or got stuck: together twice the cheaper at most.
+
+    Of a `trial` the gap after a few steps tells how many there will be, if it goes on falling by as much: where these
+    are too many, the other solver starts at once.
+    """
 
     first: Solver
     then: Solver
     steps: int
     storing: bool  # whether the Gram matrix is kept in memory
+    trial: int | None = None  # steps after which that is judged by
+
+    @classmethod
+    def of(cls, first: Solver, then: Solver, price: float, estimate: Estimate, trial: int | None = None) -> Switching:
+        """An iterative solver that may take as long as the other one costs."""
+        size = estimate.system.size
+        storing = estimate.storing and fits(size)
+        each = first.step(estimate) + (STORED * size**2 if storing else estimate.product)
+        return cls(first, then, max(LEAST, int(price / each)), storing, trial)
 
     @property
     def name(self) -> str:
@@ -73,7 +102,7 @@ class Switching(Solver):
         def whole(iterate: Iterate) -> Iterate:
             return from_memory(inside, system, iterate)
 
-        limited = _Limited(monitor.tol, outer=monitor, whole=whole, left_over=self.steps)
+        limited = _Limited(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=self.trial or self.steps)
         found = to_memory(inside, system, start)
         try:
             found = self.first.run(inside, found, limited)
@@ -81,6 +110,7 @@ class Switching(Solver):
                 return whole(found)
         except (_Enough, OutOfIterations):
             found = limited.best or found
+        monitor.taken_over(self.then.name)
         return whole(self.then.run(inside, found, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
 
@@ -90,14 +120,21 @@ class _Enough(Exception):
 
 @dataclass
 class _Limited(InnerMonitor):
-    """Hears of no more than so many steps."""
+    """Hears of no more than so many steps, and after those of a trial only while the rest promises to be as few."""
 
-    left_over: int = 0
+    steps: int = 0
+    trial: int = 0
+    taken: int = 0
     gap: float = inf  # the last that was reported
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         super().report(iterate, primal, gap)
         self.gap = gap
-        self.left_over -= 1
-        if self.left_over < 0 and gap > self.tol:
+        self.taken += 1
+        if gap > self.tol and (self.taken > self.steps or self.trial <= self.taken < self.steps < self._expected):
             raise _Enough
+
+    @property
+    def _expected(self) -> float:
+        """All steps, where the gap goes on falling from 1 to the tolerance as it did so far."""
+        return self.taken * log(self.tol) / log(self.gap) if 0 < self.tol < self.gap < 1 else inf

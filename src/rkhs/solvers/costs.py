@@ -36,6 +36,7 @@ class Estimate:
 
     system: System
     tol: float
+    hoped: float | None = None  # the iterations of conjugate gradients and the like; None to estimate them
 
     @property
     def matrix(self) -> float:
@@ -71,6 +72,8 @@ class Estimate:
     @property
     def iterations(self) -> float:
         """Of conjugate gradients and the like; eigenvalues fall fast, so it is not the root of the conditioning."""
+        if self.hoped is not None:
+            return self.hoped
         return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
 
 

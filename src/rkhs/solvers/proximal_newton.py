@@ -21,7 +21,8 @@ from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate
 
 MODELS = 5  # solved, as a rule
-INNER = 1e-8  # relative gap of the models, whose coefficients are then put exactly in their places
+INNER = 1e-8  # relative gap of the last models, whose coefficients are then put exactly in their places
+FORCING = 0.1  # of the gap of J, that of a model on the way there (inexact steps: Lee, Sun and Saunders 2014)
 FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
 SHORTEST = 1e-10  # fraction of a step
 DECREASE = 1e-4  # share of what a step promises that it must keep
@@ -68,7 +69,7 @@ class ProximalNewton(OutputSolver):
             monitor.report(point.iterate, point.value, certificate.relative)
             if certificate.within(monitor.tol) or point.stuck:
                 return point.iterate
-            point.step(monitor.left)
+            point.step(max(INNER, min(FORCING * certificate.relative, FORCING)), monitor.left)
         raise OutOfIterations
 
 
@@ -91,10 +92,10 @@ class _Point:
     def u(self) -> Matrix:
         return self.image + self.system.Q @ self.basis
 
-    def step(self, seconds: float) -> None:
+    def step(self, tol: float, seconds: float) -> None:
         """Move towards the minimum of the model, whose own alpha is one for J; stuck where J is not smaller there."""
         model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
-        goal = BoxDual().run_output(model, model.start(), quiet(INNER, seconds))
+        goal = BoxDual().run_output(model, model.start(), quiet(tol, seconds))
         self.alpha = goal.a
         a, basis = goal.a - self.a, goal.basis - self.basis
         image = self.system.gram @ a
