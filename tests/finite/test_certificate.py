@@ -12,7 +12,7 @@ import torch
 import problems
 import rkhs
 from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import certify, dual_value, relative_gap
+from rkhs.finite.certificate import certificate_of, certify, dual_value, relative_gap
 from rkhs.finite.represented import Represented
 from rkhs.finite.system import Iterate
 
@@ -238,3 +238,20 @@ def test_nothing_is_said_of_zero_that_takes_a_product(loss, monkeypatch):
     assert solution.status == "time limit"
     assert solution.primal == pytest.approx(float(problem.system.at_zero[0]))
     assert solution.dual <= best
+
+
+def test_columns_of_zeros_are_left_out_of_the_product():
+    """For points and gradients, and two outputs: what is said is what the whole product says."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 2))
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=np.sign(X[:, :2]), weight=3.0)
+    flat = rkhs.Term(rkhs.Gradient(X[:10]), rkhs.Squared(), target=np.zeros((10, 2, 2)))
+    system = rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], rkhs.Constant()).system
+    for rows in (slice(0, 60), slice(0, 12), slice(35, 47), [3], []):
+        a = np.zeros((60, 2))
+        a[rows] = rng.standard_normal(a[rows].shape)
+        iterate = Iterate(a, rng.standard_normal((1, 2)))
+        found, whole = certify(system, iterate), certificate_of(system, iterate, system.exact @ a)
+        np.testing.assert_allclose(found.primal, whole.primal, rtol=1e-13)
+        np.testing.assert_allclose(found.gaps, whole.gaps, rtol=1e-12)
+        np.testing.assert_allclose(found.rounding, whole.rounding, rtol=1e-12)

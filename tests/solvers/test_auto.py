@@ -48,6 +48,45 @@ def test_a_solver_that_does_not_get_there_hands_over(ends, storing):
     assert solution.primal == pytest.approx(whole.solve(rkhs.solvers.Direct(), tol=1e-8).primal, rel=1e-10)
 
 
+@dataclass(frozen=True)
+class Falling(Solver):
+    """Reports f = 0 with gaps that fall by a factor each time, and then gives the solution."""
+
+    factor: float
+
+    def check(self, system):
+        """Every problem will do."""
+
+    def run(self, system, start, monitor):
+        gap = 1.0
+        while gap > monitor.tol:
+            gap *= self.factor
+            monitor.report(start, 1.0, gap)
+        return rkhs.solvers.Direct().run(system, start, Monitor(monitor.tol))
+
+
+@pytest.mark.parametrize(
+    ("factor", "first", "steps"),
+    [(0.09, True, 8), (0.45, True, 24), (0.3, True, 16), (0.6, False, 6 + 1), (1.0, False, 6 + 1)],
+)
+def test_a_trial_goes_on_where_its_gap_promises_few_steps(factor, first, steps):
+    direct = rkhs.solvers.Direct()
+    solution = problem().solve(Switching(Falling(factor), direct, 24, False, trial=6), tol=1e-8)
+    assert solution.status == "converged"
+    assert solution.solver == ("Falling" if first else "Direct")
+    assert len(solution.history) == steps
+
+
+def test_dear_solvers_are_tried_where_dense_ones_are_dearer_by_far():
+    many = RNG.standard_normal((800, 2))
+    term = rkhs.Term(rkhs.Evaluation(many), rkhs.Absolute(), np.sin(many[:, 0]), 1e4)
+    chosen = auto(rkhs.Problem(rkhs.Gaussian(0.3), [term]).system, 1e-4)
+    assert isinstance(chosen, Switching)
+    assert (chosen.name, chosen.then.name) == ("Descent", "BoxDual")
+    assert chosen.trial is not None
+    assert chosen.steps >= 6 * chosen.trial
+
+
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [

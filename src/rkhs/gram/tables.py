@@ -69,7 +69,9 @@ def _tile(
 ) -> Array:
     """What a piece of the atoms of one part and a piece of those of another add to the table."""
     (i, a), (j, b) = one, other
-    tile = (weight * left.weight * right.weight) * kernel.pair(AllPairs(a, b))
+    tile, factor = kernel.pair(AllPairs(a, b)), weight * left.weight * right.weight
+    if factor != 1:
+        tile = factor * tile
     if left.matrix is not None:
         tile = apply_matrix(left.matrix[:, i], tile)
     if right.matrix is not None:

@@ -103,13 +103,13 @@ class Switching(Solver):
             return from_memory(inside, system, iterate)
 
         limited = _Limited(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=self.trial or self.steps)
-        found = to_memory(inside, system, start)
+        found = first = to_memory(inside, system, start)
         try:
-            found = self.first.run(inside, found, limited)
+            found = self.first.run(inside, first, limited)
             if limited.gap <= monitor.tol:
                 return whole(found)
         except (_Enough, OutOfIterations):
-            found = limited.best or found
+            found = first if limited.taken <= limited.trial else limited.best or first
         monitor.taken_over(self.then.name)
         return whole(self.then.run(inside, found, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
