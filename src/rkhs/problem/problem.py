@@ -183,7 +183,8 @@ class Problem:
         if not np.any(system.at_zero):  # f = 0 costs nothing
             certificate = certify(system, system.start(), tol)
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
-        return self._solution(system, chosen.name, monitor, *asked_until_done(chosen, system, first, monitor))
+        found = asked_until_done(chosen, system, first, monitor)
+        return self._solution(system, monitor.solver or chosen.name, monitor, *found)
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
         """The solutions for several weights of one term; `grid` with one axis."""
@@ -391,7 +392,7 @@ class Problem:
             self.represented.function(iterate),
             certificate,
             certificate.status(monitor.tol, status),
-            monitor.solver or solver,
+            solver,
             len(monitor.history),
             monitor.products,
             monitor.seconds,

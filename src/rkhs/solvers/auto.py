@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf, log
 
+from rkhs.backend.arrays import namespace
 from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.matrix import ENTRY as STORED
@@ -105,6 +106,10 @@ class Switching(Solver):
         limited = _Limited(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=self.trial or self.steps)
         found = first = to_memory(inside, system, start)
         try:
+            if self.trial is not None and bool(
+                namespace(first.a).any(first.a != 0)
+            ):  # its steps from elsewhere can be slow, and tell less
+                raise _Enough
             found = self.first.run(inside, first, limited)
             if limited.gap <= monitor.tol:
                 return whole(found)
