@@ -165,7 +165,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a machine that has an approximation."""
     look, learn = replayed(_stream(machine, X, y, sample_weight))
     plan, seen = _plan(machine, look, None)
-    _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen)
+    monitor = Monitor(machine.tol, verbose=machine.verbose)
+    _keep(machine, plan, *solve_stream(learn, plan, monitor), seen)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
         machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how

@@ -19,7 +19,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.settings import Setting
 from rkhs.learning.tuning import Tuning
-from rkhs.problem.approximate import on_device, own_solution, solve_summed
+from rkhs.problem.approximate import attempts, on_device, own_solution
 from rkhs.problem.choice import SAMPLE, choose
 from rkhs.problem.problem import Problem
 from rkhs.solvers.spans.summed import Found, Summed
@@ -72,7 +72,7 @@ class StreamedProblem:
         seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0))
         sampled = list(self.terms(seen.block()))
         plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-        summed, found = solve_stream(learn, plan, tol)
+        summed, found = solve_stream(learn, plan, monitor)
         return own_solution(summed, found, self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
@@ -131,14 +131,15 @@ class Filled:
         return term.changed(weight=weight if shares is None else weight * shares)
 
 
-def solve_stream(blocks: Blocks, plan: Plan, tol: float) -> tuple[Summed, Found]:
+def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[Summed, Found]:
     """The solution of the problem of all blocks, which are read again where sums lose digits and that is possible."""
 
     def summed_on(span: Span) -> Summed:
         own = replace(plan, span=span)
         return Summed(blocks.reduce(summarise, own), lazy_images(blocks, own))
 
-    return solve_summed(summed_on, plan.span, 0, tol, again=blocks.replays)
+    *_, last = attempts(summed_on, plan.span, 0, monitor, again=blocks.replays)
+    return last
 
 
 def planned(
