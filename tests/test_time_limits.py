@@ -1,5 +1,6 @@
 """Time limits, Ctrl-C and progress inside work that has no iterations; clocks are not looked at but made."""
 
+from dataclasses import replace
 from itertools import count
 from time import perf_counter
 
@@ -11,13 +12,16 @@ from sklearn.cluster import kmeans_plusplus
 import rkhs
 from rkhs.finite import monitor as monitors
 from rkhs.finite import summary
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.certificate import certify, certify_in_haste
+from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.gram import tables
+from rkhs.gram.operator import Gram
 from rkhs.gram.span import Span
 from rkhs.linalg.halves import Halves
 from rkhs.problem import choice, seeding
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers.warped import WarpedGram
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -251,3 +255,110 @@ def test_a_problem_in_a_span_shows_how_far_it_is(small_tiles, lines):
         shares = [int(line.split(": ")[1].split("%")[0]) for line in lines if line.startswith(what)]
         assert len(shares) > 10
         assert 50 < max(shares) <= 100
+
+
+@pytest.mark.parametrize("convert", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
+def test_certificates_in_haste_are_those_of_one_after_the_other(loss, convert):
+    given = rkhs.Problem(KERNEL, [rkhs.Term(rkhs.Evaluation(X.astype(convert)), loss, LABELS)], rkhs.Constant())
+    system, cells = given.system, []
+    for factor in (0.1, 1.0, 10.0):
+        own = system.with_rows(tuple(replace(t, weight=factor * t.weight) for t in system.terms), None)
+        found = rkhs.Problem(KERNEL, [given.terms[0].changed(weight=factor)], rkhs.Constant()).solve(tol=0.1)
+        iterate = given.represented.iterate(found.function)
+        cells += [(own, iterate), (own, replace(iterate, a=2 * iterate.a)), (own, own.start())]
+    for (own, iterate), certificate in zip(cells, certify_in_haste(cells), strict=True):
+        alone = certify(own, iterate, quick=True)
+        np.testing.assert_allclose(certificate.primal, alone.primal, rtol=1e-5)
+        np.testing.assert_allclose(certificate.gaps, alone.gaps, rtol=1e-4, atol=1e-4)
+    assert certify_in_haste([]) == []
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["in memory", "together"])
+def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
+    """It took two for each cell, which may be many times the limit."""
+    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), LABELS)]
+    terms += [rkhs.Term(rkhs.Gradient(X), SQUARED, weight=0.1)] if gradients else []
+    given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
+    if gradients:
+        monkeypatch.setattr("rkhs.problem.grid.GridTasks._apart", lambda *_: False)
+        monkeypatch.setattr("rkhs.problem.grid.GridTasks._sharing", lambda *_: True)
+    products, own = [], Gram.__matmul__
+    monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
+    before = []
+
+    def stop(record):
+        before[:] = products
+        return record.iteration == (1 if gradients else 3)
+
+    found, status = given.grid_and_status({0: 10.0 ** np.arange(-2, 8)}, tol=1e-9, callback=stop)
+    assert status == "stopped by the callback"
+    assert len(products) - len(before) <= 3  # the check of images is one
+    assert {one.status for one in found.flat} - {"converged"} == {status}
+
+
+@pytest.mark.parametrize("limit", [0.0, 20.0, 60.0, 200.0])
+def test_variances_keep_a_time_limit(limit, small_pieces, ticking):
+    """While the matrix is computed, while it is factorised: half a variance is none."""
+    with pytest.raises(TimeoutError, match="are not known yet: time limit"):
+        WarpedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
+
+
+@pytest.mark.parametrize(("place", "name"), [(tables, "_tile"), (scipy.linalg.blas, "dtrsm")])
+def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
+    solution = problem().solve()
+    with monkeypatch.context() as patch:
+        interrupting(patch, place, name, 5)
+        with pytest.raises(KeyboardInterrupt):
+            solution.posterior.std(rkhs.Evaluation(X[:5]))
+    assert np.all(np.isfinite(solution.posterior.std(rkhs.Evaluation(X[:5])))), "and asked for again it is found"
+
+
+def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
+    whole = WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
+    monkeypatch.setattr("rkhs.solvers.observed.COLUMNS", 3)
+    np.testing.assert_allclose(WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
+
+
+def test_evidence_and_leaving_out_show_how_far_they_are(small_pieces, lines):
+    problem().evidence()
+    assert len(lines) > 50
+    del lines[:]
+    problem().leave_out()
+    assert sum(line.startswith(monitors.FACTOR) for line in lines) > 100  # of the solution, and of what is left out
+
+
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(20)], ids=["whole", "span"])
+def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_tiles, monkeypatch):
+    term = rkhs.Term(rkhs.Evaluation(X), SQUARED, Y, weight=rkhs.learn())
+    given = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant(), approximation=approximation)
+    told, tuned = count(), []
+
+    def watch(self, what):
+        def stop(share):
+            if next(told) > 2000:
+                raise Stopped("time limit")
+
+        return stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Monitor, "watch", watch)
+        tuned.append(given.tune(verbose=False))
+    assert tuned[0].tuning.status == "time limit"
+    assert tuned[0].tuning.evaluations > 0
+    assert tuned[0].solve().status == "converged"
+
+
+@pytest.mark.parametrize("machine", [True, False], ids=["estimator", "problem"])
+def test_streams_show_how_many_rows_were_read(machine, lines):
+    stream = rkhs.blocks(X, Y, rows=20)
+    if machine:
+        rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10)).fit(stream)
+    else:
+        rkhs.StreamedProblem(
+            KERNEL, lambda block: [rkhs.Term(rkhs.Evaluation(block.X), SQUARED, block.y)], stream, rkhs.Landmarks(10)
+        ).solve()
+    for what in ("looking at rows", "adding up rows"):
+        assert [line.split(": ")[1].split(" ")[0] for line in lines if line.startswith(what)][:5] == [
+            "20", "40", "60", "80", "100"
+        ]  # fmt: skip

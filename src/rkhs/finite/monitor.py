@@ -102,6 +102,10 @@ class Monitor:
         if self.left < ahead:
             raise Stopped("time limit")
 
+    def tell(self, what: str) -> None:
+        """Show how far work is of which nobody knows how long it takes."""
+        self._show(self.seconds, f"{what}, {self.seconds:.0f} s")
+
     def watch(self, what: str) -> Watch:
         """Told about work without iterations: it is shown, and stopped where its next piece would end too late."""
         before: float | None = None

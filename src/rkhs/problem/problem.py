@@ -30,7 +30,7 @@ from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
-from rkhs.problem.solving import asked_until_done, certificate_of, stopped
+from rkhs.problem.solving import asked_until_done, certificates_of, stopped
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
 
@@ -264,9 +264,9 @@ class Problem:
         tasks = GridTasks(system, multiples, cells.count or 1)
         status = stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
-        for k in range(len(multiples)):
-            cell, iterate = tasks.cell(k)
-            certificate = certificate_of(cell, iterate, monitor.tol, status)
+        solved = [tasks.cell(k) for k in range(len(multiples))]
+        for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
+            cell, iterate = solved[k]
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape), status
 
