@@ -362,3 +362,20 @@ def test_streams_show_how_many_rows_were_read(machine, lines):
         assert [line.split(": ")[1].split(" ")[0] for line in lines if line.startswith(what)][:5] == [
             "20", "40", "60", "80", "100"
         ]  # fmt: skip
+
+
+def test_a_fit_that_learnt_nothing_before_ctrl_c_raises_it(small_pieces, monkeypatch):
+    machine = rkhs.InvariantRegressor(nu=0, solver=rkhs.solvers.Direct())
+    with monkeypatch.context() as patch:
+        interrupting(patch, scipy.linalg.blas, "dtrsm", 5)
+        with pytest.raises(KeyboardInterrupt):
+            machine.fit(X, Y)
+    assert not hasattr(machine, "function_")
+
+
+def test_a_surface_is_whole_or_none(monkeypatch):
+    points = RNG.normal(size=(60, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    interrupting(monkeypatch, scipy.linalg.lapack, "dpotrf", 0)
+    with pytest.raises(KeyboardInterrupt):
+        rkhs.surface(points, points)
