@@ -23,7 +23,7 @@ def spread_out(points: Matrix, count: int, seed: int, watch: Watch = unwatched) 
     Examples
     --------
     >>> spread_out(np.array([[0.0], [0.1], [5.0], [5.1]]), 2, seed=0)
-    array([2, 0])
+    array([2, 1])
     """
     random = np.random.RandomState(seed)
     points = (points - points.mean(axis=0)).astype(np.float64)
