@@ -174,11 +174,11 @@ def test_the_variance_given_5200_functionals_takes_no_leap():
         found, seconds = timed(lambda: rkhs.solvers.warped.WarpedGram.of(problem.represented).variance(M))
         return X, M, np.asarray(found), seconds
 
-    *_, first = variance(4500)
-    X, M, found, second = variance(5200)
-    assert second < 4 * first + 0.5
+    X, M, found, first = variance(2600)  # an eighth of the work of the second
+    *_, second = variance(5200)
+    assert second < 20 * first + 0.5
     L = rkhs.Evaluation(X)
-    G = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L).dense()) + np.eye(5200) / 2e6
+    G = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L).dense()) + np.eye(2600) / 2e6
     cross = np.asarray(rkhs.gram(rkhs.Matern(2.5, 0.3), L, M).dense())
     factor = scipy.linalg.cho_factor(G, overwrite_a=True, check_finite=False)
     exact = 1.0 - np.sum(cross * scipy.linalg.cho_solve(factor, cross), axis=0)
@@ -217,7 +217,7 @@ def test_local_deviations_and_a_squared_hinge(solver, swapped):
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms[::-1] if swapped else terms, rkhs.Polynomials(1))
     chosen = solver if solver == "auto" else campaign.SOLVERS[solver]
     try:
-        solution = problem.solve(chosen, tol=1e-8, time_limit=3)
+        solution = problem.solve(chosen, tol=1e-8, time_limit=3 if solver == "auto" else 1)
     except rkhs.NotApplicableError:
         return
     if solver == "auto":
@@ -238,7 +238,7 @@ def test_a_difference_of_a_point_from_itself_costs_what_it_costs(solver, basis):
     for order in (terms, terms[::-1]):
         problem = rkhs.Problem(rkhs.Gaussian(1.0), order, basis)
         try:
-            solution = problem.solve(solver if solver == "auto" else campaign.SOLVERS[solver], time_limit=3)
+            solution = problem.solve(solver if solver == "auto" else campaign.SOLVERS[solver], time_limit=1)
         except rkhs.NotApplicableError:
             continue
         assert solution.primal >= 1 - 1e-9
@@ -314,7 +314,7 @@ def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
     for weight in (1e-4, 1.0, 1e6):
         problem = bent(kernel, consistent, weight)
         at_zero = 12 * 1000.0 * weight + float(np.sum(abs(problem.terms[1].target)))
-        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.Growth(), time_limit=3)
+        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.Growth(), time_limit=1)
         assert solution.primal <= at_zero * (1 + 1e-9)
         honest(problem, solution)
 
@@ -369,7 +369,7 @@ def test_elimination_ends_when_only_rounding_is_left():
     steps = []
     step = Interior.step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Interior, "step", lambda self: (steps.append(1), step(self))[1])
+        patch.setattr(Interior, "step", lambda self, watch: (steps.append(1), step(self, watch))[1])
         solution = problem.solve(rkhs.solvers.Growth(), tol=1e-12)
     assert solution.primal == pytest.approx(problems.reference(16).value, rel=1e-9)
     assert len(steps) <= 25 * solution.iterations

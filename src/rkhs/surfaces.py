@@ -21,6 +21,7 @@ from scipy.spatial import cKDTree
 
 from rkhs.backend.arrays import as_array, to_numpy
 from rkhs.finite.function import Function
+from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
@@ -192,5 +193,7 @@ def _piece(Z: Matrix, N: Matrix, weight: float, centre: Matrix, spacing: float) 
         Term(Evaluation(Z), Squared(), 0.0, weight),
         Term(Gradient(Z), Squared(), N, weight),
     ]
-    f = Problem(kernel, terms).solve(Direct(), tol=1e-3, verbose=False).function
-    return Piece(f, centre, spacing)
+    solution = Problem(kernel, terms).solve(Direct(), tol=1e-3, verbose=False)
+    if solution.status == INTERRUPTED:
+        raise KeyboardInterrupt  # a surface with a hole in its middle is none
+    return Piece(solution.function, centre, spacing)

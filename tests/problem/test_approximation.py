@@ -42,13 +42,14 @@ def objective(solution, kernel_terms):
 @pytest.mark.parametrize(("kernel", "basis"), list(zip(KERNELS, (*BASES, None), strict=True)), ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_own_functionals_give_the_exact_solution(loss, kernel, basis):
-    own = rkhs.Landmarks(rkhs.stack([term.functional for term in terms(loss)]))
-    exact = rkhs.Problem(kernel, terms(loss), basis).solve(tol=1e-9)
-    found = rkhs.Problem(kernel, terms(loss), basis, approximation=own).solve(tol=1e-9)
+    some = terms(loss)[: 3 if isinstance(kernel, rkhs.Matern) else 4]  # whose averages are integrals by nodes
+    own = rkhs.Landmarks(rkhs.stack([term.functional for term in some]))
+    exact = rkhs.Problem(kernel, some, basis).solve(tol=1e-9)
+    found = rkhs.Problem(kernel, some, basis, approximation=own).solve(tol=1e-9)
     assert found.status == "converged"
     assert abs(found.primal / exact.primal - 1) < 1e-8
     assert np.abs(found.function(X) - exact.function(X)).max() < 1e-3  # sqrt of the gap of the exact one
-    enough = rkhs.Problem(kernel, terms(loss), basis, approximation=rkhs.Landmarks(1000)).solve(tol=1e-9)
+    enough = rkhs.Problem(kernel, some, basis, approximation=rkhs.Landmarks(1000)).solve(tol=1e-9)
     assert abs(enough.primal / exact.primal - 1) < 1e-8
 
 

@@ -73,7 +73,7 @@ def test_svm_on_the_warped_kernel(order, used):
     np.testing.assert_allclose(solution.function(Z), machine.decision_function(warped(test, train)), atol=1e-5)
 
 
-@pytest.mark.parametrize("quadratic", [(slopes,), (values,), (slopes, values)])
+@pytest.mark.parametrize("quadratic", [(slopes,), pytest.param((values,), marks=pytest.mark.slow), (slopes, values)])
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_against_cvxpy(loss, space, quadratic, used):
@@ -149,7 +149,9 @@ def test_stopped_with_the_best_so_far(count):
     assert solution.dual <= best < solution.primal
 
 
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [rkhs.Hinge(), rkhs.SquaredHinge(), pytest.param(rkhs.Absolute(), marks=pytest.mark.slow)], ids=repr
+)
 @pytest.mark.parametrize("name", difficult.NAMES)
 def test_difficult_problems(name, loss):
     for problem in difficult.problems(loss, name):

@@ -46,7 +46,7 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
     )
 
 
-@pytest.mark.parametrize("seed", PIECEWISE[::8])
+@pytest.mark.parametrize("seed", PIECEWISE[::16])
 def test_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
     solution = case.problem.solve(rkhs.solvers.BoxDual(), tol=1e-10)
@@ -138,7 +138,13 @@ def test_two_moons_of_the_report():
 
 @pytest.mark.parametrize("name", difficult.NAMES)
 @pytest.mark.parametrize(
-    "loss", [rkhs.Hinge(), rkhs.EpsilonInsensitive(0.1), rkhs.OneSided(), rkhs.Huber(0.5)], ids=repr
+    "loss",
+    [
+        rkhs.Hinge(),
+        rkhs.EpsilonInsensitive(0.1),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (rkhs.OneSided(), rkhs.Huber(0.5))),
+    ],
+    ids=repr,
 )
 def test_difficult_problems(loss, name):
     for problem in difficult.problems(loss, name):

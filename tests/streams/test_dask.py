@@ -136,11 +136,11 @@ def test_a_broken_block_is_named(client):
 
 
 def test_more_data_than_a_worker_may_hold():
-    """500 MiB of rows through a worker that is killed at 95 % of 450 MiB, 200 of which are its libraries."""
-    rows, chunk = 660_000, 30_000
+    """340 MiB of rows through a worker that is killed at 95 % of 450 MiB, 200 of which are its libraries."""
+    rows, chunk = 450_000, 30_000
     state = dask.array.random.RandomState(0)
     points = state.uniform(size=(rows, 100), chunks=(chunk, 100))
-    assert points.nbytes > 500 * 2**20
+    assert points.nbytes > 340 * 2**20
     target = points[:, 0]
     cluster = LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, memory_limit="450MiB", dashboard_address=None

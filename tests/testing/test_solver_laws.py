@@ -124,7 +124,7 @@ class Meddling(Wrong):
         (Curt(), "that a refusal names a solver that applies, on .*: No"),
         (Silent(), "that it reports at least once"),
         (Lying(), "that no J that it reports is below the minimum"),
-        (Deaf(), "that a time limit stops it at its first report"),
+        (Deaf(), "that a callback stops it at its first report"),
         (Forgetful(), "that a callback leaves the iterate of the J that was reported"),
         (OneOutput(), "that it solves several outputs"),
         (Cold(), "that it converges from a warm start"),

@@ -236,7 +236,7 @@ class CrossValidated:
                 return class_weights(weighted, own.classes_, labelled.y[rows], labelled.weight[rows], prior)
 
             folds = folds.weighted(of_classes)
-        found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose)
+        found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose or None)
         self._check_solved(found)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         best = found.candidates[found.best]

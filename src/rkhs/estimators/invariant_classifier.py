@@ -60,7 +60,7 @@ class InvariantClassifier(Classifier):
     precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
         sums in float64 in their place
     random_state : not used by the training itself, which has no randomness
-    verbose : whether to show progress
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
 
     Attributes
     ----------

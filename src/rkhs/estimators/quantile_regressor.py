@@ -75,7 +75,7 @@ class QuantileRegressor(Machine):
     kernel, scale : as of `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
     C : weight of the loss of each point
     tol : the relative duality gap to reach
-    verbose : whether to show progress
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class QuantileRegressor(Machine):
                 for P, step in zip(places, steps, strict=True)
             ]
             problem = Problem(joint, [*data, *held], Offsets(n, m))
-            solution = problem.solve(tol=self.tol, verbose=self.verbose)
+            solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
             if solution.status == INTERRUPTED:
                 raise KeyboardInterrupt
             functions = outputs_of(solution.function, kernel, n, np.eye(m))

@@ -84,7 +84,7 @@ def search(
     folds: Folds,
     score: Callable[[Vector, Sample], float],
     tol: float,
-    verbose: bool,
+    verbose: bool | None,
 ) -> Search:
     """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
 
@@ -132,7 +132,7 @@ def _mean_loss(labels: Term, rows: Vector, values: Vector) -> float:
 
 
 def _solutions(
-    problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool
+    problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool | None
 ) -> tuple[Vector, str]:
     """For each (C, nu) the solutions of all folds, and what stopped them; nu is the factor of all but the labels."""
     held_out = {0: [factors for factors, _ in folds]}

@@ -93,7 +93,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
     if Scout.fits(problem):
         constraints = Scout(problem).chosen(constraints)
-    options = {name: getattr(machine, name) for name in ("tol", "verbose")}
+    options = {"tol": machine.tol, "verbose": machine.verbose or None}
     proving = _Proving(claims, box, machine.verbose, getattr(machine, "shape_time_limit", None))
     proofs: tuple[ClaimProof, ...] = ()
     stopped = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
 from rkhs.backend.arrays import as_column, to_numpy
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
@@ -37,10 +39,11 @@ from rkhs.gram.approximation import check_sums
 from rkhs.invariances.base import Invariance, as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution
+from rkhs.problem.problem import CHOICE
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.plan import Plan
-from rkhs.streams.problem import planned, sample_size, solve_stream
+from rkhs.streams.problem import LOOKING, planned, sample_size, solve_stream, telling
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
@@ -164,8 +167,9 @@ class InSample:
 def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a machine that has an approximation."""
     look, learn = replayed(_stream(machine, X, y, sample_weight))
-    plan, seen = _plan(machine, look, None)
-    _keep(machine, plan, *solve_stream(learn, plan, machine.tol), seen)
+    with closing(Monitor(machine.tol, verbose=machine.verbose or None)) as monitor:
+        plan, seen = _plan(machine, telling(look, monitor, LOOKING), None, monitor.watch(CHOICE))
+        _keep(machine, plan, *solve_stream(learn, plan, monitor), seen, monitor)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
         machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
@@ -206,7 +210,7 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
         _check_same_classes(machine, classes)
         summary = summary + plan.summary(block)
     summed = Summed(summary)
-    _keep(machine, plan, summed, summed.solve(machine.tol), seen)
+    _keep(machine, plan, summed, summed.solve(machine.tol), seen, Monitor(machine.tol, verbose=False))
     machine._sums = (plan, summary, index + 1, seen, parameters(machine))
 
 
@@ -243,7 +247,7 @@ class Seen:
     drawn: Block
 
 
-def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
+def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) -> tuple[Plan, Seen]:
     """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
@@ -281,7 +285,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     block, (labels, _) = seen.block(), seen.kinds
     kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     basis = Constant() if machine.fit_intercept else None
-    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device)
+    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device, watch)
     return plan, Seen(block, labels.smallest(MOST_DRAWN).block())
 
 
@@ -313,9 +317,8 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Seen) -> None:
+def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Seen, monitor: Monitor) -> None:
     """Leave what `fit` leaves."""
-    monitor = Monitor(machine.tol, verbose=machine.verbose)
     solution = own_solution(summed, found, machine.approximation, monitor)
     machine._keep(None, solution)
     terms: Any = plan.terms

@@ -73,7 +73,7 @@ class ThinPlateClassifier(Classifier):
     class_weight : None, a dict, or "balanced"
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
-    verbose : whether to show progress
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class ThinPlateRegressor(Regressor):
     null_space : "kept", "dropped", or "auto": dropped if linear functions go through all points
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
-    verbose : whether to show progress
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
 
     Attributes
     ----------

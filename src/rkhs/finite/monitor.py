@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.finite.solution import Record
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.base import GramOperator
 
 PATIENCE = 2.0  # seconds before progress is shown
+MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is watched
 LAST = 2  # products that the certificate of what is returned takes
 
 
@@ -91,7 +93,7 @@ class Monitor:
         self.best = iterate
         record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
         self.history.append(record)
-        self._show(record)
+        self._show(record.seconds, self.line(record))
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
         self.check()
@@ -105,14 +107,31 @@ class Monitor:
         if self.left < ahead:
             raise Stopped("time limit")
 
+    def tell(self, what: str) -> None:
+        """Show how far work is of which nobody knows how long it takes."""
+        self._show(self.seconds, f"{what}, {self.seconds:.0f} s")
+
+    def watch(self, what: str) -> Watch:
+        """Told about work without iterations: it is shown, and stopped where its next piece would end too late."""
+        before: float | None = None
+
+        def told(share: float) -> None:
+            nonlocal before
+            now = self.seconds
+            self._show(now, f"{what}: {share:.0%}, {now:.0f} s")
+            self.check(0.0 if before is None else now - before)
+            before = now
+
+        return told
+
     def close(self) -> None:
         if self._display is not None:
             self._display.stop()
             self._display = None
 
-    def _show(self, record: Record) -> None:
+    def _show(self, seconds: float, line: str) -> None:
         wanted = self.verbose if self.verbose is not None else sys.stderr.isatty()
-        if not wanted or record.seconds < PATIENCE:
+        if not wanted or seconds < PATIENCE:
             return
         if self._display is None:
             try:
@@ -120,9 +139,9 @@ class Monitor:
             except ImportError:  # progress is a courtesy of the extra `cli`
                 self.verbose = False
                 return
-            self._display = Console(stderr=True).status(self.line(record))
+            self._display = Console(stderr=True).status(line)
             self._display.start()
-        self._display.update(self.line(record))
+        self._display.update(line)
 
     def line(self, record: Record) -> str:
         """What is shown."""
@@ -159,6 +178,9 @@ class InnerMonitor(Monitor):
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         self.best = iterate
         self.outer.report(None if iterate is None else self.whole(iterate), primal + self.above, gap)
+
+    def watch(self, what: str) -> Watch:
+        return self.outer.watch(what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +228,8 @@ class Watched:
     def dense(self) -> Array:
         return self.gram.dense()
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        return self.gram.in_double(out)
+    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
+        return self.gram.in_double(out, self.monitor.watch(MATRIX) if watch is unwatched else watch)
 
     def diagonal(self) -> Array:
         return self.gram.diagonal()

@@ -10,7 +10,7 @@ rows E as they are; those are kept while they are few (`moments.LIMIT`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.backend.memory import out_of_memory, release_memory
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
 from rkhs.finite import moments
@@ -60,18 +61,18 @@ class Summary:
         outputs: int | None,
         limit: float | None = None,
         shares: Mapping[int, Matrix] | None = None,
-        check: Callable[[], None] = lambda: None,
+        watch: Watch = unwatched,
     ) -> Summary:
         """The summary of terms that are in memory, a tile at a time.
 
         `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`;
-        `check` is called before each tile, and may raise what ends the work.
+        `watch` is told how far it is, before each tile.
         """
         empty = cls(span, space, outputs, ())
         most, tall = moments.LIMIT if limit is None else limit, span.tall
         while True:
             try:
-                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall, check).result())
+                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall, watch).result())
             except out_of_memory():  # which has less than it said: all sums again, in smaller tiles
                 release_memory()
                 if tall <= LEAST:
@@ -107,9 +108,10 @@ class _Work:
         limit: float,
         shares: Mapping[int, Matrix],
         tall: int,
-        check: Callable[[], None],
+        watch: Watch,
     ) -> None:
-        self.limit, self.shares, self.tall, self.check = limit, shares, tall, check
+        self.limit, self.shares, self.tall, self.watch = limit, shares, tall, watch
+        self.done, self.all = 0.0, max(sum(term.size for term in terms), 1)  # functionals
         self.span, self.space = summary.span, summary.space
         self.rank, self.size = summary.rank, summary.size
         self.outputs = summary.outputs or 1
@@ -163,9 +165,10 @@ class _Work:
         if not (flat or values):
             return
         atoms = _pointwise(self.terms[members[0]].functional)
+        share = sum(self.terms[k].size for k in (*values, *flat)) / max(int(atoms.points.shape[0]), 1)  # of a point
         sums = {k: found for k in flat if (found := self.span.sums()) is not None}
         for rows, tile in self.span.tiles(atoms.points, self.tall):
-            self.check()
+            self._tell(share * (rows.stop - rows.start))
             unit = None  # the moments of the values, of weight one
             for k in values:
                 some = self.terms[k].functional.take(rows)
@@ -187,12 +190,17 @@ class _Work:
         """Any family, some functionals at a time."""
         functional, size = self.terms[k].functional, self.terms[k].size
         for start in range(0, size, self.tall):
-            self.check()
             rows = slice(start, min(start + self.tall, size))
+            self._tell(rows.stop - rows.start)
             some = functional if size <= self.tall else functional.take(rows)
             self._add(k, rows, some, self.span.rows(some))
             if k in self.moments:
                 self._judge(k, rows, self.span.brought(some))
+
+    def _tell(self, more: float) -> None:
+        """Before so many functionals more."""
+        self.watch(min(self.done / self.all, 1.0))
+        self.done += more
 
     def _judge(self, k: int, rows: slice, functional: Functional) -> None:
         """What the rounding of rows is judged by."""

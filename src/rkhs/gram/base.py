@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rkhs.backend.arrays import Array
+from rkhs.backend.watch import Watch, unwatched
 
 
 class GramOperator(Protocol):
@@ -46,8 +47,11 @@ class GramOperator(Protocol):
 
     def dense(self) -> Array: ...
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros."""
+    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
+        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros.
+
+        The `watch` is told how far it is.
+        """
 
     def diagonal(self) -> Array: ...
 

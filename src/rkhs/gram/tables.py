@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from rkhs.backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs.backend.memory import tile_entries
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.pairing import AllPairs, Matched
 from rkhs.functionals.base import Part
@@ -23,11 +24,19 @@ COPIES = 8  # arrays of the size of a tile that `pair` has alive at once, about
 
 
 def add_table(
-    out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int, lower: bool = False
+    out: Array,
+    kernel: Kernel,
+    left: Part,
+    right: Part,
+    weight: float,
+    budget: int,
+    lower: bool = False,
+    watch: Watch = unwatched,
 ) -> None:
     """Add the table of two parts to the rows and columns of `out` that they belong to.
 
-    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.
+    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.  The `watch` is told after
+    each tile.
     """
     target = out[left.rows, right.rows]
     half = lower and left.matrix is None and right.matrix is None
@@ -38,15 +47,19 @@ def add_table(
             if half and left.start + i.stop <= right.start + j.start:
                 break
             target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
+            watch(i.stop / left.atoms.size)
 
 
-def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
+def add_symmetric(
+    out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int, watch: Watch = unwatched
+) -> None:
     """Add the table of parts with themselves, of which one half is the mirror image of the other."""
     side = max(1, int(tile_entries(budget, out, COPIES) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
     for k, (left, one) in enumerate(pieces):
         rows = out[left.rows]
-        for right, other in pieces[: k + 1]:
+        for i, (right, other) in enumerate(pieces[: k + 1]):
+            watch((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
             tile = _tile(kernel, left, right, one, other, weight)
             there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
             mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Matrix, Observations
 from rkhs.learning.settings import Setting, gradient
@@ -87,10 +88,14 @@ def likelihood(observations: Observations, equations: Equations) -> Likelihood:
 
 
 def log_evidence(
-    observations: Observations, kernel: Kernel, weight: Matrix, settings: Sequence[Setting] | None
+    observations: Observations,
+    kernel: Kernel,
+    weight: Matrix,
+    settings: Sequence[Setting] | None,
+    watch: Watch = unwatched,
 ) -> tuple[Likelihood, Matrix]:
     """The likelihood, and its derivatives in the logarithms of some settings; none at all where that is None."""
-    equations = observations.equations(kernel, weight)
+    equations = observations.equations(kernel, weight, watch)
     found, some = likelihood(observations, equations), observations.informative
     if settings is None:
         return found, np.zeros(0)

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Matrix, Observations
 from rkhs.learning.settings import Setting, gradient
@@ -146,10 +147,14 @@ def asked(observations: Observations) -> list[Matrix]:
 
 
 def log_left_out(
-    observations: Observations, kernel: Kernel, weight: Matrix, settings: Sequence[Setting] | None
+    observations: Observations,
+    kernel: Kernel,
+    weight: Matrix,
+    settings: Sequence[Setting] | None,
+    watch: Watch = unwatched,
 ) -> tuple[float, Matrix]:
     """Minus the criterion above, leaving out one point at a time, and its derivatives in logarithms of settings."""
-    equations, groups = observations.equations(kernel, weight), Groups(observations.places)
+    equations, groups = observations.equations(kernel, weight, watch), Groups(observations.places)
     P = equations.inverse()
     e = groups.solved(equations, P, equations.a)
     value, f = 0.0, np.zeros_like(e)

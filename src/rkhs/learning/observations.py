@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.watch import Watch, part_of, unwatched
 from rkhs.finite.basis import Basis
 from rkhs.finite.represented import Represented
 from rkhs.functionals.base import Functional
@@ -85,9 +86,10 @@ class Observations:
         basis = Basis.of(functionals, self.basis.space)
         return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows], self.amplitude)
 
-    def equations(self, kernel: Kernel, weight: Matrix) -> Equations:
-        """What a kernel and weights make of them."""
-        return Equations(gram(kernel, self.functionals).in_double(), 1 / (2 * weight), self.Q, self.target, self.given)
+    def equations(self, kernel: Kernel, weight: Matrix, watch: Watch = unwatched) -> Equations:
+        """What a kernel and weights make of them; the watch is told how far the matrix and its factor are."""
+        G = gram(kernel, self.functionals).in_double(None, part_of(watch, 0, 2))
+        return Equations(G, 1 / (2 * weight), self.Q, self.target, self.given, part_of(watch, 1, 2))
 
 
 class Equations:
@@ -96,9 +98,9 @@ class Equations:
     `prior` are those of the rows that are given, alone; None where there are none.
     """
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix) -> None:
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix, watch: Watch = unwatched) -> None:
         self.b, self.given = b, given
-        self.saddle = Saddle(G, d, Q)
+        self.saddle = Saddle(G, d, Q, watch)
         self.prior = Saddle(G[np.ix_(given, given)], d[given], Q[given]) if len(given) else None
 
     @property

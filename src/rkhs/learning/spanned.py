@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import on_basis
 from rkhs.finite.represented import outputs_of
@@ -36,14 +37,22 @@ from rkhs.solvers.spans.summed import Summed
 class Spanned:
     """The squared losses of some terms in a span; the observations are the same, with the weights that they have."""
 
-    def __init__(self, span: Span, space: Space | None, terms: Sequence[Term], observations: Observations) -> None:
+    def __init__(
+        self,
+        span: Span,
+        space: Space | None,
+        terms: Sequence[Term],
+        observations: Observations,
+        watch: Watch = unwatched,
+    ) -> None:
+        self.watch = watch
         self.span, self.space, self.observations = span, space, observations
         given = observations.given
         known = [terms[k] for k in np.unique(observations.term[given])] if len(given) < observations.size else []
-        self.prior = Spanned(span, space, known, observations.take(given)) if known else None
+        self.prior = Spanned(span, space, known, observations.take(given), watch) if known else None
         self.weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms]).astype(np.float64)
         self.weight = self.weight[self.weight > 0]
-        summed = Summed(Summary.of(span, space, terms, outputs_of(terms)))
+        summed = Summed(Summary.of(span, space, terms, outputs_of(terms), watch=watch))
         self.cell, self.r = summed.cell(), summed.rank
         self.curvature = self.cell.curvature
         self.R = summed.map[self.r :, self.r : self.cell.told]  # (p, m)
@@ -101,6 +110,7 @@ class Spanned:
         found = {key: -value for key, value in sensitivity(self.span.kernel, marks, marks, inner, own).items()}
         noise = np.zeros(len(self.weight))
         for start in range(0, len(self.weight), self.span.tall):
+            self.watch(start / len(self.weight))
             rows = slice(start, min(start + self.span.tall, len(self.weight)))
             L = self.observations.functionals.take(rows)
             E, P, w = to_numpy(self.span.rows(L)), self._on_basis(L), 2 * self.weight[rows, None]

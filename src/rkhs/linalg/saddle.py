@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.linalg.halves import Halves
 from rkhs.linalg.scaling import equilibrate
 
@@ -34,14 +35,14 @@ REFINEMENTS = 20
 class Saddle:
     """The factorised equations, for any number of right-hand sides.
 
-    G is (N, N) symmetric, d (N,) positive, Q (N, r) of any rank.
+    G is (N, N) symmetric, d (N,) positive, Q (N, r) of any rank.  The `watch` is told how far the factorisation is.
     """
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix) -> None:
-        self._factorise(Halves.of(G), d, Q)
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, watch: Watch = unwatched) -> None:
+        self._factorise(Halves.of(G), d, Q, watch)
 
     @classmethod
-    def of(cls, write: Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> Saddle:
+    def of(cls, write: Callable[[Matrix], Any], d: Matrix, Q: Matrix, watch: Watch = unwatched) -> Saddle:
         """The same for a G that `write` writes into an array of zeros (N, N): no copy of it is made.
 
         Examples
@@ -54,10 +55,10 @@ class Saddle:
         found = cls.__new__(cls)
         halves = Halves.zeros(len(d))
         write(halves.matrix)
-        found._factorise(halves, d, Q)
+        found._factorise(halves, d, Q, watch)
         return found
 
-    def _factorise(self, halves: Halves, d: Matrix, Q: Matrix) -> None:
+    def _factorise(self, halves: Halves, d: Matrix, Q: Matrix, watch: Watch) -> None:
         self.halves = halves
         self.scale = equilibrate(halves.matrix, d)
         halves.scale(self.scale)
@@ -68,7 +69,7 @@ class Saddle:
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
         outer = self._projection()
         shift = 0.0
-        while not halves.factorise(self.d + shift, self.U, outer):  # the smallest shift under which there is a factor
+        while not halves.factorise(self.d + shift, self.U, outer, watch):  # the smallest shift that leaves a factor
             shift = 10 * shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:

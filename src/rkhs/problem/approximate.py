@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.backend.devices import placed
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import joined
 from rkhs.finite.certificate import NOTHING, Certificate
@@ -24,6 +25,7 @@ from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.centring import centred
 from rkhs.gram.approximation import Approximation, Landmarks
+from rkhs.gram.landmark_span import LandmarkSpan
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
@@ -33,6 +35,8 @@ from rkhs.problem.solving import stopped
 from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
+
+TURNING, TURNED = 6e-10, 1e-10  # seconds for each p^3, and for p^2 and a kept row, to make p functions orthonormal
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,7 @@ class SpanProblem:
     basis: Space | None
     approximation: Approximation
     device: str | None = None
+    watch: Watch = unwatched  # told how far the choice of the functions is
 
     @cached_property
     def space(self) -> Space | None:
@@ -53,7 +58,7 @@ class SpanProblem:
     @cached_property
     def span(self) -> Span:
         """Where f is sought."""
-        return on_device(choose(self.kernel, self.terms, self.space, self.approximation), self.device)
+        return on_device(choose(self.kernel, self.terms, self.space, self.approximation, self.watch), self.device)
 
     @property
     def whole(self) -> bool:
@@ -66,10 +71,17 @@ class SpanProblem:
         return all(_among(term.functional, given) for term in self.terms)
 
     def solve(self, monitor: Monitor) -> Solution:
-        """The minimiser."""
+        """The minimiser; f = 0 where it is stopped before there is anything better."""
         rows = sum(term.size for term in self.terms)
-        summed, found = solve_summed(self._summed, self.span, rows, monitor.tol)
-        return own_solution(summed, found, self.approximation, monitor)
+        found: list[tuple[Summed, Found]] = []
+
+        def work() -> None:
+            found.extend(attempts(partial(self._summed, monitor=monitor), self.span, rows, monitor))
+
+        status = stopped(monitor, work)
+        if not found:
+            return self._nothing([1.0] * len(self.terms), monitor, status)
+        return own_solution(*found[-1], self.approximation, monitor, status)
 
     def grid(self, cells: Cells, monitor: Monitor) -> tuple[np.ndarray[Any, Any], str]:
         """The solutions of all cells in one span, and what stopped it.
@@ -80,92 +92,85 @@ class SpanProblem:
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = shared_out(parts)
-        summed, status = self._summed_in_time(self.span, shares, monitor)
-        if summed is None:
-            return self._nothing(cells, monitor, status), status
         multiples = cells.multiples(factors)
         order = sorted(range(len(multiples)), key=lambda k: sum(float(np.max(factor)) for factor in multiples[k]))
-        found, status = self._cells(summed, multiples, order, cells.count or 1, monitor)
-        lost = [k for k in order if k in found and not found[k].certificate.within(monitor.tol)]
-        rows = sum(term.size for term in self.terms)
-        turned = summed.turned(rows) if lost and status == CONVERGED else None
-        sharper: Summed | None = None
-        again: dict[int, Found] = {}
-        if turned is not None:
-            sharper, status = self._summed_in_time(turned, shares, monitor)
-        if sharper is not None:
-            again, status = self._cells(sharper, multiples, lost, cells.count or 1, monitor)
-        solutions = np.empty(len(multiples), dtype=object)
-        for k in range(len(multiples)):
-            own = sharper if sharper and k in again else summed
-            one = again.get(k) or found.get(k) or own.nothing(multiples[k])
-            solutions[k] = solution_of(own, one, self.approximation, monitor, status)
-        return solutions.reshape(cells.shape), status
+        found: dict[int, tuple[Summed, Found]] = {}
 
-    def _summed_in_time(self, span: Span, shares: Mapping[int, Any], monitor: Monitor) -> tuple[Summed | None, str]:
-        """The sums, or None where they were stopped, and what stopped them."""
-        found: list[Summed] = []
-        status = stopped(monitor, lambda: found.append(self._summed(span, shares, monitor.check)))
-        return (found[0] if found else None), status
-
-    def _cells(
-        self, summed: Summed, multiples: list[Any], order: list[int], folds: int, monitor: Monitor
-    ) -> tuple[dict[int, Found], str]:
-        """The solutions of some cells, until it is stopped, and the status."""
-        found: dict[int, Found] = {}
-        near: dict[int, Any] = {}
+        def solve(some: list[int], span: Span) -> Summed:
+            summed = self._summed(span, shares, monitor)
+            near: dict[int, Any] = {}  # the last solution of each fold
+            slowest = 0.0
+            for k in some:
+                monitor.check(slowest)
+                before, fold = monitor.seconds, k % (cells.count or 1)
+                one = summed.solve(monitor.tol, multiples[k], near.get(fold), monitor.left)
+                found[k], near[fold] = (summed, one), one.theta
+                slowest = max(slowest, monitor.seconds - before)
+                monitor.report(None, float(np.sum(one.certificate.primal)), one.certificate.relative)
+            return summed
 
         def work() -> None:
-            for k in order:
-                found[k] = summed.solve(monitor.tol, multiples[k], near.get(k % folds))
-                near[k % folds] = found[k].theta
-                monitor.report(None, float(np.sum(found[k].certificate.primal)), found[k].certificate.relative)
+            summed = solve(order, self.span)
+            lost = [k for k in order if not found[k][1].certificate.within(monitor.tol)]
+            turned = summed.turned(sum(term.size for term in self.terms)) if lost else None
+            if turned is not None:
+                solve(lost, turned)
 
-        return found, stopped(monitor, work)
+        status = stopped(monitor, work)
+        solutions = np.empty(len(multiples), dtype=object)
+        for k, plain in enumerate(cells.multiples()):
+            if k in found:
+                solutions[k] = solution_of(*found[k], self.approximation, monitor, status)
+            else:
+                solutions[k] = self._nothing(plain, monitor, status)
+        return solutions.reshape(cells.shape), status
 
-    def _nothing(self, cells: Cells, monitor: Monitor, status: str) -> np.ndarray[Any, Any]:
-        """f = 0 in all cells, of which nothing is known but that no J is below zero."""
+    def _nothing(self, factors: Sequence[Any], monitor: Monitor, status: str) -> Solution:
+        """f = 0 with factors on the weights of terms, or on rows: nothing is known but that no J is below zero."""
         outputs = outputs_of(self.terms)
         wide = () if outputs is None else (outputs,)
-        space = self.space
-        basis = None if space is None else np.zeros((space.size(self.span.dimension), *wide))
-        function = function_of(self.span, np.zeros((self.span.size, *wide)), space, basis)
-        solutions = np.empty(len(cells.multiples()), dtype=object)
-        for k, factors in enumerate(cells.multiples()):
-            value = sum(
-                (_at_zero(t, factor) for t, factor in zip(self.terms, factors, strict=True)), np.zeros(wide or 1)
-            )
-            none = np.zeros_like(value)
-            certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
-            name = type(self.approximation).__name__
-            solutions[k] = Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
-        return solutions.reshape(cells.shape)
+        chosen = "span" in vars(self)
+        span: Span = self.span if chosen else LandmarkSpan(self.kernel, self.terms[0].functional.take([0]))
+        basis = None if self.space is None else np.zeros((self.space.size(span.dimension), *wide))
+        function = function_of(span, np.zeros((span.size, *wide)), self.space, basis)
+        value = np.zeros(wide or 1)
+        for costs, factor in zip(self._at_zero, factors, strict=True):
+            value = value + np.broadcast_to(np.asarray(factor, dtype=np.float64), len(costs)) @ costs
+        none = np.zeros_like(value)
+        certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
+        name = type(self.approximation).__name__
+        return Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
 
-    def _summed(
-        self, span: Span, shares: Mapping[int, Any] | None = None, check: Callable[[], None] = lambda: None
-    ) -> Summed:
+    @cached_property
+    def _at_zero(self) -> list[np.ndarray[Any, Any]]:
+        """What the rows of each term cost at f = 0, (size, outputs)."""
+        found = []
+        for term in self.terms:
+            target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
+            found.append(np.asarray(to_numpy(term.weights()) * term.loss.value(0 * target, target)))
+        return found
+
+    def _summed(self, span: Span, shares: Mapping[int, Any] | None = None, monitor: Monitor | None = None) -> Summed:
         """What the terms say about the functions."""
-        return Summed(Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, check=check))
+        watch = unwatched if monitor is None else monitor.watch("adding up rows")
+        summary = Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, watch=watch)
+        if monitor is not None:
+            kept = sum(term.size for term in self.terms if not term.loss.quadratic)
+            monitor.check((TURNING * span.size + TURNED * kept) * span.size**2)
+        return Summed(summary)
 
 
-def _at_zero(term: Term, factor: Any) -> np.ndarray[Any, Any]:
-    """What a term costs at f = 0 with a factor on its weights, or one for each row; for each output."""
-    target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-    weight = np.asarray(factor, dtype=np.float64).reshape(-1, 1) * to_numpy(term.weights())
-    return np.asarray(np.sum(weight * term.loss.value(0 * target, target), axis=0))
-
-
-def solve_summed(
-    summed_on: Callable[[Span], Summed], span: Span, rows: int, tol: float, again: bool = True
-) -> tuple[Summed, Found]:
-    """The solution from sums on a span; where digits were lost, from sums of rows that were turned before."""
+def attempts(
+    summed_on: Callable[[Span], Summed], span: Span, rows: int, monitor: Monitor, again: bool = True
+) -> Iterator[tuple[Summed, Found]]:
+    """The solution from sums on a span; where digits were lost, then that from rows that were turned before."""
     summed = summed_on(span)
-    found = summed.solve(tol)
-    turned = summed.turned(rows) if again and not found.certificate.within(tol) else None
-    if turned is None:
-        return summed, found
-    sharper = summed_on(turned)
-    return sharper, sharper.solve(tol)
+    found = summed.solve(monitor.tol, seconds=monitor.left)
+    yield summed, found
+    turned = summed.turned(rows) if again and not found.certificate.within(monitor.tol) else None
+    if turned is not None:
+        sharper = summed_on(turned)
+        yield sharper, sharper.solve(monitor.tol, seconds=monitor.left)
 
 
 def _among(functional: Functional, landmarks: Functional) -> bool:
@@ -197,9 +202,11 @@ def on_device(span: Span, device: str | None) -> Span:
     return span if place is None else span.moved(place)
 
 
-def own_solution(summed: Summed, found: Found, approximation: Approximation, monitor: Monitor) -> Solution:
+def own_solution(
+    summed: Summed, found: Found, approximation: Approximation, monitor: Monitor, status: str = CONVERGED
+) -> Solution:
     """The solution of a problem with its own weights, which knows its posterior where all losses are squared."""
-    solution = solution_of(summed, found, approximation, monitor)
+    solution = solution_of(summed, found, approximation, monitor, status)
     if not summed.quadratic:
         return solution
     return replace(solution, source=OfSpan(SpanSpread.of(summed), summed.free, summed.summary.outputs))

@@ -167,7 +167,9 @@ class GridTasks:
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
         """Cell by cell, each from the one before it in its fold."""
         monitor.check(Estimate(self.system, monitor.tol).matrix)
-        inside = in_memory(self.system)
+        inside = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
+        if inside.Q is self.system.Q:  # the same numbers, of which certificates need no products any more
+            self.system = inside
         before: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import like, to_numpy
+from rkhs.backend.watch import Watch
+from rkhs.finite.monitor import FACTOR, Monitor
 from rkhs.finite.represented import Represented
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.system import System
@@ -26,7 +29,7 @@ from rkhs.learning.observations import Matrix, Observations
 from rkhs.learning.search import Criterion, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.spanned import Spanned
-from rkhs.learning.tuning import CRITERIA, Model, closed, tuned
+from rkhs.learning.tuning import CRITERIA, LOOK, Model, closed, tuned
 from rkhs.problem.approximate import SpanProblem
 from rkhs.solvers.dense import double
 
@@ -58,7 +61,9 @@ def evidence_of(problem: Any, gradient: bool) -> Evidence:
     settings = [*kernel_settings(problem.kernel), *(Setting(term=k) for k in range(len(problem.terms)))]
     if problem.approximation is None or problem._on_span(problem.approximation).whole:
         asked = settings if gradient else None
-        found, slopes = log_evidence(observations, problem.kernel, observations.weight, asked)
+        with closing(Monitor(0.0)) as monitor:
+            watch = monitor.watch(FACTOR)
+            found, slopes = log_evidence(observations, problem.kernel, observations.weight, asked, watch)
     else:
         span = problem._on_span(problem.approximation)
         spanned = Spanned(span.span, span.space, problem.terms, observations)
@@ -106,7 +111,8 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
         warnings.warn(f"What is left out is left out of a solution that is not exact: {solution}.", stacklevel=3)
     if exact:
         observations = Observations.of(represented)
-        equations = observations.equations(problem.kernel, observations.weight)
+        with closing(Monitor(0.0)) as monitor:
+            equations = observations.equations(problem.kernel, observations.weight, monitor.watch(FACTOR))
         away = double(system.target) - residuals(equations, seen)
     else:
         away = _stepped(system, represented, solution.function, seen)
@@ -191,7 +197,7 @@ def tuned_problem(
     refined: Callable[[Model], Criterion] | None = None
     if isinstance(problem.approximation, Landmarks) and criterion == "evidence":
         whole = SpanProblem(problem.kernel, terms, problem.basis, problem.approximation).whole
-        refined = None if whole else partial(_in_span, problem, represented, amplitude)
+        refined = None if whole else partial(_in_span, problem, represented, amplitude, monitor.watch(LOOK))
     kernel, terms, tuning = tuned(
         problem.kernel,
         problem.terms,
@@ -218,7 +224,7 @@ def _check_open(kernel: Kernel, terms: Sequence[Any]) -> None:
         )
 
 
-def _in_span(problem: Any, represented: Represented, amplitude: float | None, model: Model) -> Criterion:
+def _in_span(problem: Any, represented: Represented, amplitude: float | None, watch: Watch, model: Model) -> Criterion:
     """The evidence in the span of landmarks that are chosen once, at the settings with which this begins."""
     observations = replace(Observations.of(represented), amplitude=amplitude)
     chosen: list[Any] = []
@@ -226,9 +232,9 @@ def _in_span(problem: Any, represented: Represented, amplitude: float | None, mo
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
         kernel, terms = model.kernel_at(theta), model.terms_at(theta)
         if not chosen:
-            chosen.append(replace(problem, kernel=kernel, terms=terms)._on_span(problem.approximation))
+            chosen.append(replace(problem, kernel=kernel, terms=terms)._on_span(problem.approximation, watch))
         span, space = chosen[0].span, chosen[0].space
-        spanned = Spanned(replace(span, kernel=kernel), space, terms, observations)
+        spanned = Spanned(replace(span, kernel=kernel), space, terms, observations, watch)
         return spanned.likelihood.value, spanned.gradient(model.settings) if slope else np.zeros(0)
 
     return value

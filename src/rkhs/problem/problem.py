@@ -11,6 +11,7 @@ import numpy as np
 
 from rkhs.backend.devices import placed
 from rkhs.backend.precision import check_precision
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
@@ -29,9 +30,11 @@ from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
-from rkhs.problem.solving import asked_until_done, certificate_of, stopped
+from rkhs.problem.solving import asked_until_done, certificates_of, stopped
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
+
+CHOICE = "choosing functions"  # what is told of the progress of an approximation
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +171,13 @@ class Problem:
         Ctrl-C returns the best iterate so far, with its true gap.
         """
         if self.approximation is not None:
-            span = self._on_span(self.approximation)
-            self._in_one_go(None if solver == "auto" else solver, start, time_limit, callback)
+            self._in_one_go(None if solver == "auto" else solver, start, callback)
+            monitor = Monitor(tol, time_limit, verbose=verbose)
+            span = self._on_span(self.approximation, monitor.watch(CHOICE))
             if span.whole:
-                return self._unapproximated(replace(self, approximation=None).solve(tol=tol, verbose=verbose))
-            return span.solve(Monitor(tol, verbose=verbose))
+                exact = replace(self, approximation=None)
+                return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
+            return span.solve(monitor)
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         chosen = auto(system, tol, time_limit) if solver == "auto" else solver
@@ -250,7 +255,7 @@ class Problem:
         monitor = Monitor(tol, **watch)
         if self.approximation is not None:
             self._in_one_go(monitor.callback)
-            span = self._on_span(self.approximation)
+            span = self._on_span(self.approximation, monitor.watch(CHOICE))
             if span.whole:
                 found, status = replace(self, approximation=None).grid_and_status(weights, held_out, tol=tol, **watch)
                 return np.vectorize(self._unapproximated, otypes=[object])(found), status
@@ -260,9 +265,9 @@ class Problem:
         tasks = GridTasks(system, multiples, cells.count or 1)
         status = stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(multiples), dtype=object)
-        for k in range(len(multiples)):
-            cell, iterate = tasks.cell(k)
-            certificate = certificate_of(cell, iterate, monitor.tol, status)
+        solved = [tasks.cell(k) for k in range(len(multiples))]
+        for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
+            cell, iterate = solved[k]
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape), status
 
@@ -359,18 +364,18 @@ class Problem:
         limits = (time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, functionals, *limits, amplitude)
 
-    def _on_span(self, approximation: Approximation) -> SpanProblem:
+    def _on_span(self, approximation: Approximation, watch: Watch = unwatched) -> SpanProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
-        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
+        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device, watch)
 
     def _in_one_go(self, *options: Any) -> None:
         """Refuse what is for solvers that iterate."""
         if any(option is not None for option in options):
             raise ValueError(
-                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start`, "
-                "`time_limit` and `callback` out, or the approximation."
+                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start` "
+                "and `callback` out, or the approximation."
             )
 
     def _unapproximated(self, solution: Solution) -> Solution:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
-from rkhs.finite.certificate import Certificate, certify
+from rkhs.finite.certificate import Certificate, certify, certify_in_haste
 from rkhs.finite.ledger import Checked
 from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.solution import CONVERGED, INTERRUPTED
@@ -35,6 +35,13 @@ def certificate_of(system: System, iterate: Iterate, tol: float, status: str) ->
     if isinstance(iterate, Checked):
         return iterate.certificate
     return certify(system, iterate, tol, quick=status != CONVERGED)
+
+
+def certificates_of(cells: Sequence[tuple[System, Iterate]], tol: float, status: str) -> list[Certificate]:
+    """The same for the cells of a grid, which have one Gram matrix; in haste all of them take two products."""
+    hasty = {k for k, (_, own) in enumerate(cells) if status != CONVERGED and not isinstance(own, Checked)}
+    found = iter(certify_in_haste([cells[k] for k in sorted(hasty)]))
+    return [next(found) if k in hasty else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
 
 
 def _again(certificate: Certificate, system: System, asked: Monitor, before: float, monitor: Monitor) -> Monitor | None:

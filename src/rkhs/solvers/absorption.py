@@ -23,7 +23,7 @@ import numpy as np
 from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
 from rkhs.backend.memory import budget_bytes
 from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
+from rkhs.finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
@@ -95,7 +95,7 @@ class Absorption(Solver):
 
     def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2))
+        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2, monitor.watch(FACTOR)))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:

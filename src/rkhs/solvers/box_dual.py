@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rkhs.backend.watch import Watch
 from rkhs.finite.certificate import UNITS, Certificate, certify
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import FACTOR, Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Matrix
 from rkhs.solvers.base import OutputSolver
@@ -67,8 +68,8 @@ class BoxDual(OutputSolver):
             if iteration >= FEWEST and output.done(certificate, monitor.tol):
                 break
             monitor.check(factorisation(len(output.rows)))
-            output.interior.step()
-        return output.settled()
+            output.interior.step(monitor.watch(FACTOR))
+        return output.settled(monitor.watch(FACTOR))
 
 
 class _Output:
@@ -98,14 +99,14 @@ class _Output:
         a = alpha - self.system.Q @ (self.system.Q.T @ alpha)
         return Iterate(a, self.interior.c[:, None], a)
 
-    def settled(self) -> Iterate:
+    def settled(self, watch: Watch) -> Iterate:
         """The solution, every coefficient in its place."""
 
         def certified(alpha: Matrix, c: Matrix) -> Certificate:
             whole = self._whole(alpha)
             return certify(self.system, Iterate(whole, c[:, None], whole), quick=True)
 
-        alpha, c = settle(self.best, certified)
+        alpha, c = settle(self.best, certified, watch)
         return Iterate(self._whole(alpha), c[:, None])
 
     def _whole(self, alpha: Matrix) -> Matrix:

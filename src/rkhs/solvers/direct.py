@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import FACTOR, Monitor
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
@@ -28,7 +28,7 @@ class Direct(DenseSolver):
     """The solution of the linear equations of an all-quadratic problem, by Cholesky's factorisation.
 
     All outputs share it.  The Gram matrix has to fit in half of the free memory: it is computed, scaled and factorised
-    in one place.
+    in one place.  A time limit or Ctrl-C ends it between two blocks; there is nothing but the start to return then.
 
     Examples
     --------
@@ -56,7 +56,9 @@ class Direct(DenseSolver):
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q
         d = 1 / (2 * w[:, 0])
-        saddle = Saddle(inside.gram.in_double(), d, Q) if stored else Saddle.of(inside.gram.in_double, d, Q)
+        watch = monitor.watch(FACTOR)
+        write = inside.gram.in_double
+        saddle = Saddle(write(), d, Q, watch) if stored else Saddle.of(write, d, Q, watch)
         a, c = saddle.solve(b)
         left = saddle.residual(a, c, b)
         gaps = np.sum(w * left**2, axis=0)

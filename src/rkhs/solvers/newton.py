@@ -19,8 +19,9 @@ from math import inf, log10
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.finite.certificate import FEASIBLE, certificate_of
-from rkhs.finite.monitor import Monitor, OutOfIterations
+from rkhs.finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs.finite.system import Iterate, System
 from rkhs.linalg.saddle import EPS, Saddle
 from rkhs.losses.interval import IntervalLoss
@@ -92,7 +93,7 @@ class Newton(OutputSolver):
             if certificate.within(monitor.tol) or point.stuck or since > PATIENCE:
                 return best
             monitor.check(factorisation(point.curved))
-            point.step()
+            point.step(monitor.watch(FACTOR))
         raise OutOfIterations
 
 
@@ -132,11 +133,11 @@ class _Point:
     def iterate(self) -> Iterate:
         return Iterate(self.system.inside(self.a[:, None]), self.basis[:, None])
 
-    def step(self) -> None:
+    def step(self, watch: Watch = unwatched) -> None:
         """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
         u = self.u[:, None]
         slope, h = self.system.slope(u)[:, 0], self.system.bend(u)[:, 0]
-        goal = self._model(slope, h)
+        goal = self._model(slope, h, watch)
         before = self.a
         if not self._value(*goal) < self._value(self.a, self.image, self.basis):
             d, image = goal[0] - self.a, goal[1] - self.image
@@ -150,7 +151,7 @@ class _Point:
             self._minimise(self.a[:, None][:, :0], self.a[:, None][:, :0])
         self.stuck = not np.any(self.a != before)
 
-    def _model(self, slope: Matrix, h: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    def _model(self, slope: Matrix, h: Matrix, watch: Watch) -> tuple[Matrix, Matrix, Matrix]:
         """The minimum of the model, its image and basis, by Cholesky's factorisation on the curved rows."""
         curved = np.flatnonzero(h > CURVED)
         a = -slope
@@ -158,9 +159,8 @@ class _Point:
         fixed = self.G[curved] @ a
         right = self.u[curved] - fixed - slope[curved] / h[curved]
         Q = self.system.Q
-        own, c = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved]).solve(
-            right[:, None], -(Q.T @ a)[:, None]
-        )
+        saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved], watch)
+        own, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
         a[curved] = own[:, 0]
         return a, self.G @ a, c[:, 0]
 

@@ -17,12 +17,14 @@ from functools import cached_property
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, to_numpy
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.finite.system import System
 from rkhs.linalg.cg import IterativeSaddle
 from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.dense import double, fits, in_memory
 from rkhs.solvers.preconditioning import preconditioner
 
+COLUMNS = 256  # right-hand sides that are solved together, before a watch is told
 SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
 
 
@@ -32,15 +34,16 @@ class Observed:
 
     system: System
     tol: float  # of the solutions, where S is not factorised
+    watch: Watch = unwatched  # told how far its factorisation and its solutions are
 
     @classmethod
-    def of(cls, system: System, tol: float) -> Observed:
+    def of(cls, system: System, tol: float, watch: Watch = unwatched) -> Observed:
         """The quadratic terms of a system."""
         given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(given):
-            return cls(given, tol)
+            return cls(given, tol, watch)
         inside = in_memory(given)  # but with those rows of Q, which are orthonormal with all others only
-        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol)
+        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol, watch)
 
     @cached_property
     def d(self) -> Array:
@@ -66,7 +69,12 @@ class Observed:
     def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
         """a, c and residual with S [a; c] = [b - residual; e], for columns b (q, k) and e."""
         if isinstance(self._solver, Saddle):
-            a, c = self._solver.solve(b, e)
+            found = []
+            for start in range(0, max(b.shape[1], 1), COLUMNS):
+                self.watch(start / max(b.shape[1], 1))
+                some = slice(start, start + COLUMNS)
+                found.append(self._solver.solve(b[:, some], e[:, some]))
+            a, c = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
             return a, c, np.zeros_like(a)
         return self._solver.solve(b, e)
 
@@ -74,7 +82,7 @@ class Observed:
     def _solver(self) -> Saddle | IterativeSaddle:
         U, given = self.split[0], self.system
         if given.gram.stored:
-            return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U))
+            return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U), self.watch)
 
         def product(v: Array) -> Array:
             return given.gram @ v + self.d * v

@@ -12,6 +12,7 @@ with a flat prior on the basis that was observed with noise of variance 1/(2w); 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.finite.basis import on_basis
-from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.monitor import FACTOR, Monitor, Stopped
 from rkhs.finite.represented import Represented, represented_by
 from rkhs.functionals.base import Functional
 from rkhs.gram import gram
@@ -28,6 +29,17 @@ from rkhs.solvers.observed import SEEN, Observed
 
 COLUMNS = 1024  # of G_qM that are stored at a time
 ROUNDED = 64  # units of rounding of the points, by which a basis function that is seen may seem not to be
+
+
+@contextmanager
+def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
+    """Work within the time limit."""
+    try:
+        yield
+    except Stopped as stop:
+        raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
+    finally:
+        monitor.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +60,28 @@ class WarpedGram:
 
     represented: Represented
     observed: Observed
+    monitor: Monitor
 
     @classmethod
-    def of(cls, problem: Any, tol: float = 1e-8, time_limit: float | None = None) -> WarpedGram:
+    def of(
+        cls, problem: Any, tol: float = 1e-8, time_limit: float | None = None, verbose: bool | None = None
+    ) -> WarpedGram:
         """Given the quadratic terms of a `Problem`, or of its `represented`.
 
         `tol` is the relative accuracy where there are too many to be exact.
 
-        A time limit, in seconds for all that is asked for, ends in a TimeoutError: half a variance is none.
+        A time limit, in seconds for all that is asked for, ends in a TimeoutError: half a variance is none.  Ctrl-C is
+        raised; progress is shown on a terminal after two seconds, where `verbose` does not say otherwise.
         """
         represented = represented_by(problem, "WarpedGram")
         if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss: there is nothing that could determine a variance.")
         if represented.dropped:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped: variances are known with it only.")
-        system = Monitor(tol, time_limit).watching(represented.system)
-        return cls(represented, Observed.of(system, tol))
+        monitor = Monitor(tol, time_limit, verbose=verbose)
+        with _in_time(monitor, represented.functionals):
+            observed = Observed.of(monitor.watching(represented.system), tol, monitor.watch(FACTOR))
+        return cls(represented, observed, monitor)
 
     def covariance(self, M: Functional) -> Array:
         """G~_MM, (m, m)."""
@@ -98,11 +116,10 @@ class WarpedGram:
         q = self.represented.functionals.take(self.represented.system.quadratic_rows)
         for start in range(0, M.size, COLUMNS):
             piece = slice(start, min(start + COLUMNS, M.size))
-            cross = self._here(gram(self.represented.kernel, q, M.take(piece)).dense())
-            try:
+            with _in_time(self.monitor, M):
+                self.monitor.check()
+                cross = self._here(gram(self.represented.kernel, q, M.take(piece)).dense())
                 solution = self.observed.solve(cross, B[piece].T)
-            except Stopped as stop:
-                raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
             yield piece, cross, *solution
 
     def _here(self, values: Array) -> Array:

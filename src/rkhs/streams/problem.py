@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import joined
 from rkhs.finite.monitor import Monitor
@@ -19,16 +21,17 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.settings import Setting
 from rkhs.learning.tuning import Tuning
-from rkhs.problem.approximate import on_device, own_solution, solve_summed
+from rkhs.problem.approximate import attempts, on_device, own_solution
 from rkhs.problem.choice import SAMPLE, choose
-from rkhs.problem.problem import Problem
+from rkhs.problem.problem import CHOICE, Problem
 from rkhs.solvers.spans.summed import Found, Summed
-from rkhs.streams.blocks import Block, Blocks
+from rkhs.streams.blocks import Block, Blocks, LocalBlocks
 from rkhs.streams.lazy_rows import lazy_images
 from rkhs.streams.plan import Plan, TermsOf, summarise
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import replayed
 
+LOOKING, SUMMING = "looking at rows", "adding up rows"  # what is told
 ROWS = 5000  # of the sample from which functions are chosen, at least
 
 
@@ -66,14 +69,19 @@ class StreamedProblem:
     tuning: Tuning | None = None  # what `tune` found
 
     def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
-        """The minimiser in the span of the approximation, its gap certified there."""
-        monitor = Monitor(tol, verbose=verbose)
+        """The minimiser in the span of the approximation, its gap certified there.
+
+        Progress is shown on a terminal after two seconds (`verbose=True`: everywhere).  Ctrl-C is raised: sums of some
+        rows are not those of the problem.
+        """
         look, learn = replayed(self.blocks)
-        seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0))
-        sampled = list(self.terms(seen.block()))
-        plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-        summed, found = solve_stream(learn, plan, tol)
-        return own_solution(summed, found, self.approximation, monitor)
+        with closing(Monitor(tol, verbose=verbose)) as monitor:
+            seen = telling(look, monitor, LOOKING).reduce(sample, Wanted(sample_size(self.approximation), seed=0))
+            sampled = list(self.terms(seen.block()))
+            watch = monitor.watch(CHOICE)
+            plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device, watch)
+            summed, found = solve_stream(learn, plan, monitor)
+            return own_solution(summed, found, self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """The problem with numbers in the place of all that was left open by `rkhs.learn()`, by a sample of its rows.
@@ -131,14 +139,32 @@ class Filled:
         return term.changed(weight=weight if shares is None else weight * shares)
 
 
-def solve_stream(blocks: Blocks, plan: Plan, tol: float) -> tuple[Summed, Found]:
+def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
+    """The blocks, which tell a monitor how many rows were read, if they are read here."""
+    if not isinstance(blocks, LocalBlocks):
+        return blocks
+    given = blocks.read
+
+    def read() -> Iterator[tuple[Any, ...]]:
+        rows = 0
+        for part in given():
+            rows += next(iter(getattr(part[0], "shape", ())), 0)  # what is no array is refused where it is read
+            monitor.tell(f"{what}: {rows:,} rows")
+            yield part
+
+    return replace(blocks, read=read)
+
+
+def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[Summed, Found]:
     """The solution of the problem of all blocks, which are read again where sums lose digits and that is possible."""
+    blocks = telling(blocks, monitor, SUMMING)
 
     def summed_on(span: Span) -> Summed:
         own = replace(plan, span=span)
         return Summed(blocks.reduce(summarise, own), lazy_images(blocks, own))
 
-    return solve_summed(summed_on, plan.span, 0, tol, again=blocks.replays)
+    *_, last = attempts(summed_on, plan.span, 0, monitor, again=blocks.replays)
+    return last
 
 
 def planned(
@@ -148,10 +174,11 @@ def planned(
     basis: Space | None,
     approximation: Approximation,
     device: str | None,
+    watch: Watch = unwatched,
 ) -> Plan:
     """The plan for all blocks, its functions chosen by the terms of a sample."""
     space = centred(joined(basis, kernel.null_space), [term.functional for term in sampled])
-    span = choose(kernel, [term for term in sampled if term.size], space, approximation)
+    span = choose(kernel, [term for term in sampled if term.size], space, approximation, watch)
     return Plan(on_device(span, device), space, terms, outputs_of(sampled))
 
 

@@ -10,7 +10,7 @@ these are smooth, Newton's method with a line search finds the minimum to roundi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -114,10 +114,13 @@ class SmallProblem:
             hessian += _bend(part.E, w * part.rows.loss.curvature(v, b))
         return gradient, hessian
 
-    def minimise(self, theta: Matrix | None = None, enough: float = 0.0) -> Matrix:
+    def minimise(
+        self, theta: Matrix | None = None, enough: float = 0.0, check: Callable[[], None] = lambda: None
+    ) -> Matrix:
         """argmin psi, by Newton's method with a line search: to rounding, or to a step that gains less than `enough`.
 
-        That is a share of psi, and the step is taken, which leaves far less.
+        That is a share of psi, and the step is taken, which leaves far less.  `check` is called before each step, and
+        may raise what ends it.
         """
         theta = np.zeros(len(self.linear)) if theta is None else theta
         if theta.size == 0:
@@ -125,6 +128,7 @@ class SmallProblem:
         value = self.value(theta)
         last, before = float("inf"), theta
         for _ in range(STEPS):
+            check()
             gradient, hessian = self.derivatives(theta)
             step = newton_step(hessian, gradient)
             decrement = -float(gradient @ step)

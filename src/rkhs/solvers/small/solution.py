@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import quiet
+from rkhs.finite.monitor import Monitor, quiet
 from rkhs.finite.system import consecutive
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.small.elimination import Elimination
@@ -40,24 +40,25 @@ def solve(
 
     It raises `Stopped` after so many seconds.
     """
+    monitor = quiet(tol, seconds)
     if start is not None:
         start = np.concatenate([start, np.zeros(len(problem.linear) - len(start))])
     if problem.smooth:
-        return _smooth(problem, problem.minimise(start, enough))
+        return _smooth(problem, problem.minimise(start, enough, monitor.check))
     kept = all(hasattr(part.E, "shape") for part in problem.parts)
     if kept and sum(len(part.rows.target) for part in problem.parts) <= FEW:
         elimination = Elimination(problem)
-        theta, alpha = elimination.solve(cheapest(elimination.system, tol), quiet(tol, seconds))
+        theta, alpha = elimination.solve(cheapest(elimination.system, tol), monitor)
         ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
         return SmallSolution(theta, list(np.split(alpha, ends)))
-    return _smoothed(problem, tol, start)
+    return _smoothed(problem, tol, start, monitor)
 
 
 def _smooth(problem: SmallProblem, theta: Matrix) -> SmallSolution:
     return SmallSolution(theta, [-slope for slope in problem.slopes(theta)])
 
 
-def _smoothed(problem: SmallProblem, tol: float, start: Matrix | None) -> SmallSolution:
+def _smoothed(problem: SmallProblem, tol: float, start: Matrix | None, monitor: Monitor) -> SmallSolution:
     """The last of a series of smoothed problems: J of the true one is at most the envelopes' excess above."""
     theta = np.zeros(len(problem.linear)) if start is None else start
     u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
@@ -65,7 +66,7 @@ def _smoothed(problem: SmallProblem, tol: float, start: Matrix | None) -> SmallS
     narrowest = NARROWEST * smoothing.width
     while True:
         soft = problem.smoothed(smoothing)
-        theta = soft.minimise(theta)
+        theta = soft.minimise(theta, check=monitor.check)
         if relative_gap(problem.value(theta), soft.value(theta)) <= tol or smoothing.width <= narrowest:
             return _smooth(soft, theta)
         smoothing.shrink()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,12 @@ class Output:
             rows = Rows(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
             self.parts.append(Part(rows, np.zeros(len(weight)), E))
 
-    def solved(self, tol: float, near: Matrix | None) -> tuple[Matrix, Certificate]:
-        """theta (m,) and its certificate, to a relative gap of at most tol if rounding allows."""
+    def solved(self, tol: float, near: Matrix | None, seconds: float = inf) -> tuple[Matrix, Certificate]:
+        """theta (m,) and its certificate, to a relative gap of at most tol if rounding allows.
+
+        It raises `Stopped` after so many seconds.
+        """
+        ends = perf_counter() + seconds
         told, m = self.cell.told, len(self.linear)
 
         def whole(theta: Matrix) -> Matrix:
@@ -80,7 +85,7 @@ class Output:
         small = SmallProblem(upright(square, square), self.linear[:told], self.constant, parts, self.cell.rank)
         start = None if near is None else near[:told]
         for enough in (tol / 100, 0.0) if small.smooth else (0.0,):
-            found = solve(small, tol / 4, start, enough)
+            found = solve(small, tol / 4, start, enough, ends - perf_counter())
             theta = whole(found.theta)
             certificate = self.certificate(theta, found.alphas)
             start = found.theta

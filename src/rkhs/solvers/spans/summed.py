@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -110,26 +112,26 @@ class Summed:
         """How many of the functions rounding tells apart, and how many there are."""
         return len(self.functions.values), self.summary.span.size
 
-    def solve(self, tol: float, factors: Sequence[Any] | None = None, near: Matrix | None = None) -> Found:
-        """The solution with a factor, or one for each group of rows, on the weights of each term; from one nearby."""
+    def solve(
+        self,
+        tol: float,
+        factors: Sequence[Any] | None = None,
+        near: Matrix | None = None,
+        seconds: float = inf,
+    ) -> Found:
+        """The solution with a factor, or one for each group of rows, on the weights of each term; from one nearby.
+
+        It raises `Stopped` after so many seconds.
+        """
+        ends = perf_counter() + seconds
         cell = self.cell(factors)
-        found = [Output(cell, c).solved(tol, None if near is None else near[:, c]) for c in range(cell.linear.shape[1])]
+        found = []
+        for c in range(cell.linear.shape[1]):
+            start = None if near is None else near[:, c]
+            found.append(Output(cell, c).solved(tol, start, ends - perf_counter()))
         theta = np.stack([one[0] for one in found], axis=1)
         whole = self.map @ theta
         return Found(whole[self.rank :], whole[: self.rank], Certificate.joined([one[1] for one in found]), theta)
-
-    def nothing(self, factors: Sequence[Any] | None = None) -> Found:
-        """f = 0, for cells that were not reached."""
-        cell = self.cell(factors)
-        theta = np.zeros_like(cell.linear)
-        none = [np.zeros(len(weight)) for _, _, _, weight, _ in cell.rows]
-        certificates = [Output(cell, c).certificate(theta[:, c], none) for c in range(theta.shape[1])]
-        return Found(
-            np.zeros((self.map.shape[0] - self.rank, theta.shape[1])),
-            np.zeros((self.rank, theta.shape[1])),
-            Certificate.joined(certificates),
-            theta,
-        )
 
     def cell(self, factors: Sequence[Any] | None = None) -> Cell:
         """The sums for some weights."""

@@ -1,0 +1,381 @@
+"""Time limits, Ctrl-C and progress inside work that has no iterations; clocks are not looked at but made."""
+
+from dataclasses import replace
+from itertools import count
+from time import perf_counter
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.cluster import kmeans_plusplus
+
+import rkhs
+from rkhs.finite import monitor as monitors
+from rkhs.finite import summary
+from rkhs.finite.certificate import certify, certify_in_haste
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.gram import tables
+from rkhs.gram.operator import Gram
+from rkhs.gram.span import Span
+from rkhs.linalg.halves import Halves
+from rkhs.problem import choice, seeding
+from rkhs.solvers.small.problem import SmallProblem
+from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers.warped import WarpedGram
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(size=(100, 2))
+Y = np.sin(5 * X[:, 0]) + X[:, 1]
+LABELS = np.where(Y > 1, 1.0, -1.0)
+KERNEL = rkhs.Gaussian(0.5)
+
+
+SQUARED = rkhs.Squared()
+
+
+def problem(loss=SQUARED, target=Y, **options):
+    term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0)
+    return rkhs.Problem(KERNEL, [term], rkhs.Constant(), **options)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Blocks of 8 rows, and tiles of about 16 x 16."""
+    monkeypatch.setattr("rkhs.linalg.halves.ROWS", 8)
+    monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock on which a second passes whenever it is looked at."""
+    ticks = count(perf_counter())
+    monkeypatch.setattr(monitors, "perf_counter", lambda: next(ticks))
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """What would be shown."""
+    told = []
+    monkeypatch.setattr(Monitor, "_show", lambda self, seconds, line: told.append(line))
+    return told
+
+
+def interrupting(monkeypatch, place, name, calls):
+    """Ctrl-C while a function is called for the n-th time."""
+    own, left = getattr(place, name), count(calls, -1)
+
+    def called(*arguments, **options):
+        if next(left) == 0:
+            raise KeyboardInterrupt
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(place, name, called)
+
+
+def is_nothing_but_honest(solution, given, status):
+    """f = 0, with bounds around the true minimum."""
+    least = given.solve(verbose=False).primal
+    assert solution.status == status
+    assert not np.any(solution.function.coefficients)
+    assert solution.primal == pytest.approx(float(np.sum(given.system.at_zero)))
+    assert solution.dual <= least * (1 + 1e-9) <= solution.primal
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 40])
+def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
+    monkeypatch.setattr("rkhs.linalg.halves.ROWS", 8)
+    A = RNG.normal(size=(size, size))
+    shares = []
+    halves = Halves.of(A @ A.T)
+    assert halves.factorise(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)), shares.append)
+    blocks = -(-size // 8)
+    assert len(shares) == blocks * (blocks + 1) // 2
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_a_factorisation_that_was_stopped_leaves_the_matrix():
+    A = RNG.normal(size=(600, 600))
+    G = A @ A.T
+    halves = Halves.of(G)
+
+    def stop(share):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        halves.factorise(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)), stop)
+    np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
+
+
+@pytest.mark.parametrize("loss", [rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.LocalAverage(X, 0.1)], ids=repr)
+def test_a_matrix_tells_how_far_it_is_and_is_the_same(loss, monkeypatch):
+    whole = rkhs.gram(KERNEL, loss).in_double()
+    monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
+    shares = []
+    np.testing.assert_allclose(rkhs.gram(KERNEL, loss).in_double(None, shares.append), whole, atol=1e-14)
+    assert len(shares) > 20
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] < shares[-1] <= 1
+
+
+@pytest.mark.parametrize("limit", [10.0, 60.0, 200.0])
+def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
+    given = problem()
+    solution = given.solve(rkhs.solvers.Direct(), time_limit=limit, verbose=False)
+    assert solution.seconds < limit + 20  # a few looks at the clock; all of it would take 243
+    is_nothing_but_honest(solution, given, "time limit")
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(scipy.linalg.blas, "dtrsm"), (scipy.linalg.lapack, "dpotrf"), (tables, "_tile")]
+)
+def test_ctrl_c_inside_direct(place, name, small_pieces, monkeypatch):
+    given = problem()
+    with monkeypatch.context() as patch:
+        interrupting(patch, place, name, 5)
+        solution = given.solve(rkhs.solvers.Direct(), verbose=False)
+    is_nothing_but_honest(solution, given, "interrupted")
+
+
+def test_direct_shows_how_far_it_is(small_pieces, lines):
+    problem().solve(rkhs.solvers.Direct())
+    for what, most in ((monitors.MATRIX, 100), (monitors.FACTOR, 100)):
+        shares = [int(line.split(": ")[1].split("%")[0]) for line in lines if line.startswith(what)]
+        assert len(shares) > 20
+        assert shares == sorted(shares)
+        assert 80 < shares[-1] <= most
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [
+        (rkhs.solvers.Newton(), rkhs.SquaredHinge()),
+        (rkhs.solvers.BoxDual(), rkhs.Hinge()),
+    ],
+    ids=["Newton", "BoxDual"],
+)
+def test_dense_solvers_stop_inside_a_factorisation(solver, loss, small_pieces, monkeypatch):
+    """And return the iterate of before."""
+    given = problem(loss, LABELS)
+    least = given.solve(verbose=False).primal
+    for calls in (10, 50):
+        with monkeypatch.context() as patch:
+            interrupting(patch, scipy.linalg.blas, "dtrsm", calls)
+            solution = given.solve(solver, verbose=False, tol=1e-12)
+        assert solution.status == "interrupted"
+        assert solution.dual <= least * (1 + 1e-9)
+        assert solution.primal >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize(("rows", "count", "unit"), [(1, 1, 1.0), (50, 50, 1e-6), (400, 30, 1e6)])
+def test_points_are_those_of_k_means_plus_plus(rows, count, unit, offset):
+    points = unit * (RNG.normal(size=(rows, 3)) + offset)
+    shares = []
+    found = seeding.spread_out(points, count, 7, shares.append)
+    theirs = kmeans_plusplus(points - points.mean(axis=0), count, random_state=7)[1]
+    np.testing.assert_array_equal(found, theirs)
+    assert shares == [k / count for k in range(1, count)]
+
+
+def in_a_span(loss=SQUARED, target=Y):
+    """Values, and slopes that make the choice of landmarks a problem of its own."""
+    values = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0)
+    flat = rkhs.Term(rkhs.Gradient(X), SQUARED, weight=0.1)
+    return rkhs.Problem(KERNEL, [values, flat], rkhs.Constant(), approximation=rkhs.Landmarks(20))
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Eight rows in each tile of a span."""
+    monkeypatch.setattr(Span, "tall", 8)
+
+
+@pytest.mark.parametrize("limit", [0.0, 5.0, 30.0, 60.0, 110.0])
+def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
+    """While functions are chosen, while rows are added up, while the small problem is solved."""
+    given = in_a_span(rkhs.Logistic(), LABELS)
+    solution = given.solve(time_limit=limit, verbose=False)
+    assert solution.status == "time limit"
+    assert solution.seconds < limit + 10  # looks at the clock
+    np.testing.assert_array_equal(solution.function(X), 0)
+    assert solution.primal == pytest.approx(10 * len(X) * np.log(2))
+    assert solution.dual <= given.solve().primal
+    assert given.solve(time_limit=1e4, verbose=False).status == "converged"
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (choice, "spread_out"),
+        (summary, "square"),
+        (SmallProblem, "derivatives"),
+    ],
+)
+def test_ctrl_c_in_a_span(place, name, monkeypatch):
+    given = in_a_span(rkhs.Logistic(), LABELS)
+    with monkeypatch.context() as patch:
+        interrupting(patch, place, name, 0)
+        solution = given.solve(verbose=False)
+    assert solution.status == "interrupted"
+    np.testing.assert_array_equal(solution.function(X), 0)
+    assert 0 <= solution.dual <= given.solve().primal <= solution.primal
+
+
+def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeypatch):
+    """Cells that were not reached cost nothing: their sums, once for each, were made after the limit."""
+    folds = {0: [np.arange(k, 100, 3) for k in range(3)]}
+    given = in_a_span(rkhs.Logistic(), LABELS)
+    whole = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
+    made, own = [], Summed.cell
+
+    def counted(self, factors=None):
+        made.append(factors)
+        if len(made) == 6:  # the first is of the choice of landmarks
+            raise KeyboardInterrupt
+        return own(self, factors)
+
+    monkeypatch.setattr(Summed, "cell", counted)
+    found, status = given.grid_and_status({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
+    assert status == "interrupted"
+    assert len(made) == 6
+    done = [k for k in range(18) if found.flat[k].status == "converged"]
+    assert len(done) == 4
+    for k in range(18):
+        if k in done:
+            assert found.flat[k].primal == pytest.approx(whole.flat[k].primal, rel=1e-4)
+        else:
+            np.testing.assert_array_equal(found.flat[k].function(X), 0)
+            assert found.flat[k].dual <= whole.flat[k].primal <= found.flat[k].primal
+
+
+def test_a_problem_in_a_span_shows_how_far_it_is(small_tiles, lines):
+    in_a_span().solve()
+    for what in ("choosing functions", "adding up rows"):
+        shares = [int(line.split(": ")[1].split("%")[0]) for line in lines if line.startswith(what)]
+        assert len(shares) > 10
+        assert 50 < max(shares) <= 100
+
+
+@pytest.mark.parametrize("convert", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
+def test_certificates_in_haste_are_those_of_one_after_the_other(loss, convert):
+    given = rkhs.Problem(KERNEL, [rkhs.Term(rkhs.Evaluation(X.astype(convert)), loss, LABELS)], rkhs.Constant())
+    system, cells = given.system, []
+    for factor in (0.1, 1.0, 10.0):
+        own = system.with_rows(tuple(replace(t, weight=factor * t.weight) for t in system.terms), None)
+        found = rkhs.Problem(KERNEL, [given.terms[0].changed(weight=factor)], rkhs.Constant()).solve(tol=0.1)
+        iterate = given.represented.iterate(found.function)
+        cells += [(own, iterate), (own, replace(iterate, a=2 * iterate.a)), (own, own.start())]
+    for (own, iterate), certificate in zip(cells, certify_in_haste(cells), strict=True):
+        alone = certify(own, iterate, quick=True)
+        np.testing.assert_allclose(certificate.primal, alone.primal, rtol=1e-5)
+        np.testing.assert_allclose(certificate.gaps, alone.gaps, rtol=1e-4, atol=1e-4)
+    assert certify_in_haste([]) == []
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["in memory", "together"])
+def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
+    """It took two for each cell, which may be many times the limit."""
+    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), LABELS)]
+    terms += [rkhs.Term(rkhs.Gradient(X), SQUARED, weight=0.1)] if gradients else []
+    given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
+    if gradients:
+        monkeypatch.setattr("rkhs.problem.grid.GridTasks._apart", lambda *_: False)
+        monkeypatch.setattr("rkhs.problem.grid.GridTasks._sharing", lambda *_: True)
+    products, own = [], Gram.__matmul__
+    monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
+    before = []
+
+    def stop(record):
+        before[:] = products
+        return record.iteration == (1 if gradients else 3)
+
+    found, status = given.grid_and_status({0: 10.0 ** np.arange(-2, 8)}, tol=1e-9, callback=stop)
+    assert status == "stopped by the callback"
+    assert len(products) - len(before) <= 3  # the check of images is one
+    assert {one.status for one in found.flat} - {"converged"} == {status}
+
+
+@pytest.mark.parametrize("limit", [0.0, 20.0, 60.0, 200.0])
+def test_variances_keep_a_time_limit(limit, small_pieces, ticking):
+    """While the matrix is computed, while it is factorised: half a variance is none."""
+    with pytest.raises(TimeoutError, match="are not known yet: time limit"):
+        WarpedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
+
+
+@pytest.mark.parametrize(("place", "name"), [(tables, "_tile"), (scipy.linalg.blas, "dtrsm")])
+def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
+    solution = problem().solve()
+    with monkeypatch.context() as patch:
+        interrupting(patch, place, name, 5)
+        with pytest.raises(KeyboardInterrupt):
+            solution.posterior.std(rkhs.Evaluation(X[:5]))
+    assert np.all(np.isfinite(solution.posterior.std(rkhs.Evaluation(X[:5])))), "and asked for again it is found"
+
+
+def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
+    whole = WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
+    monkeypatch.setattr("rkhs.solvers.observed.COLUMNS", 3)
+    np.testing.assert_allclose(WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
+
+
+def test_evidence_and_leaving_out_show_how_far_they_are(small_pieces, lines):
+    problem().evidence()
+    assert len(lines) > 50
+    del lines[:]
+    problem().leave_out()
+    assert sum(line.startswith(monitors.FACTOR) for line in lines) > 100  # of the solution, and of what is left out
+
+
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(20)], ids=["whole", "span"])
+def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_tiles, monkeypatch):
+    term = rkhs.Term(rkhs.Evaluation(X), SQUARED, Y, weight=rkhs.learn())
+    given = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant(), approximation=approximation)
+    told, tuned = count(), []
+
+    def watch(self, what):
+        def stop(share):
+            if next(told) > 2000:
+                raise Stopped("time limit")
+
+        return stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Monitor, "watch", watch)
+        tuned.append(given.tune(verbose=False))
+    assert tuned[0].tuning.status == "time limit"
+    assert tuned[0].tuning.evaluations > 0
+    assert tuned[0].solve().status == "converged"
+
+
+@pytest.mark.parametrize("machine", [True, False], ids=["estimator", "problem"])
+def test_streams_show_how_many_rows_were_read(machine, lines):
+    stream = rkhs.blocks(X, Y, rows=20)
+    if machine:
+        rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10)).fit(stream)
+    else:
+        rkhs.StreamedProblem(
+            KERNEL, lambda block: [rkhs.Term(rkhs.Evaluation(block.X), SQUARED, block.y)], stream, rkhs.Landmarks(10)
+        ).solve()
+    for what in ("looking at rows", "adding up rows"):
+        assert [line.split(": ")[1].split(" ")[0] for line in lines if line.startswith(what)][:5] == [
+            "20", "40", "60", "80", "100"
+        ]  # fmt: skip
+
+
+def test_a_fit_that_learnt_nothing_before_ctrl_c_raises_it(small_pieces, monkeypatch):
+    machine = rkhs.InvariantRegressor(nu=0, solver=rkhs.solvers.Direct())
+    with monkeypatch.context() as patch:
+        interrupting(patch, scipy.linalg.blas, "dtrsm", 5)
+        with pytest.raises(KeyboardInterrupt):
+            machine.fit(X, Y)
+    assert not hasattr(machine, "function_")
+
+
+def test_a_surface_is_whole_or_none(monkeypatch):
+    points = RNG.normal(size=(60, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    interrupting(monkeypatch, scipy.linalg.lapack, "dpotrf", 0)
+    with pytest.raises(KeyboardInterrupt):
+        rkhs.surface(points, points)
