@@ -28,8 +28,9 @@ class LaplacianSVC(Classifier):
     n_neighbors : the number of neighbours
     power : p; above one it also asks that f is smooth along the graph
     C : weight of the loss of each labelled point
-    nu : weight of the graph: 100 is mild, 10,000 and more follow the graph wherever labels leave it open.  In the usual
-        terms C = 1 / (2 gamma_A l) and, for p = 1, nu = gamma_I tr(L) / (2 gamma_A t^2), for l labels of t points
+    nu : weight of the graph: 100 is mild, 10,000 (images) follows it wherever some 50 labels leave it open, a million
+        wherever two do.  In the usual terms C = 1 / (2 gamma_A l) and, for p = 1, nu = gamma_I tr(L) / (2 gamma_A t^2),
+        for l labels of t points
     kernel, scale, loss, fit_intercept, class_weight, class_prior, unlabeled, solver, tol, verbose : as in
         `InvariantClassifier`
 
@@ -45,7 +46,7 @@ class LaplacianSVC(Classifier):
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> few = np.full(200, -1)  # no label
     >>> few[[3, 4]] = y[[3, 4]]
-    >>> rkhs.LaplacianSVC(scale=0.2, nu=1e4).fit(X, few).score(X, y)
+    >>> rkhs.LaplacianSVC(scale=0.2, nu=1e6).fit(X, few).score(X, y)
     1.0
     """
 
@@ -53,9 +54,9 @@ class LaplacianSVC(Classifier):
         self,
         n_neighbors: int = 10,
         *,
-        power: int = 1,
-        C: float = 10.0,
-        nu: float = 100.0,
+        power: int = 2,
+        C: float = 100.0,
+        nu: float = 1000.0,
         kernel: Any = "gaussian",
         scale: Any = "median",
         loss: Any = "hinge",
