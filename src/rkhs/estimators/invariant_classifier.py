@@ -77,8 +77,8 @@ class InvariantClassifier(Classifier):
 
     Notes
     -----
-    A sample weight multiplies the label and is a share in the mean of the invariances.  Callables get the training points in
-    the order given, unless points repeat or have weights: then each comes once.
+    A sample weight multiplies the label and is a share in the mean of the invariances.  Callables get the training
+    points in the order given, unless points repeat or have weights: then each comes once.
 
     Examples
     --------
