@@ -32,7 +32,8 @@ from rkhs.gram import gram
 from rkhs.kernels import Kernel
 from rkhs.losses import Loss
 
-MOST = 4096  # functionals of which norms are computed, about; evenly spaced where there are more
+MOST = 2048  # functionals of which norms are computed, about; evenly spaced where there are more
+ROWS = 32  # of a family, at least
 PLACES = 256  # points from which functionals lose the polynomials that a norm does not see
 
 
@@ -73,7 +74,7 @@ class Units:
     def size(self, L: Functional, times: Any) -> float:
         """s, for functionals that are meant so many times each."""
         rows, each = _rows(L)
-        some = _spaced(rows, max(1, MOST // each))
+        some = _spaced(rows, max(ROWS, MOST // each))
         index = (some[:, None] * each + np.arange(each)).ravel()
         squares = _squares(self.kernel, L if len(index) == L.size else L.take(index), self.places)
         return float(np.sqrt(_mean(squares, np.broadcast_to(times, L.size)[index]) / self.variance))
