@@ -20,7 +20,7 @@ import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
 from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Settings, spread
-from rkhs.cli.options import GRAPH_NU, NU
+from rkhs.cli.options import NU
 from rkhs.cli.sample import Points, drawn
 from rkhs.invariances.named import NAMED
 
@@ -31,8 +31,7 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
     learn, test = order[:rows], order[rows:]
     few = drawn(Points(pd.DataFrame(X[learn]), y[learn], False), LABELLED, OTHERS)
-    nu = 0.0 if invariance == "none" else GRAPH_NU if invariance == "graph" else NU
-    settings = Settings(False, invariance, [10.0], [nu])
+    settings = Settings(False, invariance, [10.0], [NU.get(invariance, 0.0)])
     X_few = few.features.to_numpy()
     params = settings.chosen(settings.search(few.folds(5), X_few).fit(X_few, few.y))
     pieces = {name: [spread(one) for one in piece] for name, piece in settings.pieces(params, rows).items()}

@@ -16,8 +16,13 @@ from rkhs.cli.learning import AUTO, NONE, WIDTHS, Settings
 from rkhs.cli.tables import Format
 from rkhs.invariances.named import NAMED
 
-C, NU = 10.0, 1.0  # weights of labels and of named prior knowledge, where nothing chooses them
-GRAPH_NU = 100.0  # of graphs
+C = 10.0  # weight of labels, where nothing chooses it,
+NU = {
+    "gradient": 1.0,
+    "local_average": 1.0,
+    "laplacian": 30.0,
+    "graph": 100.0,
+}  # and of prior knowledge, where it is mild
 SIGN = re.compile(r"\s*(?P<name>.+?)\s*=\s*(?P<sign>[+-]?1|[+-])\s*(,|$)")
 
 
@@ -74,8 +79,7 @@ class Request:
             fixed: dict[str, Any] = {} if self.C is None else {"Cs": [self.C]}
             fixed |= {} if self.nu is None else {"nus": [self.nu]}
             return Settings(self.regression, AUTO, signs=signs, **fixed)
-        mild = GRAPH_NU if self.invariance == "graph" else NU
-        nu = mild if self.nu is None else self.nu
+        nu = NU.get(self.invariance, 0.0) if self.nu is None else self.nu
         nus: Any = [0.0] if self.invariance == NONE else 5 if self.cv else [nu]
         Cs: Any = 5 if self.cv else [C if self.C is None else self.C]
         return Settings(self.regression, self.invariance, Cs, nus, WIDTHS if self.cv else None, signs)

@@ -41,7 +41,7 @@ class InvariantClassifier(Classifier):
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
         `rkhs.Invariance`, a list of these, or None
     nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong, and much more for
-        two labels and all the rest by the points; for graphs 100 is mild
+        two labels and all the rest by the points; with C = 10 mild are 30 for "laplacian" and 100 for graphs
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
     epsilon : the width of losses that are given by name and have one, in units of f
     fit_intercept : whether f has a constant that is not penalised
