@@ -101,7 +101,7 @@ class InvariantClassifier(Classifier):
         loss: Any = "hinge",
         C: float = 1.0,
         invariance: Any = "gradient",
-        nu: float = 0.1,
+        nu: float = 0.03,
         invariance_loss: Any = "squared",
         epsilon: float = 0.1,
         shape: Any = None,

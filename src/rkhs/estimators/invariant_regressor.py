@@ -116,7 +116,7 @@ class InvariantRegressor(Regressor):
         epsilon: float = 0.1,
         quantile: float = 0.5,
         invariance: Any = "gradient",
-        nu: float = 0.1,
+        nu: float = 0.03,
         invariance_loss: Any = "squared",
         gradient_weight: float | None = None,
         gradient_loss: Any = "squared",
