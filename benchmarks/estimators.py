@@ -34,7 +34,7 @@ def digits() -> tuple[list[str], list[list[str]]]:
         few = np.full(len(y), -1)
         few[labelled] = y[labelled]
         one = np.where(few < 0, -1, few == 0)
-        settings: dict[str, Any] = {"loss": "squared_hinge", "C": 10.0, "nu": 0.01, "tol": 1e-2}
+        settings: dict[str, Any] = {"loss": "squared_hinge", "C": 10.0, "nu": 0.01 * len(y) / scale**2, "tol": 1e-2}
         all_classes, one_class = (rkhs.InvariantClassifier(**settings) for _ in range(2))
         calls = {"all": partial(all_classes.fit, X, few), "one": partial(one_class.fit, X, one)}
         seconds = interleaved(calls, 10, process_time)

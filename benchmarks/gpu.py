@@ -142,7 +142,7 @@ def landmarks(quick: bool) -> list[dict[str, Any]]:
     rows = []
     for approximation in (rkhs.Landmarks(p), rkhs.FourierFeatures(p)):
         _reset_peak()
-        options: dict[str, Any] = {"scale": n**0.5, "nu": 0.1, "random_state": 0, "device": DEVICE}
+        options: dict[str, Any] = {"scale": n**0.5, "nu": 0.1 * t / n, "random_state": 0, "device": DEVICE}
         machine = rkhs.InvariantRegressor(approximation=approximation, **options)
         row: dict[str, Any] = {"approximation": repr(approximation), "t": t, "n": n, "functionals": t * (n + 1)}
         row["seconds"] = seconds(lambda machine=machine: machine.fit(X, y), repeats=1)

@@ -21,14 +21,21 @@ import rkhs
 from benchmarks.timing import markdown, show, write
 
 FEATURES = 20
-CS, NUS, FOLDS = [0.1, 1.0, 10.0, 100.0, 1000.0], [0.0, 1e-3, 1e-2, 1e-1, 1.0], 5
+CS, WEIGHTS, FOLDS = [0.1, 1.0, 10.0, 100.0, 1000.0], [0.0, 1e-3, 1e-2, 1e-1, 1.0], 5  # WEIGHTS of single slopes
 
 
-def machines(task: str, p: int) -> tuple[Any, Any]:
+def machines(task: str, p: int, rows: int) -> tuple[Any, Any]:
     """One machine, and the search over many."""
+    unit = rows / FEATURES  # rows / scale^2
     own: dict[str, Any] = {"approximation": rkhs.Landmarks(p)}
-    grid: dict[str, Any] = {"Cs": CS, "nus": NUS, "cv": FOLDS, "scales": FEATURES**0.5, **own}
-    own |= {"C": 10.0, "nu": 1e-2, "scale": FEATURES**0.5}
+    grid: dict[str, Any] = {
+        "Cs": CS,
+        "nus": [unit * one for one in WEIGHTS],
+        "cv": FOLDS,
+        "scales": FEATURES**0.5,
+        **own,
+    }
+    own |= {"C": 10.0, "nu": 1e-2 * unit, "scale": FEATURES**0.5}
     if task == "regression":
         return rkhs.InvariantRegressor(**own), rkhs.InvariantRegressorCV(invariance="gradient", **grid)
     return rkhs.InvariantClassifier(loss="squared_hinge", **own), rkhs.InvariantClassifierCV(
@@ -47,14 +54,14 @@ def data(task: str, rows: int, labels: int) -> tuple[Any, Any]:
 def line(task: str, rows: int, labels: int, p: int) -> list[str]:
     """Seconds of one fit and of the search."""
     X, y = data(task, rows, labels)
-    one, search = machines(task, p)
+    one, search = machines(task, p, rows)
     one.fit(X[:1000], y[:1000])  # imports
     start = perf_counter()
     one.fit(X, y)
     middle = perf_counter()
     search.fit(X, y)
     fit, whole = middle - start, perf_counter() - middle
-    count = len(CS) * len(NUS) * FOLDS + 1
+    count = len(CS) * len(WEIGHTS) * FOLDS + 1
     found = f"C = {search.C_:g}, nu = {search.nu_:g}: {search.best_score_:.4f}"
     numbers = [f"{fit:.1f}", f"{whole:.1f}", f"{whole / fit:.1f}", f"{count * fit:.0f}"]
     return [task, f"{rows:,}", f"{labels:,}", f"{p:,}", *numbers, found]

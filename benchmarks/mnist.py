@@ -24,7 +24,7 @@ from rkhs.invariances import ImageTangents, RandomMotion
 from rkhs.preprocessing import Blur, Deskew, EdgeDirections
 
 SHAPE = (28, 28)
-TUNED = {"smoothing": 0.8, "s2": 20, "C": 100, "nu": 300, "tol": 0.1, "landmarks": 2000, "precision": "tf32"}
+TUNED = {"smoothing": 0.8, "s2": 20, "C": 100, "nu": 4e6, "tol": 0.1, "landmarks": 2000, "precision": "tf32"}
 TUNED |= {"deskew": False, "edges": False, "copies": 0}
 PLAIN = {"nu": 0, "tol": 0.01, "landmarks": 500}  # the same without invariances, which converges sooner
 EDGES = {"edges": True, "deskew": True, "s2": 1.14, "C": 100, "nu": 0, "tol": 0.01, "landmarks": None}  # no copies

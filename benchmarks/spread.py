@@ -2,7 +2,7 @@
 
     python -m benchmarks.spread [--sets diabetes heart] [--out DIR]
 
-Half of the points have targets (C = 10) and gradients (nu = 0.01), Gaussian kernel of median scale, with an intercept;
+Half of the points have targets (C = 10) and gradients (weight 0.01 each), Gaussian kernel of median scale, intercept;
 the standard deviation is computed at the other half.  `diabetes` is scikit-learn's.
 """
 
@@ -34,7 +34,8 @@ def lines(name: str) -> list[list[str]]:
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     order = np.random.default_rng(0).permutation(len(y))
     learnt, new = np.array_split(order, 2)
-    own: dict[str, Any] = {"scale": rkhs.median_scale(X[learnt]), "C": 10.0, "nu": 0.01}
+    scale = rkhs.median_scale(X[learnt])
+    own: dict[str, Any] = {"scale": scale, "C": 10.0, "nu": 0.01 * len(learnt) / scale**2}
     L = rkhs.Evaluation(X[new])
 
     def spread(machine: rkhs.InvariantRegressor) -> np.ndarray[Any, Any]:

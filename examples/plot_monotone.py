@@ -24,7 +24,7 @@ grid = np.linspace(0, 10, 100)[:, None]
 points, targets = np.concatenate([X, grid]), np.concatenate([y, np.full(100, np.nan)])
 settings = {"scale": 1.0, "C": 10.0, "unlabeled": np.nan}
 free = rkhs.InvariantRegressor(invariance=None, **settings).fit(points, targets)
-rising = rkhs.InvariantRegressor(invariance=Monotone({0: +1}), nu=100.0, **settings).fit(points, targets)
+rising = rkhs.InvariantRegressor(invariance=Monotone({0: +1}), nu=1e4, **settings).fit(points, targets)
 
 slope = rkhs.Derivative(grid, axes=[0])
 print("smallest slope:", {name: slope(m.function_).min().round(3) for name, m in (("free", free), ("rising", rising))})

@@ -22,7 +22,7 @@ y[[3, 4]] = truth[[3, 4]]
 # labelled points.
 
 _, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-for ax, nu in zip(axes, (0.0, 1.0), strict=True):
+for ax, nu in zip(axes, (0.0, 3e3), strict=True):
     model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=nu, fit_intercept=False).fit(X, y)
     rkhs.plotting.BoundaryDisplay.from_estimator(model, X, y, ax=ax)
     ax.set_title(f"nu = {nu:g}: {100 * model.score(X, truth):.1f} % of the points right")

@@ -30,7 +30,7 @@ def draw(ax, f, truth, points, values, title):
 X, y = make_moons(200, noise=0.08, random_state=0)
 few = np.full(200, -1)
 few[[3, 4]] = y[[3, 4]]
-for ax, nu, name in zip(axes[:, 0], (0.0, 1.0), ("2 labels", "2 labels + 198 points without"), strict=True):
+for ax, nu, name in zip(axes[:, 0], (0.0, 3e3), ("2 labels", "2 labels + 198 points without"), strict=True):
     model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=nu, fit_intercept=False).fit(X, few)
     rkhs.plotting.BoundaryDisplay.from_estimator(model, X, few, ax=ax, representers=False, legend=ax is axes[1, 0])
     ax.set_title(f"{name}: {100 * model.score(X, y):.1f} % right")

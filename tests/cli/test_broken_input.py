@@ -78,7 +78,7 @@ BROKEN = {
         "Did you mean 'gradient'?",
     ),
     "negative C": (GOOD, ["--C", "-1"], "--C must be a finite number > 0", "10 is a good start"),
-    "infinite nu": (GOOD, ["--nu", "inf"], "--nu must be a finite number >= 0", "0.1 is a good start"),
+    "infinite nu": (GOOD, ["--nu", "inf"], "--nu must be a finite number >= 0", "1 is a good start"),
     "long separator": (GOOD, ["--separator", "::"], "--separator must be one sign", "such as ;"),
     "odd decimal sign": (GOOD, ["--decimal", "'"], "--decimal must be the sign . or the sign ,", "'"),
     "same signs": (GOOD, ["--decimal", ",", "--separator", ","], "are both ','", "give each a sign of its own"),

@@ -184,7 +184,7 @@ def test_default_grids():
     from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid
 
     np.testing.assert_allclose(as_grid(4, "Cs", C_RANGE), [1, 10, 100, 1000])
-    np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 0.1, 1, 10])
+    np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 1, 10, 100])
     with pytest.raises(ValueError, match="Cs must be"):
         as_grid([0.0], "Cs", C_RANGE)
     with pytest.raises(ValueError, match="at least one value"):

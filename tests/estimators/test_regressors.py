@@ -105,11 +105,11 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
     more = np.linspace(0, 6, 15)[:, None]
     both = np.concatenate([X, more])
     known = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y)
-    flat = rkhs.Term(rkhs.Gradient(both), rkhs.Squared(), weight=0.5)
+    flat = rkhs.Term(rkhs.Gradient(both), rkhs.Squared(), weight=0.5)  # 55 points
     by_hand = rkhs.Problem(rkhs.Gaussian(scale=1.0), [known, flat], rkhs.Constant()).solve().function
     for marker in (np.nan, -99.0):
         partly = np.concatenate([y, np.full(15, marker)])
-        machine = rkhs.InvariantRegressor(scale=1.0, nu=0.5, unlabeled=marker).fit(both, partly)
+        machine = rkhs.InvariantRegressor(scale=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
         np.testing.assert_allclose(machine.predict(both), by_hand(both), atol=1e-6)
         assert machine.labelled_.sum() == 40
     with pytest.raises(ValueError, match="NaN"):

@@ -160,6 +160,7 @@ BROKEN = [
     ),
     ("envelope: value", rkhs.Hinge, {"smoothed": lambda self, width: rkhs.SquaredHinge()}, {}),
     ("envelope: value", rkhs.Absolute, {"smoothed": lambda self, width: Smoothed(self, width / 2)}, {}),
+    ("its loss in_units", rkhs.Huber, {"in_units": lambda self, unit: (self, unit**-2)}, HUBER),
     ("turns float32 into float64", rkhs.Huber, {}, {"delta": 0.5, "like": np.float64}),
     (
         "PyTorch = NumPy",

@@ -31,11 +31,11 @@ def pieces(*columns, size=300):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared"])
 def test_blocks_are_the_problem_in_one(loss):
     """The estimator on blocks of 300 rows, beside `Problem` with the same landmarks."""
-    machine = classifier(loss=loss, tol=1e-8).fit(rkhs.blocks(X, LABELS, rows=300))
+    machine = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.estimators.options.LOSSES[loss](0.1, 0.5), target, 10.0)
-    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1 * 2.0**2 / len(X))
     problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
     np.testing.assert_allclose(machine.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
     assert machine.solution_.span is not None

@@ -60,15 +60,15 @@ class Settings:
             own["scale"] = search.function_.kernel.scale
         return own | {"loss": search.loss} | search.best_params_
 
-    def pieces(self, params: Mapping[str, Any]) -> dict[str, list[Invariance]]:
-        """The prior knowledge of a model by name, each piece with its weight."""
+    def pieces(self, params: Mapping[str, Any], rows: int) -> dict[str, list[Invariance]]:
+        """The prior knowledge of a model of so many rows by name, each piece with its weight."""
         found: dict[str, list[Invariance]] = {}
         if params["nu"] > 0 and params["invariance"] is not None:
             name = params["invariance"] if isinstance(params["invariance"], str) else "near rows are alike"
             each = as_invariances(params["invariance"])
             found[name] = [replace(one, weight=one.weight * params["nu"]) for one in each]
         if self.signs:
-            found[MONOTONE] = [Monotone(self.signs, weight=FIRMLY * params["C"])]
+            found[MONOTONE] = [Monotone(self.signs, weight=FIRMLY * params["C"] * rows)]  # of a mean
         return found
 
     def machine(self, params: Mapping[str, Any], pieces: Mapping[str, list[Invariance]], **options: Any) -> Any:
@@ -94,7 +94,7 @@ class Learnt:
     @property
     def pieces(self) -> dict[str, list[Invariance]]:
         """The prior knowledge of the model, by name."""
-        return self.settings.pieces(self.params)
+        return self.settings.pieces(self.params, self.learnt_from.size)
 
     @property
     def in_span(self) -> bool:
@@ -105,8 +105,8 @@ class Learnt:
 def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
     """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
 
-    In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, with a weight that grows
-    with the number of rows they stand for, and the function is in the span of landmarks.
+    In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, which stand for all, and
+    the function is in the span of landmarks.
     """
     few = drawn(points, LABELLED, OTHERS)
     X = encode(few.features)
@@ -114,18 +114,18 @@ def learn(settings: Settings, points: Points, encode: Any) -> Learnt:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is among the facts
         search = settings.search(few.folds(FOLDS), X).fit(X, few.y)
         params = settings.chosen(search)
-        pieces = settings.pieces(params)
         if few.size == points.size:
+            pieces = settings.pieces(params, few.size)
             machine = search if not settings.signs else settings.machine(params, pieces).fit(X, few.y)
             return Learnt(settings, search, machine, params, few, few)
         many = drawn(points, MOST_LABELLED, OTHERS)
-        thinned = {name: [spread(one, many.size) for one in piece] for name, piece in pieces.items()}
+        pieces = settings.pieces(params, many.size)
+        thinned = {name: [spread(one) for one in piece] for name, piece in pieces.items()}
         machine = settings.machine(params, thinned, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
         machine.fit(encode(many.features), many.y)
     return Learnt(settings, search, machine, params, few, many)
 
 
-def spread(one: Invariance, rows: int) -> Invariance:
+def spread(one: Invariance) -> Invariance:
     """Prior knowledge at some rows of a large table, in the place of all."""
-    growth = 1.0 if one.once else max(1.0, rows / (LABELLED + OTHERS))
-    return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS), weight=one.weight * growth)
+    return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS))

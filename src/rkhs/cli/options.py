@@ -16,7 +16,13 @@ from rkhs.cli.learning import AUTO, NONE, WIDTHS, Settings
 from rkhs.cli.tables import Format
 from rkhs.invariances.named import NAMED
 
-C, NU = 10.0, 0.1  # weights of labels and of named prior knowledge, where nothing chooses them
+C = 10.0  # weight of labels, where nothing chooses it,
+NU = {
+    "gradient": 1.0,
+    "local_average": 1.0,
+    "laplacian": 30.0,
+    "graph": 100.0,
+}  # and of prior knowledge, where it is mild
 SIGN = re.compile(r"\s*(?P<name>.+?)\s*=\s*(?P<sign>[+-]?1|[+-])\s*(,|$)")
 
 
@@ -61,7 +67,7 @@ class Request:
                 raise CommandError(f"--C must be a finite number > 0, got {self.C}: 10 is a good start.")
         with problems.gathered():
             if self.nu is not None and not 0 <= self.nu < inf:
-                raise CommandError(f"--nu must be a finite number >= 0, got {self.nu}: 0.1 is a good start.")
+                raise CommandError(f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.")
         with problems.gathered():
             signs_in(self.monotone)
         problems.check()
@@ -73,7 +79,7 @@ class Request:
             fixed: dict[str, Any] = {} if self.C is None else {"Cs": [self.C]}
             fixed |= {} if self.nu is None else {"nus": [self.nu]}
             return Settings(self.regression, AUTO, signs=signs, **fixed)
-        nu = NU if self.nu is None else self.nu
+        nu = NU.get(self.invariance, 0.0) if self.nu is None else self.nu
         nus: Any = [0.0] if self.invariance == NONE else 5 if self.cv else [nu]
         Cs: Any = 5 if self.cv else [C if self.C is None else self.C]
         return Settings(self.regression, self.invariance, Cs, nus, WIDTHS if self.cv else None, signs)

@@ -27,7 +27,9 @@ from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.results import Results
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.search import Search, search
+from rkhs.estimators.units import Units
 from rkhs.gram.approximation import FourierFeatures, Landmarks
+from rkhs.invariances.base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.problem import Problem
 from rkhs.streams.sources import in_blocks
@@ -120,9 +122,15 @@ class CrossValidated:
         own._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if chosen.kind == SCALES else 1)
         machine = self._plain(**own.best_params_, epsilon=own.epsilon_)
         if chosen.graph is None:
-            return invariant_problem(machine, sample)
-        problem = invariant_problem(machine, kept)
+            return self._problem_of(machine, sample)
+        problem = self._problem_of(machine, kept)
         return replace(problem, approximation=Landmarks(FUNCTIONS)) if self._free and kept.size > EXACT else problem
+
+    def _problem_of(self, machine: Any, sample: Sample) -> Problem:
+        """The problem of a plain model, whose unit is then our own."""
+        problem = invariant_problem(machine, sample)
+        self._unit = machine._unit
+        return problem
 
     @property
     def _free(self) -> bool:
@@ -197,7 +205,10 @@ class CrossValidated:
         return own.metric is not None and self._median()
 
     def _kernel_of(self, sample: Sample) -> Callable[[Any, Any], Any]:
-        """From a kernel and a scale to the kernel with that, which has to be positive definite."""
+        """From a kernel and a scale to the kernel with that, which has to be positive definite.
+
+        Its values have variance one, as C and nu are in units of that (`units`).
+        """
 
         def kernel_of(given: Any, scale: Any) -> Kernel:
             kernel = as_kernel(given, scale, sample.X)
@@ -207,7 +218,8 @@ class CrossValidated:
                     f"conditionally so, of order {kernel.order}: use another kernel, such as Gaussian(), or an "
                     'invariance of your choice, such as invariance="gradient".'
                 )
-            return kernel
+            named = isinstance(given, str) and given in SCALED  # their values have it, whatever their scale is
+            return kernel if named else kernel * (1 / Units.of(kernel, sample).variance)
 
         return kernel_of
 
@@ -218,7 +230,7 @@ class CrossValidated:
             check_in_span(own)
         grids = {
             "C": as_grid(4 if own.Cs is None else own.Cs, "Cs", C_RANGE),
-            "nu": as_grid(4 if own.nus is None else own.nus, "nus", NU_RANGE, with_zero=True),
+            "nu": as_grid(4 if own.nus is None else own.nus, "nus", self._nu_range(), with_zero=True),
             "scale": as_list(own.scales),
             "epsilon": as_list(own.epsilons),
         }
@@ -246,6 +258,12 @@ class CrossValidated:
         own.cv_results_, own.search_status_ = found.results(shown), found.status
         own._settings = sum(len(values) > 1 for values in grids.values())
         return self._plain(**best)
+
+    def _nu_range(self) -> tuple[int, int]:
+        """Powers of ten; functions that graphs ask for are found with larger weights."""
+        own: Any = self
+        known = as_invariances(own.invariance)
+        return GRAPH_RANGE if known and all(one.once for one in known) else NU_RANGE
 
     def _check_solved(self, found: Search) -> None:
         """Warn of candidates that were not solved, and are not chosen from; refuse to go on where none was."""

@@ -11,9 +11,9 @@ import numpy as np
 from rkhs.estimators.options import check_number
 
 C_RANGE = (0, 3)  # powers of ten
-NU_RANGE = (-1, 1)
+NU_RANGE = (0, 2)
 WIDE_C_RANGE = (-1, 8)  # where leave-one-out errors choose
-GRAPH_RANGE = (2, 8)  # of graphs, whose sums are normalised
+GRAPH_RANGE = (2, 8)  # of graphs
 
 
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:

@@ -17,12 +17,14 @@ from rkhs.streams.sources import in_blocks
 class InvariantClassifier(Classifier):
     """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)): InvSVM
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s): InvSVM
 
-    The first sum is over the labelled points, the second over functionals of f that are known to be small: its
-    gradient at all points, labelled or not, or whatever `invariance` says.  C and nu are the lambda and nu of Zhang et
-    al. 2013, formula (2), weights of sums, not of means.  Several classes are learnt one against the rest, in
-    one problem.
+    The sum of losses is over the labelled points, the mean over all points, labelled or not, of what is said of f
+    there and known to be small: its gradient, or whatever `invariance` says.  C and nu have no units: s is how large
+    L_ij(f) is for a typical f with values of size one, 1 / scale for gradients and a Gaussian, and a kernel is taken
+    in units of its mean k(x, x).  So nu = 1 means the same in all units and for any number of points
+    (`rkhs.estimators.units`); lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.  Several
+    classes are learnt one against the rest, in one problem.
 
     Parameters
     ----------
@@ -35,12 +37,13 @@ class InvariantClassifier(Classifier):
         in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
         blocks it is learnt from a sample
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
-    C : weight of the loss of each labelled point
+    C : weight of the loss of each labelled point: twice the labels are twice the evidence
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
         `rkhs.Invariance`, a list of these, or None
-    nu : weight of the invariances; 0 leaves them out
+    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong, and much more for
+        two labels and all the rest by the points; with C = 10 mild are 30 for "laplacian" and 100 for graphs
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
-    epsilon : the width of losses that are given by name and have one
+    epsilon : the width of losses that are given by name and have one, in units of f
     fit_intercept : whether f has a constant that is not penalised
     class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
     class_prior : the proportions of the classes where predictions are made, a dict or an array in the order of
@@ -74,8 +77,8 @@ class InvariantClassifier(Classifier):
 
     Notes
     -----
-    A sample weight multiplies all that the point says, label and invariances.  Callables get the training points in
-    the order given, unless points repeat or have weights: then each comes once.
+    A sample weight multiplies the label and is a share in the mean of the invariances.  Callables get the training
+    points in the order given, unless points repeat or have weights: then each comes once.
 
     Examples
     --------
@@ -84,7 +87,7 @@ class InvariantClassifier(Classifier):
     >>> X, y = make_moons(200, noise=0.08, random_state=0)
     >>> few = np.full(200, -1)  # no label
     >>> few[[3, 4]] = y[[3, 4]]
-    >>> model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=1.0, fit_intercept=False).fit(X, few)
+    >>> model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=3e3, fit_intercept=False).fit(X, few)
     >>> bool(model.score(X, y) > 0.95)
     True
     """
@@ -98,7 +101,7 @@ class InvariantClassifier(Classifier):
         loss: Any = "hinge",
         C: float = 1.0,
         invariance: Any = "gradient",
-        nu: float = 0.1,
+        nu: float = 0.03,
         invariance_loss: Any = "squared",
         epsilon: float = 0.1,
         shape: Any = None,

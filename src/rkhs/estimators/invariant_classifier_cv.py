@@ -11,7 +11,6 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.cross_validated import CrossValidated
 from rkhs.estimators.invariant_classifier import InvariantClassifier
-from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.sample import Sample, Vector
 
 
@@ -37,8 +36,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
     kernel : "auto", the Gaussian or the Laplace kernel, or as in `InvariantClassifier`
     Cs : the values of C, or how many: from 0.1 to 1e8 for invariance="auto" (10 by default), otherwise from 1 to 1000
         (4)
-    nus : the values of nu, or how many: 0 and numbers between 100 and 1e8 for "auto" (6 in all by default), where
-        sums of squares are normalised; otherwise 0 and numbers between 0.1 and 10 (4 in all)
+    nus : the values of nu, or how many: 0 and numbers between 100 and 1e8 for "auto" (6 in all by default) and for
+        graphs; otherwise 0 and numbers between 1 and 100 (4 in all).  They mean the same on every data set
     scales : the length scales to try for a kernel given by name; numbers, one per feature, or "median": for
         invariance="auto" 1/4, 1/2, 1, 2 and 4 times the median distance
     metric : for invariance="auto", whether scales are also learnt, one per feature: "auto" or None
@@ -80,7 +79,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
 
     Prior knowledge of one's own, with C and nu by folds; with an approximation the rows are looked at once:
 
-    >>> own = {"invariance": "gradient", "Cs": [1, 10], "nus": [0, 0.1], "cv": 3}
+    >>> own = {"invariance": "gradient", "Cs": [1, 10], "nus": [0, 1], "cv": 3}
     >>> search = rkhs.InvariantClassifierCV(**own).fit(X, few)
     >>> len(search.cv_results_["params"]), sorted(search.best_params_)
     (4, ['C', 'nu'])
@@ -152,7 +151,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.discriminant_ = None
         machine = self._choose(sample, StratifiedKFold, accuracy)
         if self.approximation is None:
-            self._learn(invariant_problem(machine, sample), sample)
+            self._learn(self._problem_of(machine, sample), sample)
         else:
             self._adopt(machine.fit(X, y, sample_weight))
         return self

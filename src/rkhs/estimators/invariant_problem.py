@@ -15,6 +15,7 @@ from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample
 from rkhs.estimators.scales import FOLDS, kernel_by_folds, learns_scale, tuned_kernel
 from rkhs.estimators.terms import invariance_terms
+from rkhs.estimators.units import Units
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.invariances.base import as_invariances, numbered
@@ -25,7 +26,10 @@ FEWEST, HELD = 20, 5  # labels for a learnt metric, one of so many of which is h
 
 
 def invariant_problem(machine: Any, sample: Sample) -> Problem:
-    """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f)), plus a constant if it has one."""
+    """1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f)), with a constant if it has one.
+
+    Weights are in the units of the kernel and of the functionals (`units`); leaves that of the kernel as `_unit`.
+    """
     return _problem(machine, sample, kernel_of(machine, sample))
 
 
@@ -39,7 +43,7 @@ def kernel_of(machine: Any, sample: Sample) -> Kernel:
         return as_kernel(machine.kernel, machine.scale, sample.X)
     if machine.scale == FOLDS:
         return kernel_by_folds(machine, sample, partial(_problem, machine))
-    return tuned_kernel(machine, _terms(machine, sample)[0])
+    return tuned_kernel(machine, _data(machine, sample))
 
 
 def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Kernel:
@@ -76,23 +80,28 @@ def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Kernel:
     return in_metric(sample, T)
 
 
-def _terms(machine: Any, sample: Sample) -> tuple[list[Term], list[Term]]:
-    """What was observed, and what is known besides."""
+def _data(machine: Any, sample: Sample) -> list[Term]:
+    """What was observed, its weights in the units of a kernel with values of variance one."""
     data = [machine._label_term(sample, machine.C)] if np.any(sample.labelled) else []
-    if sample.slopes is not None:
-        data.append(machine._slope_term(sample, machine.C))
+    return data if sample.slopes is None else [*data, machine._slope_term(sample, machine.C)]
+
+
+def _known(machine: Any, sample: Sample, units: Units) -> list[Term]:
+    """What is known besides."""
     nu = check_number(machine.nu, "nu", or_zero=True)
     known = machine.invariance
     if sample.slopes is not None and isinstance(known, str) and known == "gradient":
         known = None  # slopes that were measured are not also said to be small
     invariances = [one for one in as_invariances(known) if one.promise is None] if nu > 0 else []
     at_points = numbered(invariances, getattr(machine, "feature_names_in_", None))
-    return data, list(invariance_terms(at_points, sample, nu, machine.invariance_loss, machine.epsilon))
+    return invariance_terms(at_points, sample, units, nu, machine.invariance_loss, machine.epsilon)
 
 
 def _problem(machine: Any, sample: Sample, kernel: Kernel) -> Problem:
     """With a kernel."""
-    terms = [term for terms in _terms(machine, sample) for term in terms]
+    units = Units.of(kernel, sample)
+    machine._unit = units.variance
+    terms = [*map(units.data, _data(machine, sample)), *_known(machine, sample, units)]
     basis = Constant() if machine.fit_intercept else None
     where: dict[str, Any] = {name: getattr(machine, name, None) for name in ("device", "precision", "approximation")}
     return Problem(kernel, terms, basis, **where)

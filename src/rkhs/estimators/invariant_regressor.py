@@ -21,11 +21,11 @@ from rkhs.streams.sources import in_blocks
 class InvariantRegressor(Regressor):
     """Regressor that learns from values at some points and from what is known about f at all of them.
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu sum_j invariance_loss(L_j(f))
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s)
 
-    The first sum is over the points with a target, the second over functionals of f that are known to be small.  C
-    and nu are the lambda and nu of formula (2) of Zhang et al. 2013, weights of sums, not of means.  Measured slopes,
-    `gradients`, add a sum of their own, gradient_weight sum_ij gradient_loss(df/dx_j (x_i); g_ij).
+    The sum of losses is over the points with a target, the mean over all points, of what is said of f there and known
+    to be small.  C and nu have no units, as in `InvariantClassifier`.  Measured slopes, `gradients`, add a sum of their
+    own, gradient_weight sum_ij gradient_loss(df/dx_j (x_i); g_ij).
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class InvariantRegressor(Regressor):
         blocks it is learnt from a sample
     loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
         rkhs loss
-    C : weight of the loss of each point with a target
+    C : weight of the loss of each point with a target: twice the targets are twice the evidence
     epsilon : the width of the losses that are given by name and have one: "huber" (its delta) and the
-        epsilon-insensitive ones
+        epsilon-insensitive ones, in units of f
     quantile : the level of the loss "quantile"
     invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
         `rkhs.Invariance`, a list of these, or None
-    nu : weight of the invariances; 0 leaves them out
+    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong
     invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
     fit_intercept : whether f has a constant that is not penalised
     gradient_weight : weight of the loss of each measured slope; by default C times the variance of its feature, so that
@@ -86,7 +86,7 @@ class InvariantRegressor(Regressor):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> increasing = rkhs.Invariance(lambda X: rkhs.Derivative(X, axes=[0]), loss="squared_one_sided")
-    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e6).fit(X, np.sin(X[:, 0]))
+    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e7).fit(X, np.sin(X[:, 0]))
     >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
     True
 
@@ -116,7 +116,7 @@ class InvariantRegressor(Regressor):
         epsilon: float = 0.1,
         quantile: float = 0.5,
         invariance: Any = "gradient",
-        nu: float = 0.01,
+        nu: float = 0.03,
         invariance_loss: Any = "squared",
         gradient_weight: float | None = None,
         gradient_loss: Any = "squared",

@@ -10,7 +10,6 @@ from sklearn.model_selection import KFold
 
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.cross_validated import CrossValidated
-from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.invariant_regressor import InvariantRegressor
 from rkhs.estimators.options import REGRESSION, as_loss
 from rkhs.estimators.regressor import Regressor
@@ -78,7 +77,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     >>> X = np.linspace(0, 6, 40)[:, None]
     >>> rkhs.InvariantRegressorCV().fit(X, np.sin(X[:, 0])).score(X, np.sin(X[:, 0])) > 0.9999
     True
-    >>> own = {"invariance": "gradient", "Cs": [1, 100], "nus": [0, 0.1], "cv": 4}
+    >>> own = {"invariance": "gradient", "Cs": [1, 100], "nus": [0, 1], "cv": 4}
     >>> search = rkhs.InvariantRegressorCV(**own).fit(X, np.sin(X[:, 0]))
     >>> search.best_params_
     {'C': 100.0, 'nu': 0.0}
@@ -144,7 +143,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
             return self
         machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
         if self.approximation is None:
-            self._learn(invariant_problem(machine, sample))
+            self._learn(self._problem_of(machine, sample))
         else:
             self._adopt(machine.fit(X, y, sample_weight))
         return self

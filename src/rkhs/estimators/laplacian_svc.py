@@ -9,6 +9,7 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.terms import invariance_terms
+from rkhs.estimators.units import Units
 from rkhs.invariances.base import as_invariances
 from rkhs.invariances.graph import Graph
 from rkhs.problem import Problem
@@ -89,7 +90,9 @@ class LaplacianSVC(Classifier):
         sample = self._sample(X, y, sample_weight)
         graph = as_invariances(Graph(self.n_neighbors, self.power))
         nu = check_number(self.nu, "nu", or_zero=True)
-        terms = [self._label_term(sample, self.C), *invariance_terms(graph if nu else (), sample, nu, "squared", 0.1)]
         kernel = as_kernel(self.kernel, self.scale, sample.X)
+        units = Units.of(kernel, sample)
+        known = invariance_terms(graph if nu else (), sample, units, nu, "squared", 0.1)
+        terms = [units.data(self._label_term(sample, self.C)), *known]
         self._learn(Problem(kernel, terms, Constant() if self.fit_intercept else None), sample)
         return self

@@ -25,6 +25,7 @@ from rkhs.estimators.constraints import FIRST, ROOM, filling
 from rkhs.estimators.machine import Machine
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
+from rkhs.estimators.units import Units
 from rkhs.finite.function import Function
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
@@ -132,7 +133,8 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
-        weight, size = check_number(self.C, "C"), float(np.ptp(y)) or 1.0
+        unit = Units.at(kernel, X, np.ones(len(X))).variance
+        weight, size = check_number(self.C, "C") / unit, float(np.ptp(y)) or 1.0
         data = [Term(at(X, unit), Quantile(level), y, weight) for level, unit in zip(levels, np.eye(m), strict=True)]
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]

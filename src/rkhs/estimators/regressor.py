@@ -78,15 +78,17 @@ class Regressor(RegressorMixin, Machine):
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
         super()._keep(problem, solution)
         own: Any = self
-        self._weight = float(own.C_ if hasattr(own, "C_") else own.C)  # of a target, whatever becomes of C
+        unit = getattr(own, "_unit", 1.0)  # of the kernel
+        self._weight = float(own.C_ if hasattr(own, "C_") else own.C) / unit  # of a target, whatever becomes of C
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """f at the rows of X; with `return_std` also the standard deviation of a new target there, or all covariances.
 
         For squared losses only.  f is a Gaussian process with covariance tau^2 times the kernel, a constant without
-        penalty if there is an intercept, and noise of variance tau^2 / (2 C) on targets, a new one included, and
-        tau^2 / (2 nu) on invariances, given all of them.  tau makes the targets most likely, so that it has their
-        units.  Without the noise, and for anything but values: `solution_.posterior`.
+        penalty if there is an intercept, and noise of variance tau^2 / (2 w) on targets, a new one included, and on
+        invariances, given all of them, with the weights w of their terms: C of a target, where values of the kernel
+        have variance one.  tau makes the targets most likely, so that it has their units.  Without the noise, and for
+        anything but values: `solution_.posterior`.
 
         With an approximation the process has two parts: one in the span of p functions, which learns from all rows, and
         one outside of it, which `Landmarks` leave as it was before any data and `FourierFeatures` leave out.  It is the

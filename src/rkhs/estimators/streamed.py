@@ -24,89 +24,31 @@ from rkhs.backend.arrays import as_column, to_numpy
 from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.polynomials import Constant
 from rkhs.errors import BlockError
+from rkhs.estimators.block_terms import BlockTerms, Weighed, Weight, weighed
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.invariant_problem import kernel_of
-from rkhs.estimators.labels import class_weights, no_value, of_one_kind, unlabelled
-from rkhs.estimators.options import as_kernel, check_in_span, check_number
-from rkhs.estimators.sample import Sample, Vector, as_numpy, as_weights
+from rkhs.estimators.labels import class_weights, of_one_kind
+from rkhs.estimators.options import as_kernel, check_in_span
+from rkhs.estimators.sample import Vector, as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
-from rkhs.estimators.terms import about, invariance_term
 from rkhs.estimators.unchanged import check_unchanged, parameters
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.term import Term
 from rkhs.gram.approximation import check_sums
-from rkhs.invariances.base import Invariance, as_invariances, numbered
+from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution
 from rkhs.problem.problem import CHOICE
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.plan import Plan
-from rkhs.streams.problem import LOOKING, planned, sample_size, solve_stream, telling
+from rkhs.streams.problem import LOOKING, SUMMING, planned, sample_size, solve_stream, telling
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 
 MOST_LEARNT = 4000  # labels from which scales and metrics are learnt
 MOST_DRAWN = 1000  # labels that are left out, one by one, of the sums of all rows
 WHOLE = ("laplacian", "local_average")  # invariances that look at all points at once
-
-
-@dataclass(frozen=True, eq=False)
-class BlockTerms:
-    """block -> terms: the labels first, then one for each invariance, whether or not the block has rows for it."""
-
-    machine: Any  # an unfitted clone, with `classes_` if it is a classifier
-    invariances: tuple[Invariance, ...]
-
-    def labelled(self, block: Block) -> Vector:
-        """Which rows have a label."""
-        if block.y is None:
-            return np.zeros(len(block.X), dtype=bool)
-        try:
-            return ~unlabelled(block.y, self.machine.unlabeled) & ~no_value(block.y)
-        except ValueError as error:
-            raise BlockError(block.index, f"cannot be used: {error}") from error
-
-    def rows(self, block: Block) -> Sample:
-        """The rows as estimators see them; y is the index of the class, or the target."""
-        labelled = self.labelled(block)
-        y = np.zeros(len(labelled)) if block.y is None else block.y
-        if is_classifier(self.machine):
-            y = self._codes(block, y, labelled)
-        else:
-            y = np.where(labelled, y, 0).astype(np.float64)
-        weight = np.ones(len(y)) if block.weight is None else block.weight
-        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)))
-
-    def __call__(self, block: Block) -> list[Term]:
-        rows = self.rows(block)
-        nu = check_number(self.machine.nu, "nu", or_zero=True)
-        others = [self._term(one, rows, nu) for one in self.invariances] if nu > 0 else []
-        return [self.machine._label_term(rows, self.machine.C), *others]
-
-    def _term(self, one: Invariance, rows: Sample, nu: float) -> Term:
-        """At the rows that an invariance is about; the same kind of functionals, none of them, where there are none."""
-        points = about(one, rows)
-        some = points if points.size else rows.take(np.arange(1))
-        term = invariance_term(one, some, nu, self.machine.invariance_loss, self.machine.epsilon)
-        return term if points.size else Term(term.functional.take([]), term.loss, target=one.target)
-
-    def _codes(self, block: Block, y: Vector, labelled: Vector) -> Vector:
-        """The index of each row's class, 0 for no label."""
-        classes = self.machine.classes_
-        places = np.searchsorted(classes, y[labelled]) if labelled.any() else np.zeros(0, dtype=int)
-        known = classes[np.clip(places, 0, len(classes) - 1)] == y[labelled]
-        if not np.all(known):
-            strange = y[labelled][~known].tolist()[0]
-            raise BlockError(
-                block.index,
-                f"has the class {strange!r}, which is not among {classes.tolist()}: give all `classes` to the first "
-                "partial_fit, or a stream that can be read twice.",
-            )
-        codes = np.zeros(len(y), dtype=int)
-        codes[labelled] = places
-        return codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +111,11 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     look, learn = replayed(_stream(machine, X, y, sample_weight))
     with closing(Monitor(machine.tol, verbose=machine.verbose or None)) as monitor:
         plan, seen = _plan(machine, telling(look, monitor, LOOKING), None, monitor.watch(CHOICE))
-        _keep(machine, plan, *solve_stream(learn, plan, monitor), seen, monitor)
+        if learn.replays:
+            found = solve_stream(learn, plan, monitor)
+        else:  # then how many rows there are is known when it ends
+            found = _solved(telling(learn, monitor, SUMMING).reduce(weighed, plan), plan, machine.tol)
+        _keep(machine, plan, *found, seen, monitor)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
         machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
@@ -203,15 +149,21 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
     if before is None:
         look = blocks(block.X, block.y, block.weight, rows=len(block.X))
         plan, seen = _plan(machine, look, classes)
-        summary = plan.summary(block)
+        sums = weighed(plan, block)
     else:
-        plan, summary, _, seen, given = before
+        plan, sums, _, seen, given = before
         check_unchanged(machine, given)
         _check_same_classes(machine, classes)
-        summary = summary + plan.summary(block)
-    summed = Summed(summary)
-    _keep(machine, plan, summed, summed.solve(machine.tol), seen, Monitor(machine.tol, verbose=False))
-    machine._sums = (plan, summary, index + 1, seen, parameters(machine))
+        sums = sums + weighed(plan, block)
+    _keep(machine, plan, *_solved(sums, plan, machine.tol), seen, Monitor(machine.tol, verbose=False))
+    machine._sums = (plan, sums, index + 1, seen, parameters(machine))
+
+
+def _solved(sums: Weighed, plan: Plan, tol: float) -> tuple[Summed, Found]:
+    """From the sums of rows that are not read again."""
+    terms: Any = plan.terms
+    summed = Summed(sums.means(terms))
+    return summed, summed.solve(tol)
 
 
 def _check_same_classes(machine: Any, classes: Any) -> None:
@@ -282,8 +234,10 @@ def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) ->
     if facts.names is not None:
         machine.feature_names_in_ = facts.names
     terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
-    block, (labels, _) = seen.block(), seen.kinds
+    block, (labels, others) = seen.block(), seen.kinds
     kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
+    terms = terms.told(kernel, block, Weight(labels.total, others.total))
+    machine._unit = terms.units.variance
     basis = Constant() if machine.fit_intercept else None
     plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device, watch)
     return plan, Seen(block, labels.smallest(MOST_DRAWN).block())

@@ -9,17 +9,18 @@ import numpy as np
 
 from rkhs.estimators.options import INVARIANCE, as_loss
 from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.units import Units
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional, GraphDifference
 from rkhs.invariances import Invariance
 
 
 def invariance_terms(
-    invariances: Sequence[Invariance], sample: Sample, nu: float, loss: Any, epsilon: float
+    invariances: Sequence[Invariance], sample: Sample, units: Units, nu: float, loss: Any, epsilon: float
 ) -> list[Term]:
     """The terms of all invariances; those that are about no point are left out."""
     places = ((one, about(one, sample)) for one in invariances)
-    terms = [invariance_term(one, points, nu, loss, epsilon) for one, points in places if points.size]
+    terms = [invariance_term(one, points, units, nu, loss, epsilon) for one, points in places if points.size]
     return [term for term in terms if term.size and np.any(np.asarray(term.weight) > 0)]
 
 
@@ -28,12 +29,33 @@ def about(one: Invariance, sample: Sample) -> Sample:
     return sample if one.on == "all" else sample.take(sample.labelled == (one.on == "labelled"))
 
 
-def invariance_term(one: Invariance, points: Sample, nu: float, loss: Any, epsilon: float) -> Term:
-    """nu * weight * sum_i loss(L_i(f); target) at some points; an invariance without a loss gets `loss`."""
+def invariance_term(
+    one: Invariance,
+    points: Sample,
+    units: Units,
+    nu: float,
+    loss: Any,
+    epsilon: float,
+    size: float | None = None,
+    share: float = 1.0,
+) -> Term:
+    """nu * weight * mean_i sum_j loss(L_ij(f); target) at points, without units; with `loss` if it has none of its own.
+
+    Of one block of many the `size` of functionals is known, and the `share` of the block in the mean.
+    """
     given, name = (loss, "invariance_loss") if one.loss is None else (one.loss, "The loss of an Invariance")
     functionals = one(points.X)
-    weight = nu * one.weight * (1.0 if one.once else copies(functionals, points.weight))
-    return Term(functionals, as_loss(given, INVARIANCE, name, epsilon), target=one.target, weight=weight)
+    times = 1.0 if one.once else copies(functionals, points.weight)
+    size = size_of(one, functionals, units, times) if size is None else size
+    own = as_loss(given, INVARIANCE, name, epsilon)
+    return units.known(functionals, own, one.target, nu * one.weight, times, size, share)
+
+
+def size_of(one: Invariance, functionals: Functional, units: Units, times: Any) -> float:
+    """s; an invariance that looks at all points together has said it: squares on white noise have the sum 1."""
+    if one.once:
+        return float(max(functionals.size, 1) ** -0.5)
+    return units.size(functionals, times) if functionals.size else 1.0
 
 
 def copies(functionals: Functional, weight: Vector) -> Any:

@@ -15,6 +15,7 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel
 from rkhs.estimators.sample import Sample
+from rkhs.estimators.units import Units
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
 
@@ -89,7 +90,7 @@ class VirtualSampleSVC(Classifier):
         larger = replace(larger, X=self._seen(larger.X))
         kernel = as_kernel(self.kernel, self.scale, larger.X[: sample.size])
         basis = Constant() if self.fit_intercept else None
-        terms = [self._label_term(larger, self.C)]
+        terms = [Units.of(kernel, larger).data(self._label_term(larger, self.C))]
         problem = Problem(kernel, terms, basis, device=self.device, precision=self.precision)
         self._learn(problem, larger, copies=1 + len(self.transforms))
         return self

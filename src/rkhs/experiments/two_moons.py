@@ -17,14 +17,16 @@ from rkhs.datasets import TwoMoons, two_moons
 from rkhs.estimators import InvariantClassifier
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import spread, table
+from rkhs.experiments.sums import of_sum
+from rkhs.losses import EpsilonInsensitive, Loss, Squared
 
 NUS = (0.0, 0.01, 0.1, 1.0)
-LOSSES = {
-    "logistic + squared": ("logistic", "squared"),
-    "hinge + epsilon-insensitive": ("hinge", "epsilon_insensitive"),
-}
 SCALE = 0.25
 EPSILON = 0.001  # as in Lee et al. 2006; Zhang et al. 2013 do not tell theirs
+LOSSES: dict[str, tuple[str, Loss]] = {
+    "logistic + squared": ("logistic", Squared()),
+    "hinge + epsilon-insensitive": ("hinge", EpsilonInsensitive(EPSILON)),
+}
 SEEDS = 20
 
 
@@ -33,15 +35,8 @@ def machine_of(moons: TwoMoons, losses: str, nu: float) -> InvariantClassifier:
     loss, invariance_loss = LOSSES[losses]
     known = np.zeros(len(moons.y), dtype=int)
     known[moons.labelled] = moons.y[moons.labelled]
-    machine = InvariantClassifier(
-        scale=SCALE,
-        loss=loss,
-        invariance_loss=invariance_loss,
-        epsilon=EPSILON,
-        nu=nu,
-        fit_intercept=False,
-        unlabeled=0,
-    )
+    told = of_sum(nu, invariance_loss, len(moons.y), SCALE)
+    machine = InvariantClassifier(scale=SCALE, loss=loss, fit_intercept=False, unlabeled=0, **told)
     return machine.fit(moons.X, known)
 
 

@@ -1,7 +1,7 @@
 """Lee et al. 2006, Figure 1: two moons by a box-constrained dual, and how many of its coefficients are not zero.
 
 They minimise  sum_i hinge(f(x_i); y_i) + rho_2 sum_j eps-insensitive(d_j f) + rho_1 |f|^2.  Divided by 2 rho_1 that is
-our problem with C = 1 / (2 rho_1) and nu = rho_2 / (2 rho_1).
+our problem with C = 1 / (2 rho_1) and rho_2 / (2 rho_1) as the weight of a sum (`sums`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from rkhs.datasets import TwoMoons, two_moons
 from rkhs.estimators import InvariantClassifier
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import spread, table
+from rkhs.experiments.sums import of_sum
+from rkhs.losses import EpsilonInsensitive
 from rkhs.solvers import BoxDual
 
 PRINTED = {0.0: 0.5, 0.001: 36.6, 0.005: 50.9, 0.01: 61.7, 0.1: 77.4, 10.0: 74.1}  # rho_2: percent not zero
@@ -29,13 +31,12 @@ def machine_of(moons: TwoMoons, rho_2: float) -> InvariantClassifier:
     """The trained machine of a panel."""
     known = np.zeros(len(moons.y), dtype=int)
     known[moons.labelled] = moons.y[moons.labelled]
+    told = of_sum(rho_2 / (2 * RHO_1), EpsilonInsensitive(EPSILON), len(moons.y), SCALE)
     machine = InvariantClassifier(
         scale=SCALE,
         loss="hinge",
         C=1 / (2 * RHO_1),
-        invariance_loss="epsilon_insensitive",
-        epsilon=EPSILON,
-        nu=rho_2 / (2 * RHO_1),
+        **told,
         fit_intercept=False,
         unlabeled=0,
         solver=BoxDual(),

@@ -43,6 +43,11 @@ class Moments:
             count=self.count + other.count,
         )
 
+    def times(self, factor: float) -> Moments:
+        """The same with all weights multiplied."""
+        square, linear, constant = factor * self.square, factor * self.linear, factor * self.constant
+        return replace(self, square=square, linear=linear, constant=constant, strongest=factor * self.strongest)
+
     def in_numpy(self) -> Moments:
         """The same from sums on a device."""
         square, linear, constant = map(to_numpy, (self.square, self.linear, self.constant))
@@ -111,6 +116,11 @@ class Kept:
         if self.blocks is None or other.blocks is None or self.bytes + other.bytes > LIMIT:
             return Kept(self.loss, None, count)
         return Kept(self.loss, self.blocks + other.blocks, count)
+
+    def times(self, factor: float) -> Kept:
+        """The same with all weights multiplied."""
+        blocks = None if self.blocks is None else tuple(replace(b, weight=factor * b.weight) for b in self.blocks)
+        return replace(self, blocks=blocks)
 
     def joined(self) -> KeptBlock:
         """All blocks as one, in float64."""

@@ -85,6 +85,10 @@ class Summary:
     def __add__(self, other: Summary) -> Summary:
         return replace(self, terms=tuple(map(add, self.terms, other.terms)))
 
+    def times(self, factors: Sequence[float]) -> Summary:
+        """The same with the weights of each term multiplied."""
+        return replace(self, terms=tuple(one.times(factor) for one, factor in zip(self.terms, factors, strict=True)))
+
 
 def _place(functional: Functional, k: int) -> Any:
     """Terms on the same points share what is computed there; any other family is on its own."""

@@ -27,15 +27,18 @@ Knowledge = Callable[[Array], Functional]
 class Invariance:
     """Something known about f at the training points, with its own weight, loss, target and points.
 
-        weight * sum_i loss(L_i(f); target), for the functionals L = functional(X) at the training points
+        weight * mean_i sum_j loss(L_ij(f); target), for the functionals L = functional(X) at the training points
+
+    The mean is over the first axis of L, and L(f) in units of what it is for a typical f (`rkhs.estimators.units`): a
+    factor on all functionals, and on the target, changes nothing.
 
     Parameters
     ----------
     functional : a callable X -> rkhs.Functional, or "gradient", "local_average" or "laplacian"
-    weight : the weight within the invariance term of an estimator, which has a factor `nu` for all of them
+    weight : a factor on the `nu` of an estimator
     loss : an rkhs loss or its name; None for the estimator's `invariance_loss`
     on : the points X it is about: "all", "labelled" or "unlabelled"
-    target : what L(f) should be near to
+    target : what L(f) should be near to, in units of L(f)
 
     Examples
     --------
@@ -70,7 +73,7 @@ class Invariance:
 
     @property
     def once(self) -> bool:
-        """Whether it looks at all points together, each of them once however often it is given."""
+        """Whether it looks at all points together, each of them once, and divides by what white noise has."""
         return bool(getattr(self.maker, "once", False))
 
     @property

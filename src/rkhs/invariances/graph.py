@@ -38,7 +38,8 @@ class Graph:
         L = A @ Evaluation(X) with  |L(f)|^2 = f'L^p f / tr(L^p),  on a graph of neighbours or one that is given
 
     Divided by the trace of L^p, the sum of squares is about one for a function that is white noise of variance one,
-    however many points there are and whatever the graph: weights mean the same everywhere.
+    however many points there are and whatever the graph: weights mean the same everywhere.  (Other functionals are
+    compared with a typical function of the kernel, which is smooth; a graph is there to say what smooth is.)
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class Graph:
     scale: Any = 1.0
     components: int | None = None
     graph: Any = None
-    once: ClassVar[bool] = True  # it looks at all points together, each of them once
+    once: ClassVar[bool] = True  # it looks at all points together, each of them once, and has a unit of its own
 
     def __post_init__(self) -> None:
         for name in ("n_neighbors", "power", "components"):

@@ -10,6 +10,7 @@ import scipy.sparse
 
 from rkhs.backend.arrays import Array, as_array, as_points, to_numpy
 from rkhs.functionals import Functional, Gradient
+from rkhs.functionals.base import Combination
 
 
 @dataclass(frozen=True)
@@ -19,15 +20,16 @@ class Jitter:
         L_ia(f) = width_a df/dx_a (x_i): how f changes when feature a of x_i is off by its usual error
 
     The sum of squares over a is E (f(x_i + z) - f(x_i))^2 for small noise z ~ N(0, diag(width^2)), so give the error of
-    measurement of each feature; zero for one that is exact.
+    measurement of each feature; zero for one that is exact.  Estimators see which widths are larger, and by how much;
+    how strong it all is, their `nu` says.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> from rkhs.invariances import Jitter
     >>> Jitter([0.5, 2.0])(np.array([[3.0, 4.0]]))(rkhs.Polynomials(degree=1))  # of 1, x, y
-    array([[0. , 0.5, 0. ],
-           [0. , 0. , 2. ]])
+    array([[[0. , 0.5, 0. ],
+            [0. , 0. , 2. ]]])
     """
 
     width: Any
@@ -39,7 +41,7 @@ class Jitter:
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
     def __call__(self, X: Array) -> Functional:
-        """The scaled partial derivatives at each row, flat where there is one width per feature."""
+        """The scaled partial derivatives at each row, of the features whose width is not zero: (t, these)."""
         points = as_points(X)
         if isinstance(self.width, float):
             return self.width * Gradient(points)
@@ -49,4 +51,5 @@ class Jitter:
         widths = np.tile(self.width, t)
         kept = np.flatnonzero(widths)
         scaled = scipy.sparse.csr_array((widths[kept], (np.arange(kept.size), kept)), shape=(kept.size, t * n))
-        return scaled @ Gradient(points)
+        each = kept.size // t
+        return Combination((t, each), (scaled @ Gradient(points)).parts, f"Jitter({t} points, {each} features)")

@@ -79,6 +79,19 @@ class Loss(ABC):
         """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
         return Smoothed(self, width) if width > 0 else self
 
+    def in_units(self, unit: float) -> tuple[Loss, float] | None:
+        """A loss and a factor with  loss(u / unit; b / unit) = factor * that loss(u; b);  None where it has none.
+
+        Then numbers can stay in their own units, and whatever is fast for them stays fast.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Huber(delta=0.1).in_units(2.0)
+        (Huber(delta=0.2), 0.25)
+        """
+        return None
+
 
 @dataclass(frozen=True)
 class Smoothed(Loss):

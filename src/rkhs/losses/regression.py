@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any, ClassVar, cast
 
 from rkhs.backend.arrays import Array
-from rkhs.losses.base import positive
+from rkhs.losses.base import Loss, positive
 from rkhs.losses.interval import IntervalLoss
 
 SQUARED = 1 / 2  # the width of losses that begin like r^2, whose second derivative is 2
 
 
+class HomogeneousLoss(IntervalLoss):
+    """A loss whose only lengths are u, b and the settings that `lengths` names: a power of the unit comes out of it."""
+
+    lengths: ClassVar[tuple[str, ...]] = ()
+
+    def in_units(self, unit: float) -> tuple[Loss, float]:
+        longer: Any = replace(cast(Any, self), **{name: getattr(self, name) * unit for name in self.lengths})
+        return longer, unit**-2 if self.width else 1 / unit
+
+
 @dataclass(frozen=True)
-class Squared(IntervalLoss):
+class Squared(HomogeneousLoss):
     """Squared loss: the fastest, and the one with error bars.
 
         loss = (u - b)^2
@@ -46,7 +57,7 @@ class Squared(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(IntervalLoss):
+class EpsilonInsensitive(HomogeneousLoss):
     """Absolute loss beyond a tolerance: facts hold within epsilon, a few not at all.
 
         loss = max(0, |u - b| - epsilon)
@@ -59,6 +70,7 @@ class EpsilonInsensitive(IntervalLoss):
     """
 
     epsilon: float
+    lengths: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
         positive(self, "epsilon", or_zero=True)
@@ -81,10 +93,11 @@ class Absolute(EpsilonInsensitive):
     """
 
     epsilon: float = field(default=0.0, init=False, repr=False)
+    lengths: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(IntervalLoss):
+class SquaredEpsilonInsensitive(HomogeneousLoss):
     """Squared loss beyond a tolerance.
 
         loss = max(0, |u - b| - epsilon)^2
@@ -97,6 +110,7 @@ class SquaredEpsilonInsensitive(IntervalLoss):
     """
 
     epsilon: float
+    lengths: ClassVar[tuple[str, ...]] = ("epsilon",)
     smooth = True
     width = SQUARED
 
@@ -111,7 +125,7 @@ class SquaredEpsilonInsensitive(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class Huber(IntervalLoss):
+class Huber(HomogeneousLoss):
     """Squared loss near the target, absolute far from it.
 
         loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b
@@ -126,6 +140,7 @@ class Huber(IntervalLoss):
     """
 
     delta: float
+    lengths: ClassVar[tuple[str, ...]] = ("delta",)
     smooth = True
     width = SQUARED
 
@@ -140,7 +155,7 @@ class Huber(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class Quantile(IntervalLoss):
+class Quantile(HomogeneousLoss):
     """Loss whose minimiser is a quantile.
 
         loss = tau (b - u) below the target, (1 - tau) (u - b) above: its minimiser is the tau-quantile
@@ -167,7 +182,7 @@ class Quantile(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class OneSided(IntervalLoss):
+class OneSided(HomogeneousLoss):
     """Loss for inequalities: nothing above the target, linear below.
 
         loss = max(0, b - u): only what is below the target is penalised
@@ -186,7 +201,7 @@ class OneSided(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class SquaredOneSided(IntervalLoss):
+class SquaredOneSided(HomogeneousLoss):
     """Loss for inequalities: nothing above the target, squared below.
 
         loss = max(0, b - u)^2

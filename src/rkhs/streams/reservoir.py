@@ -27,13 +27,13 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """The rows of one kind that are kept, and how many there were."""
+    """The rows of one kind that are kept, and the weight of all that there were."""
 
     keys: Vector
     X: Vector
     y: Vector | None
     weight: Vector
-    count: int
+    total: float
 
     def smallest(self, size: int) -> Kind:
         rows = np.argsort(self.keys, kind="stable")[:size]
@@ -47,7 +47,7 @@ class Kind:
     def __add__(self, other: Kind) -> Kind:
         y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
         columns = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "weight")]
-        return Kind(columns[0], columns[1], y, columns[2], self.count + other.count)
+        return Kind(columns[0], columns[1], y, columns[2], self.total + other.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Reservoir:
     def block(self) -> Block:
         """The sample as a block, its weights those of all the rows it stands for."""
         parts = [part for part in self.kinds if len(part.keys)]
-        weight = [part.weight * (part.count / len(part.keys)) for part in parts]
+        weight = [part.weight * (part.total / (part.weight.sum() or 1.0)) for part in parts]
         y = None if parts[0].y is None else np.concatenate([part.y for part in parts if part.y is not None])
         return Block(-1, np.concatenate([part.X for part in parts]), y, np.concatenate(weight))
 
@@ -79,7 +79,7 @@ def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
 
     def some(rows: Vector) -> Kind:
         y = None if block.y is None else block.y[rows]
-        return Kind(keys[rows], block.X[rows], y, weight[rows], len(rows)).smallest(wanted.size)
+        return Kind(keys[rows], block.X[rows], y, weight[rows], float(weight[rows].sum())).smallest(wanted.size)
 
     facts = None if wanted.describe is None else wanted.describe(block)
     return Reservoir(wanted.size, (some(np.flatnonzero(mask)), some(np.flatnonzero(~mask))), facts)

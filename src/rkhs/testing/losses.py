@@ -20,6 +20,7 @@ OFF = 0.1234567  # takes points off kinks and centres of symmetry
 STEPS = (2.0**-40, 2.0**-20, 0.25, 4.0, 2.0**20, 2.0**40)  # of the prox
 FAR = 2.0 ** np.arange(5, 31)  # where a gradient has come near its limit, and a Lipschitz one is a line
 HALVINGS = (28, 38)  # that leave of an interval of length 1 what no width of a smooth loss is as small as
+UNITS = (0.25, 8.0)
 SATURATED = 1.2  # a quotient that grows by less than this has a limit
 UNIT = ROUNDING * float(np.finfo(np.float64).eps)
 LIMIT = 2.0**-10  # of the distance from it of a gradient at the last point of FAR
@@ -32,7 +33,8 @@ def check_loss(loss: Loss) -> None:
     curvature the derivative of that; the prox is the argmin and firmly non-expansive; the conjugate is the sup and
     infinite outside the domain, which is the range of the gradient; Fenchel and Young's inequality holds, with
     equality at the gradient, and so does Moreau's decomposition; the flags `smooth`, `quadratic`, `classification`,
-    `attained` are true; and NumPy and PyTorch, float32 and float64 give the same numbers.
+    `attained` are true; what `in_units` gives is the same loss; and NumPy and PyTorch, float32 and float64 give the
+    same numbers.
 
     Examples
     --------
@@ -268,6 +270,17 @@ def _smoothed(sample: Sample) -> None:
         sample.demand(f"{law}: conjugate", abs(soft.conjugate(inside, sample.b) - conjugate), conjugate, s * v)
 
 
+def _in_units(sample: Sample) -> None:
+    """A loss and a factor for other units, where it has them."""
+    for unit in UNITS:
+        found = sample.loss.in_units(unit)
+        if found is not None:
+            own, factor = found
+            other = factor * own.value(unit * sample.u, unit * sample.b)
+            law = "loss(u / unit; b / unit) = factor * its loss in_units (u; b)"
+            sample.demand(law, abs(other - sample.value), sample.value)
+
+
 def _same_elsewhere(sample: Sample) -> None:
     """The numbers do not depend on the library (NumPy, PyTorch) or, but for rounding, on the precision."""
     expected = _tables(sample.loss, sample.u, sample.b)
@@ -324,5 +337,6 @@ LAWS = (
     _non_expansive,
     _moreau,
     _smoothed,
+    _in_units,
     _same_elsewhere,
 )

@@ -1,0 +1,336 @@
+"""C and nu mean the same on every data set: laws, and the formula written out by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import rkhs
+from rkhs.estimators.block_terms import BlockTerms, Weight
+from rkhs.estimators.units import Units
+from rkhs.gram import gram
+from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
+from rkhs.invariances.base import as_invariances
+from rkhs.losses import Loss, Smoothed
+from rkhs.streams.blocks import Block
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.3, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 1.5]])
+Y = np.where(np.arange(40) < 12, (X[:, 0] * X[:, 1] > 0).astype(int), -1)
+TARGET = np.where(np.arange(40) < 12, np.sin(X[:, 0]) + X[:, 1], np.nan)
+TIGHT = {"tol": 1e-10}
+
+
+def steps(points):
+    """An own functional: how much f grows from a point to one that is a tenth of all distances away."""
+    width = 0.1 * rkhs.median_scale(points)
+    moved = points + width * np.array([1.0, 0.0, 0.0])
+    return rkhs.Difference(moved, points)
+
+
+KNOWN = {
+    "gradient": "gradient",
+    "local average": "local_average",
+    "laplacian": "laplacian",
+    "graph": "graph",
+    "graph, power 1": Graph(5, 1),
+    "own, with a target": Invariance(steps, target=0.05),
+    "unlabelled": Invariance("gradient", on="unlabelled"),
+    "several": ["gradient", Invariance("laplacian", weight=3.0)],
+}
+LOSSES = ["squared", "epsilon_insensitive"]
+BRIEF = ("graph, power 1", "unlabelled", "several")  # which are slow with kinks, and say nothing new there
+CASES = [(name, loss) for name in KNOWN for loss in LOSSES if loss == "squared" or name not in BRIEF]
+
+
+def values(points, y=Y, kernel="gaussian", sample_weight=None, at=X, **options):
+    """Decision values of a model, at points that are in the same units."""
+    given = {"loss": "squared", "C": 3.0, "nu": 5.0, "epsilon": 0.05, **TIGHT, **options}
+    model = rkhs.InvariantClassifier(kernel, **given).fit(points, y, sample_weight=sample_weight)
+    return model.decision_function(at)
+
+
+@pytest.mark.parametrize(("name", "loss"), CASES)
+class TestLaws:
+    @pytest.mark.parametrize("unit", [1e3, 1e-6])
+    def test_units_of_features(self, name, loss, unit):
+        own = {"invariance": KNOWN[name], "invariance_loss": loss}
+        assert_allclose(values(unit * X, at=unit * X, **own), values(X, **own), atol=1e-5)
+
+    def test_units_of_the_kernel(self, name, loss):
+        kernel, own = rkhs.Gaussian("median"), {"invariance": KNOWN[name], "invariance_loss": loss}
+        assert_allclose(values(X, kernel=7.0 * kernel, **own), values(X, kernel=kernel, **own), atol=1e-5)
+
+    def test_all_rows_twice(self, name, loss):
+        """Labels are a sum, as of an SVC: two of them are one with C twice."""
+        own = {"invariance": KNOWN[name], "invariance_loss": loss}
+        twice = values(np.repeat(X, 2, axis=0), np.repeat(Y, 2), C=1.5, **own)
+        assert_allclose(twice, values(X, C=3.0, **own), atol=1e-5)
+        assert_allclose(values(X, sample_weight=np.full(40, 2.0), C=1.5, **own), twice, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_unlabelled_rows_twice(loss):
+    own = {"invariance": KNOWN["unlabelled"], "invariance_loss": loss}
+    more, said = np.concatenate([X, X[12:]]), np.concatenate([Y, Y[12:]])
+    assert_allclose(values(more, said, **own), values(X, **own), atol=1e-5)
+
+
+def test_unlabelled_points_from_the_same_place():
+    """Not exactly the same, as a mean of other points is not; a sum would be four times as large."""
+    rng = np.random.default_rng(1)
+    labelled, said = rng.standard_normal((10, 2)), np.arange(10) % 2
+    at = rng.standard_normal((50, 2))
+
+    def learnt(count):
+        points = np.concatenate([labelled, rng.standard_normal((count, 2))])
+        y = np.concatenate([said, np.full(count, -1)])
+        return values(points, y, scale=1.5, at=at, nu=10.0)
+
+    few, many = learnt(250), learnt(1000)
+    weaker = values(np.concatenate([labelled, at]), np.concatenate([said, np.full(50, -1)]), scale=1.5, at=at, nu=2.5)
+    assert np.abs(many - few).mean() < 0.2 * np.abs(weaker - few).mean()
+
+
+@pytest.mark.parametrize("name", ["gradient", "laplacian", "graph", "unlabelled", "several"])
+def test_features_twice(name):
+    """Squares of slopes are those of any directions; other losses are of slopes one by one, and know the axes."""
+    wide = np.concatenate([X, X], axis=1) / np.sqrt(2)
+    own = {"invariance": KNOWN[name]}
+    assert_allclose(values(wide, at=wide, **own), values(X, **own), atol=1e-6)
+
+
+def test_a_feature_that_does_not_move_changes_nothing():
+    wide = np.concatenate([X, np.ones((40, 1))], axis=1)
+    assert_allclose(values(wide, at=wide), values(X), atol=1e-6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.floats(-8, 8), st.floats(-4, 4), st.sampled_from(["gradient", "laplacian", "graph"]))
+def test_units_of_everything(power, amplitude, name):
+    """Of features, by a scale that is a number, and of the kernel."""
+    unit = 10.0**power
+    one = values(X, kernel=rkhs.Matern(2.5, 1.7), invariance=name)
+    kernel = 10.0**amplitude * rkhs.Matern(2.5, 1.7 * unit)
+    assert_allclose(values(unit * X, at=unit * X, kernel=kernel, invariance=name), one, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [rkhs.Linear(), rkhs.Polynomial(2, offset=0.0), rkhs.Polyharmonic(3)])
+def test_kernels_without_a_scale(kernel):
+    """Their values have another variance in other units, by which weights are divided."""
+    one, other = (values(unit * X, kernel=kernel, at=unit * X, tol=1e-12) for unit in (1.0, 100.0))
+    assert_allclose(other, one, atol=1e-5)
+
+
+class TestFormula:
+    def test_gaussian_gradients(self):
+        """nu scale^2 mean |grad f|^2."""
+        scale, t = 1.7, len(X)
+        labels = rkhs.Term(rkhs.Evaluation(X[:12]), rkhs.Squared(), target=2.0 * Y[:12] - 1, weight=3.0)
+        flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=5.0 * scale**2 / t)
+        by_hand = rkhs.Problem(rkhs.Gaussian(scale), [labels, flat], rkhs.Constant()).solve(tol=1e-12).function
+        assert_allclose(values(X, scale=scale), by_hand(X), atol=1e-8)
+
+    @pytest.mark.parametrize(
+        ("loss", "own", "power"),
+        [
+            ("epsilon_insensitive", rkhs.EpsilonInsensitive, 1),
+            ("huber", rkhs.Huber, 2),
+            ("squared_epsilon_insensitive", rkhs.SquaredEpsilonInsensitive, 2),
+        ],
+    )
+    def test_other_losses(self, loss, own, power):
+        """mean_i sum_j loss(scale * slope), of slopes as they are."""
+        kernel, scale = rkhs.Gaussian(1.7), 1.7
+        labels = rkhs.Term(rkhs.Evaluation(X[:12]), rkhs.Squared(), target=2.0 * Y[:12] - 1, weight=3.0)
+        flat = rkhs.Term(scale * rkhs.Gradient(X), own(0.05), weight=5.0 / len(X))
+        by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
+        assert_allclose(values(X, scale=scale, invariance_loss=loss), by_hand(X), atol=1e-5)
+
+    def test_any_functionals(self):
+        """By the norms of their representers, on the diagonal of the whole Gram matrix."""
+        kernel = 4.0 * rkhs.RationalQuadratic(1.0, 2.0) + rkhs.Linear()
+        L, weight = rkhs.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
+        norms = np.diag(np.asarray(gram(kernel, L).dense()))
+        variance = np.average(np.diag(kernel(X)), weights=weight)
+        units = Units.at(kernel, X, weight)
+        assert units.variance == pytest.approx(variance, rel=1e-12)
+        size = units.size(L, weight)
+        assert size**2 == pytest.approx(np.average(norms, weights=weight) / variance, rel=1e-9)
+        term = units.known(L, rkhs.Squared(), 0.0, 2.0, weight, size)
+        f = rkhs.Function(kernel, rkhs.Evaluation(X[:5]), RNG.standard_normal(5))
+        expected = 2.0 / variance * np.average((np.asarray(L(f)) / size) ** 2, weights=weight)
+        assert np.sum(term.weight * np.asarray(L(f)) ** 2) == pytest.approx(expected, rel=1e-9)
+
+    def test_many_functionals_are_sampled(self):
+        many = np.random.default_rng(3).standard_normal((9000, 2))
+        kernel = rkhs.Gaussian(1.0) + rkhs.Linear()
+        units = Units.at(kernel, many, np.ones(9000))
+        assert units.variance == pytest.approx(np.mean(1 + np.sum(many**2, axis=1)), rel=0.05)
+        assert units.size(rkhs.Gradient(many), 1.0) == pytest.approx(np.sqrt(2 / units.variance), rel=1e-9)
+
+    def test_a_loss_that_has_no_units_of_its_own(self):
+        """Then the functionals are divided."""
+        loss: Loss = Smoothed(rkhs.Absolute(), 0.2)
+        assert loss.in_units(2.0) is None
+        own = {"invariance": Invariance("gradient", loss=loss)}
+        assert_allclose(values(1e3 * X, at=1e3 * X, **own), values(X, **own), atol=1e-5)
+        assert_allclose(values(X, **own), values(X, invariance_loss=rkhs.Huber(0.2), nu=12.5), atol=1e-5)
+
+    def test_slopes_of_columns_are_said_of_points(self):
+        """With a width for each feature or one for all."""
+        own = values(X, invariance=Jitter([0.3, 0.3, 0.3]))
+        assert_allclose(own, values(X, invariance=Jitter(7.0)), atol=1e-8)
+        assert_allclose(own, values(X), atol=1e-8)
+
+    def test_what_has_no_size(self):
+        """Differences of a point with itself: nothing is known, and nothing divided by zero."""
+        assert_allclose(values(X, invariance=lambda p: rkhs.Difference(p, p)), values(X, nu=0.0), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "loss", [*LOSSES, "huber", "absolute", "one_sided", "squared_one_sided", "squared_epsilon_insensitive"]
+)
+@pytest.mark.parametrize("unit", [1e-6, 0.3, 1e6])
+def test_losses_in_other_units(loss, unit):
+    from rkhs.estimators.options import LOSSES as NAMED
+
+    own = NAMED[loss](0.1, 0.3)
+    other, factor = own.in_units(unit)
+    u, b = RNG.standard_normal(50), RNG.standard_normal(50)
+    assert_allclose(factor * other.value(unit * u, unit * b), own.value(u, b), rtol=1e-12, atol=1e-13)
+    assert type(other) is type(own)
+
+
+class TestRegression:
+    @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.5), rkhs.Gaussian(1.5) + rkhs.Linear()])
+    def test_error_bars_and_intervals(self, kernel):
+        """7 k says of targets what k says."""
+        kept = TARGET[:12]
+
+        def told(own):
+            model = rkhs.InvariantRegressor(own, C=10.0, nu=2.0, unlabeled=np.nan, **TIGHT).fit(X, TARGET)
+            return [*model.predict(X, return_std=True), model.predict_interval(X, 0.8)]
+
+        assert np.all(np.isfinite(kept))
+        for one, other in zip(told(kernel), told(7.0 * kernel), strict=True):
+            assert_allclose(other, one, rtol=1e-5, atol=1e-7)
+
+    def test_measured_slopes(self):
+        slopes = RNG.standard_normal(X.shape)
+        for weight in (None, 0.3):
+            one, other = (
+                rkhs.InvariantRegressor(k, C=10.0, gradient_weight=weight, **TIGHT).fit(X, X[:, 0], gradients=slopes)
+                for k in (rkhs.Gaussian(2.0), 7.0 * rkhs.Gaussian(2.0))
+            )
+            assert_allclose(other.predict(X), one.predict(X), atol=1e-6)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda k: rkhs.LaplacianSVC(5, kernel=k, tol=1e-10).fit(X, Y).decision_function(X),
+            lambda k: rkhs.VirtualSampleSVC([np.negative], kernel=k).fit(X[:12], Y[:12]).decision_function(X),
+            lambda k: rkhs.QuantileRegressor([0.3, 0.7], k, tol=1e-8).fit(X, X[:, 0]).predict(X),
+            lambda k: rkhs.InvariantClassifierCV(k, scales="median").fit(X, Y).decision_function(X),
+        ],
+        ids=["graph", "copies", "quantiles", "automatic"],
+    )
+    def test_other_models(self, make):
+        assert_allclose(make(7.0 * rkhs.Gaussian(1.5)), make(rkhs.Gaussian(1.5)), atol=1e-3)
+
+
+class TestSearch:
+    @pytest.mark.parametrize("options", [{}, {"approximation": rkhs.Landmarks(30)}])
+    def test_one_grid_serves_all_units(self, options):
+        own = {"invariance": "gradient", "loss": "squared", "cv": 3, "cv_tol": 1e-8, **options}
+        one, other = (rkhs.InvariantClassifierCV(**own).fit(unit * X, Y) for unit in (1.0, 1e-6))
+        assert other.best_params_ == one.best_params_
+        assert_allclose(other.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"])
+        assert_allclose(other.decision_function(1e-6 * X), one.decision_function(X), atol=1e-4)
+
+    def test_regression(self):
+        own = {"invariance": "gradient", "unlabeled": np.nan, "cv": 3, "cv_tol": 1e-8}
+        one, other = (rkhs.InvariantRegressorCV(**own).fit(unit * X, TARGET) for unit in (1.0, 1e3))
+        assert other.best_params_ == one.best_params_
+        assert_allclose(other.predict(1e3 * X, return_std=True), one.predict(X, return_std=True), rtol=1e-3, atol=1e-4)
+
+    def test_graphs_have_weights_of_their_own(self):
+        search = rkhs.InvariantClassifierCV(invariance="graph", loss="squared", cv=3).fit(X, Y)
+        assert_allclose(np.unique(search.cv_results_["param_nu"]), [0.0, 1e2, 1e5, 1e8])
+
+
+class TestStreams:
+    """Blocks of rows have sums, and the mean is over all of them."""
+
+    WHOLE = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))  # nothing is approximated
+    WEIGHT = RNG.uniform(0.5, 2.0, 40)
+
+    def model(self, loss, on="all"):
+        return rkhs.InvariantClassifier(
+            2.0 * rkhs.Gaussian(1.5) + rkhs.Linear(),
+            loss="squared",
+            C=3.0,
+            nu=5.0,
+            invariance=Invariance("gradient", on=on, loss=loss),
+            tol=1e-10,
+        )
+
+    @pytest.mark.parametrize("on", ["all", "labelled", "unlabelled"])
+    @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
+    def test_they_are_what_memory_says(self, loss, on):
+        expected = self.model(loss, on).fit(X, Y, sample_weight=self.WEIGHT).decision_function(X)
+        near = self.model(loss, on).set_params(approximation=self.WHOLE)
+        order = np.random.default_rng(0).permutation(40)  # both kinds in each block
+
+        def parts():
+            return ((X[rows], Y[rows], self.WEIGHT[rows]) for rows in np.split(order, [15]))
+
+        for stream in (rkhs.blocks(X, Y, self.WEIGHT, rows=15), rkhs.blocks(parts)):
+            assert_allclose(near.fit(stream).decision_function(X), expected, atol=1e-5)
+
+    @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
+    @pytest.mark.parametrize("read", ["in parts", "once"])
+    def test_rows_that_are_not_read_again(self, loss, read):
+        """The first block fixes the units; of this kernel those are the same for all points."""
+        kernel = 2.0 * rkhs.Gaussian(1.5)
+        expected = self.model(loss).set_params(kernel=kernel).fit(X, Y, sample_weight=self.WEIGHT).decision_function(X)
+        near = self.model(loss).set_params(kernel=kernel, approximation=self.WHOLE)
+        splits = np.split(np.random.default_rng(0).permutation(40), [15, 22])
+        if read == "once":
+            near.fit(rkhs.blocks((X[r], Y[r], self.WEIGHT[r]) for r in splits))
+        else:
+            for rows in splits:
+                near.partial_fit(X[rows], Y[rows], classes=[0, 1], sample_weight=self.WEIGHT[rows])
+        assert_allclose(near.decision_function(X), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("known", ["gradient", Sampled("gradient", 5), Monotone({0: +1, 2: -1})])
+def test_what_blocks_say_weighs_the_same_however_many_there_are(known):
+    """Also where functionals are not one for each row."""
+    model = rkhs.InvariantRegressor(nu=2.0)
+    terms = BlockTerms(model, as_invariances(known))
+    whole = Block(0, X, X[:, 0], None)
+    terms = terms.told(rkhs.Gaussian(1.5), whole, Weight(40.0, 0.0))
+
+    def weight(sizes):
+        cuts = np.split(np.arange(40), sizes)
+        each = [terms(Block(k, X[rows], X[rows, 0], None))[1] for k, rows in enumerate(cuts)]
+        return sum(float(np.sum(np.broadcast_to(term.weight, term.size))) for term in each)
+
+    assert weight([7, 20]) == pytest.approx(weight([]), rel=1e-12)
+
+
+def test_monotone_is_as_firm_in_any_units():
+    """Of the number of rows and the units of features."""
+    points = np.linspace(0, 6, 30)[:, None]
+    rising = Monotone({0: +1})
+
+    def learnt(unit, times):
+        Z, y = np.tile(unit * points, (times, 1)), np.tile(np.sin(points[:, 0]), times)
+        model = rkhs.InvariantRegressor(C=10.0 / times, invariance=rising, nu=3000.0, tol=1e-8).fit(Z, y)
+        return model.predict(unit * points)
+
+    one = learnt(1.0, 1)
+    assert np.diff(one).min() > -1e-3
+    assert_allclose(learnt(1e3, 2), one, atol=1e-4)
