@@ -64,3 +64,9 @@ def test_the_judge_sees_a_wrong_function():
     assert judged.upper * (1 - 1e-9) <= judged.value(f) <= judged.upper * (1 + 1e-9)
     assert judged.value(1.01 * f) > judged.upper * (1 + 1e-6)
     assert judge.Judge(problem, rkhs.Evaluation(X[:3])).lower > judged.upper
+
+
+def test_a_curvature_that_is_hardly_a_number():
+    """Kinks smoothed over 1e-306: the steps of Newton's that landmarks know were no numbers."""
+    solution = campaign.draw(103).solve(rkhs.solvers.Galerkin(), tol=1e-6)
+    assert solution.status == "converged"

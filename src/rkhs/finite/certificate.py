@@ -235,7 +235,7 @@ class _Bounds:
     def certificate(self) -> Certificate:
         nothing = NOTHING * self.eps * self.system.at_zero
         lost = (self.primal <= ALL * self.rounding) & (self.primal <= nothing)  # then all of it is called rounding
-        rounding = np.where(lost, np.maximum(self.rounding, self.primal), self.rounding)
+        rounding = np.where(lost, np.maximum(self.rounding, self.primal + self.shift), self.rounding)
         return Certificate(self.primal, self.gaps, rounding, self.shift, nothing, self.eps)
 
     def try_alpha(self, alpha: Array, energy: Array | None) -> None:

@@ -83,7 +83,9 @@ class Nystroem:
         return cls(F, xp.maximum(diagonal - row_squares(F), LEFT * diagonal), Q)
 
     def with_diagonal(self, inverse: Array) -> Preconditioner:
-        """The inverse of FF' + diag(left) + D, for 1/D (N, 1)."""
+        """The inverse of FF' + diag(left) + D, for 1/D (N, 1), whose squares have to be numbers."""
+        xp = namespace(inverse)
+        inverse = xp.clip(inverse, None, float(xp.finfo(inverse.dtype).max) ** 0.5)
         return Preconditioner.of(inverse / (1 + inverse * self.left), self.F, self.Q)
 
 
