@@ -63,7 +63,7 @@ def test_kernel_ridge_regression(weight):
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["penalised", "offset"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_kernel_logistic_regression(C, basis):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), LABELS, C)], basis=basis)
+    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), LABELS, C)], basis=basis, tol=1e-13)
     model = LogisticRegression(
         C=C, fit_intercept=basis is not None, solver="newton-cholesky", tol=1e-12, max_iter=1000
     ).fit(features(X), LABELS)

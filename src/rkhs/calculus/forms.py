@@ -76,8 +76,9 @@ class Form:
         q = pairing.between(x, y)
         slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
         if self.rho:
-            q -= pairing.within_left(x, x) / 2  # in place: every pass over a tile counts
-            q -= pairing.within_right(y, y) / 2
+            q -= (pairing.within_left(x, x) / 2) + (
+                pairing.within_right(y, y) / 2
+            )  # k(x, y) is k(y, x), to the last digit
             slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
                 s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
             ]

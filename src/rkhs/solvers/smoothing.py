@@ -14,6 +14,7 @@ from rkhs.backend.arrays import Array, namespace
 from rkhs.finite.system import Rows
 
 SHRINK = 0.25  # of the width, each time
+LEAST = 1e-30  # of the first width: less is rounding, and then no number
 SOLVED = 0.5  # share of the true gap under which the smoothed problem counts as solved
 
 
@@ -22,6 +23,9 @@ class Smoothing:
     """The width of the envelopes; 0 where all losses have gradients."""
 
     width: float
+
+    def __post_init__(self) -> None:
+        self.least = LEAST * self.width
 
     @classmethod
     def of(cls, terms: Sequence[Rows], u: Array) -> Smoothing:
@@ -45,4 +49,4 @@ class Smoothing:
 
     def shrink(self) -> None:
         """To the next width."""
-        self.width *= SHRINK
+        self.width = max(SHRINK * self.width, self.least)
