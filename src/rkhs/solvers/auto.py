@@ -77,7 +77,7 @@ class Switching(Solver):
     then: Solver
     steps: int
     storing: bool  # whether the Gram matrix is kept in memory
-    trial: int | None = None  # steps after which that is judged by
+    trial: int | None = None  # steps; None where it is no trial
 
     @classmethod
     def of(cls, first: Solver, then: Solver, price: float, estimate: Estimate, trial: int | None = None) -> Switching:
@@ -105,16 +105,14 @@ class Switching(Solver):
 
         limited = _Limited(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=self.trial or self.steps)
         found = first = to_memory(inside, system, start)
-        try:
-            if self.trial is not None and bool(
-                namespace(first.a).any(first.a != 0)
-            ):  # its steps from elsewhere can be slow, and tell less
-                raise _Enough
-            found = self.first.run(inside, first, limited)
-            if limited.gap <= monitor.tol:
-                return whole(found)
-        except (_Enough, OutOfIterations):
-            found = first if limited.taken <= limited.trial else limited.best or first
+        warm = bool(namespace(first.a).any(first.a != 0))
+        if self.trial is None or not warm:  # from elsewhere steps can be slow, and tell less
+            try:
+                found = self.first.run(inside, first, limited)
+                if limited.gap <= monitor.tol:
+                    return whole(found)
+            except (_Enough, OutOfIterations):
+                found = first if limited.taken <= limited.trial else limited.best or first
         monitor.taken_over(self.then.name)
         return whole(self.then.run(inside, found, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
