@@ -133,15 +133,15 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
-        unit = Units.at(kernel, X, np.ones(len(X))).variance
-        weight, size = check_number(self.C, "C") / unit, float(np.ptp(y)) or 1.0
-        data = [Term(at(X, unit), Quantile(level), y, weight) for level, unit in zip(levels, np.eye(m), strict=True)]
+        units, C, size = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C"), float(np.ptp(y)) or 1.0
+        curves = zip(levels, np.eye(m), strict=True)
+        data = [units.data(Term(at(X, curve), Quantile(level), y, C)) for level, curve in curves]
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
             held = [
-                Term(at(P, step), OneSided(), ROOM * size, 2 * weight * len(y))
+                units.data(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
                 for P, step in zip(places, steps, strict=True)
             ]
             problem = Problem(joint, [*data, *held], Offsets(n, m))

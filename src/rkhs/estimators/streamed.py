@@ -33,16 +33,15 @@ from rkhs.estimators.sample import Vector, as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.unchanged import check_unchanged, parameters
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs.gram.approximation import check_sums
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution
-from rkhs.problem.problem import CHOICE
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.plan import Plan
-from rkhs.streams.problem import LOOKING, SUMMING, planned, sample_size, solve_stream, telling
+from rkhs.streams.problem import LOOKING, planned, sample_size, solve_stream, telling
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import blocks, in_blocks, replayed
 

@@ -20,6 +20,7 @@ from rkhs.gram.base import GramOperator
 
 PATIENCE = 2.0  # seconds before progress is shown
 MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is watched
+CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
 LAST = 2  # products that the certificate of what is returned takes
 
 

@@ -17,7 +17,7 @@ from rkhs.finite.basis import joined
 from rkhs.finite.certificate import NOTHING, Certificate
 from rkhs.finite.feature_function import function_of
 from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import SUMMING, Monitor
 from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
@@ -152,7 +152,7 @@ class SpanProblem:
 
     def _summed(self, span: Span, shares: Mapping[int, Any] | None = None, monitor: Monitor | None = None) -> Summed:
         """What the terms say about the functions."""
-        watch = unwatched if monitor is None else monitor.watch("adding up rows")
+        watch = unwatched if monitor is None else monitor.watch(SUMMING)
         summary = Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, watch=watch)
         if monitor is not None:
             kept = sum(term.size for term in self.terms if not term.loss.quadratic)

@@ -16,7 +16,7 @@ from rkhs.calculus.spaces import Space
 from rkhs.errors import UnattainedError
 from rkhs.finite.attained import recedes
 from rkhs.finite.certificate import Certificate, certify
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import CHOICE, Monitor
 from rkhs.finite.represented import Represented
 from rkhs.finite.solution import CONVERGED, Record, Solution
 from rkhs.finite.system import Iterate, System
@@ -33,8 +33,6 @@ from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
 from rkhs.problem.solving import asked_until_done, certificates_of, stopped
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
-
-CHOICE = "choosing functions"  # what is told of the progress of an approximation
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 from rkhs.backend.watch import Watch, unwatched
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import joined
-from rkhs.finite.monitor import Monitor
+from rkhs.finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -23,7 +23,7 @@ from rkhs.learning.settings import Setting
 from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import attempts, on_device, own_solution
 from rkhs.problem.choice import SAMPLE, choose
-from rkhs.problem.problem import CHOICE, Problem
+from rkhs.problem.problem import Problem
 from rkhs.solvers.spans.summed import Found, Summed
 from rkhs.streams.blocks import Block, Blocks, LocalBlocks
 from rkhs.streams.lazy_rows import lazy_images
@@ -31,7 +31,7 @@ from rkhs.streams.plan import Plan, TermsOf, summarise
 from rkhs.streams.reservoir import Wanted, sample
 from rkhs.streams.sources import replayed
 
-LOOKING, SUMMING = "looking at rows", "adding up rows"  # what is told
+LOOKING = "looking at rows"  # what is told
 ROWS = 5000  # of the sample from which functions are chosen, at least
 
 
