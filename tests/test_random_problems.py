@@ -34,10 +34,8 @@ def _conditioned(bound, smooth=np.inf):
 
 
 def _partly_quadratic(seed):
-    """Half of those with a quadratic term, or all smooth: of the others an elimination leaves everything."""
+    """Those with a quadratic term, or all smooth: of the others an elimination leaves everything."""
     case = problems.case(seed)
-    if seed % 2:
-        return False
     quadratic = any(t.loss.quadratic for t in case.problem.system.terms)
     return case.problem.system.smooth or quadratic
 
@@ -51,7 +49,7 @@ SHARES = {
     "Newton": _all,
     "ProximalNewton": _every(3),
     "BoxDual": _every(2),
-    "Growth": _every(6),
+    "Growth": _every(4),
     "Galerkin": _partly_quadratic,
     "Descent": _conditioned(3, smooth=300),
     "LBFGS": _conditioned(0, smooth=3),

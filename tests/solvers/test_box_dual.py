@@ -46,7 +46,9 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
     )
 
 
-@pytest.mark.parametrize("seed", PIECEWISE[::16])
+@pytest.mark.parametrize(
+    "seed", [*PIECEWISE[::16], *(pytest.param(seed, marks=pytest.mark.slow) for seed in PIECEWISE[8::16])]
+)
 def test_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
     solution = case.problem.solve(rkhs.solvers.BoxDual(), tol=1e-10)
