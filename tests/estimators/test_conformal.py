@@ -10,11 +10,14 @@ from rkhs.estimators.conformal import bound, class_scores
 
 def test_the_bound_is_the_quantile_of_one_more():
     scores = np.random.default_rng(0).standard_normal(99)
-    assert bound(scores, 0.9) == np.sort(scores)[89]
-    assert bound(scores[:8], 0.9) == np.inf
+    assert bound(scores, 0.9, np.ones(99)) == np.sort(scores)[89]
+    assert bound(scores[:8], 0.9, np.ones(8)) == np.inf
+    times = np.random.default_rng(1).integers(1, 5, 99)
+    for coverage in (0.1, 0.5, 0.77, 0.9, 0.999):
+        assert bound(scores, coverage, times) == bound(np.repeat(scores, times), coverage, np.ones(times.sum()))
     for wrong in (0.0, 1.0, "0.9"):
         with pytest.raises(ValueError, match="coverage must be a number between 0 and 1"):
-            bound(scores, wrong)
+            bound(scores, wrong, np.ones(99))
 
 
 def test_scores_are_the_distance_to_the_best_other_class():

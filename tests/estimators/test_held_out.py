@@ -128,7 +128,7 @@ def test_the_settings_of_a_stream_are_those_that_it_has_learnt():
     waves = rkhs.FourierFeatures(30)
     model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
     model.fit(X, Y)
-    assert held_out._problem_of(model).kernel == model.function_.features.kernel
+    assert held_out._problem_of(model)[0].kernel == model.function_.features.kernel
     assert np.all(np.isfinite(model.predict_interval(X[:2])))
 
 

@@ -71,7 +71,7 @@ class BlockTerms:
         else:
             y = np.where(labelled, y, 0).astype(np.float64)
         weight = np.ones(len(y)) if block.weight is None else block.weight
-        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)))
+        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)), np.ones(len(y), dtype=np.int64))
 
     def __call__(self, block: Block) -> list[Term]:
         rows = self.rows(block)

@@ -19,6 +19,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.folds import dealt, smallest_class
 from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Vector
 from rkhs.finite.function import Function
@@ -36,6 +37,7 @@ class Calibration:
     function: Function  # its solution, for sets too small to hold anything out
     codes: Vector  # (l,) the class of each labelled point
     weight: Vector  # (l,)
+    count: Vector  # (l,) rows that it stands for
     copies: int = 1  # of each point, one set of them after the other, which are held out together
 
     def probabilities(self, values: Vector) -> Vector:
@@ -45,23 +47,21 @@ class Calibration:
     @cached_property
     def slope(self) -> float:
         """s."""
-        values, rows = self._held_out_values()
-        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows])
+        values, rows, times = self._held_out_values()
+        return fitted_slope(per_class(values), self.codes[rows], (self.weight / self.count)[rows] * times)
 
-    def _held_out_values(self) -> tuple[Vector, Vector]:
-        """Decision values at labelled points, each from machines that did not see its label, and which points.
+    def _held_out_values(self) -> tuple[Vector, Vector, Vector]:
+        """Return decision values at labelled points, from models that did not see some of their rows.
 
-        These are all but those of folds that could not be solved.
+        With them, which points these are, and how many rows; as from `fold_values`.
         """
-        points = self.problem.terms[0].functional
-        own = self.codes[: len(self.codes) // self.copies]
-        folds = min(FOLDS, int(np.bincount(own).min()))
+        points, size = self.problem.terms[0].functional, len(self.codes) // self.copies
+        codes, count = self.codes[:size], self.count[:size]
+        folds = min(FOLDS, smallest_class(codes, count))
         if folds < 2:
-            return to_numpy(points(self.function)), np.arange(len(self.codes))
-        starts = len(own) * np.arange(self.copies)
-        splitter = StratifiedKFold(folds, shuffle=True, random_state=0)
-        parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(own, own)]
-        return fold_values(self.problem, parts, "Probabilities")
+            return to_numpy(points(self.function)), np.arange(len(self.codes)), self.count
+        left_out = dealt(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
+        return fold_values(self.problem, np.tile(left_out, (self.copies, 1)), self.count, "Probabilities")
 
 
 def fitted_slope(values: Vector, codes: Vector, weight: Vector) -> float:

@@ -19,6 +19,7 @@ from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.terms import keeps_rows
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
@@ -47,7 +48,8 @@ class Classifier(ClassifierMixin, Machine):
         points, given, y, missing = self._validated(X, y)
         labels = Labels.of(y, missing)
         marks = user_marks(self, labels.codes, labels.labelled)
-        sample = Sample.of(points, sample_weight, labels.codes, labels.labelled, marks)
+        own = labels.codes, labels.labelled, marks
+        sample = Sample.of(points, sample_weight, *own, merge=not keeps_rows(self))
         check_classes(labels, sample.y[sample.labelled], getattr(self, "unlabeled", None), type(self).__name__)
         self.classes_ = labels.classes
         self.labelled_ = home(labels.labelled, given)
@@ -68,8 +70,9 @@ class Classifier(ClassifierMixin, Machine):
     def _learn(self, problem: Problem, sample: Sample, copies: int = 1) -> None:
         """Solve the problem, whose first term is that of the labels, and keep what probabilities need."""
         self._solve(problem)
-        labelled = sample.take(sample.labelled)
-        self._calibration = Calibration(self.problem_, self.function_, labelled.y, labelled.weight, copies)
+        own = sample.take(sample.labelled)
+        self._count_rows(own)
+        self._calibration = Calibration(self.problem_, self.function_, own.y, own.weight, own.count, copies)
 
     def decision_function(self, X: Any) -> Array:
         """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
@@ -116,5 +119,5 @@ class Classifier(ClassifierMixin, Machine):
         predicted, target = judged.predicted, judged.target
         predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
         codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
-        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage)
+        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, judged.times)
         return np.asarray(class_scores(to_numpy(values)) <= limit)

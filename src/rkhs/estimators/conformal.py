@@ -21,20 +21,24 @@ import numpy as np
 Vector = np.ndarray[Any, Any]
 
 
-def bound(scores: Vector, coverage: float) -> float:
-    """The score that a new label does not exceed with the given probability; infinite where there are too few labels.
+def bound(scores: Vector, coverage: float, times: Vector) -> float:
+    """Return the score that a new label does not exceed with the given probability; infinite for too few labels.
+
+    A score stands for as many labels as `times` says, all of the same features.
 
     Examples
     --------
-    >>> bound(np.arange(1.0, 20.0), 0.9)
+    >>> bound(np.arange(1.0, 20.0), 0.9, np.ones(19))
     18.0
-    >>> bound(np.arange(1.0, 5.0), 0.9)
+    >>> bound(np.arange(1.0, 5.0), 0.9, np.ones(4))
     inf
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-    rank = ceil((len(scores) + 1) * float(coverage))
-    return float(np.sort(scores)[rank - 1]) if rank <= len(scores) else inf
+    rank = ceil((np.sum(times) + 1) * float(coverage))
+    order = np.argsort(scores)
+    place = int(np.searchsorted(np.cumsum(times[order]), rank))
+    return float(scores[order][place]) if place < len(scores) else inf
 
 
 def class_scores(values: Vector) -> Vector:

@@ -25,7 +25,7 @@ from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.results import Results
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample, Vector, drawn_rows
 from rkhs.estimators.search import Search, search
 from rkhs.estimators.units import Units
 from rkhs.gram.approximation import FourierFeatures, Landmarks
@@ -91,6 +91,7 @@ class CrossValidated:
         start = perf_counter()
         search = KnowledgeSearch(
             to_numpy(sample.X)[looked].astype(np.float64),
+            sample.count[looked],
             replace(labelled, rows=np.searchsorted(looked, labelled.rows)),
             self._kernels(),
             self._kernel_of(sample),
@@ -151,6 +152,7 @@ class CrossValidated:
 
     def _looked_at(self, sample: Sample, labelled: Vector, most: int) -> Vector:
         """Some points, in their order: the labelled ones, and `most` in all."""
+        labelled = np.unique(labelled)
         others = np.setdiff1d(np.arange(sample.size), labelled)
         wanted = max(0, most - len(labelled))
         if len(others) > wanted:
@@ -162,13 +164,15 @@ class CrossValidated:
         return check_random_state(0 if own.random_state is None else own.random_state)
 
     def _judged_by(self, sample: Sample) -> tuple[Labelled, float]:
-        """The labels by which candidates are judged, `MOST_LABELS` at most, and the mean weight of all labels."""
+        """Return the labels of rows by which candidates are judged, `MOST_LABELS` at most, and the mean weight of all.
+
+        Rows that were merged are labels of their own here: one is left out, and its twins stay.
+        """
         own: Any = self
         labels = self._plain(C=1.0)._label_term(sample, 1.0)
-        weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target)
-        some = np.arange(len(weight))
-        if len(some) > MOST_LABELS:
-            some = np.sort(self._random().choice(some, MOST_LABELS, replace=False))
+        count = sample.count[sample.labelled]
+        weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
+        some = drawn_rows(count, MOST_LABELS, self._random())
         rows = np.flatnonzero(sample.labelled)[some]
         labelled = Labelled(
             rows,
@@ -176,7 +180,7 @@ class CrossValidated:
             weight[some] / float(weight[some].mean()),
             sample.y[rows] if is_classifier(own) else None,
         )
-        return labelled, float(weight.mean())
+        return labelled, float(np.average(weight, weights=count))
 
     def _kernels(self) -> list[Any]:
         """The kernels to try; Fourier features are not known of the second."""
@@ -244,8 +248,8 @@ class CrossValidated:
         if prior is not None or (isinstance(weighted, str) and weighted == "balanced"):  # of labels that a fold keeps
             labelled = sample.take(sample.labelled)
 
-            def of_classes(rows: Vector) -> Vector:
-                return class_weights(weighted, own.classes_, labelled.y[rows], labelled.weight[rows], prior)
+            def of_classes(rows: Vector, share: Vector) -> Vector:
+                return class_weights(weighted, own.classes_, labelled.y[rows], share * labelled.weight[rows], prior)
 
             folds = folds.weighted(of_classes)
         found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose or None)

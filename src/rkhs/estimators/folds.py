@@ -16,9 +16,10 @@ from rkhs.estimators.sample import Sample, Vector
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """For each fold factors on the weights of labels, 0 where they are left out, and a mask of those it is scored on.
+    """For each fold factors on the weights of labels, and how many rows of each label it is scored on.
 
-    The factors are 1 where a fold keeps a label, but for class weights that count the labels of each fold.
+    A factor is the share of its rows that a fold keeps, 0 or 1 for a label of one row, times what class weights that
+    count the labels of each fold make of it.
     """
 
     factors: Vector  # (t, folds)
@@ -30,16 +31,17 @@ class Folds:
     def __len__(self) -> int:
         return self.factors.shape[1]
 
-    def weighted(self, weights: Callable[[Vector], Vector]) -> Folds:
-        """The folds with weights of the labels that each of them keeps in the place of those of all labels.
+    def weighted(self, weights: Callable[[Vector, Vector], Vector]) -> Folds:
+        """Return the folds with weights of the labels that each of them keeps in place of those of all labels.
 
-        `weights` is a function from some rows to the weights that these have if there are no others.
+        `weights` is a function from some points, and the shares of their rows that are kept, to the class weights that
+        these have if there are no others.
         """
         factors = np.zeros(self.factors.shape)
-        whole = weights(np.arange(len(factors)))
+        whole = weights(np.arange(len(factors)), np.ones(len(factors)))
         for k, column in enumerate(self.factors.T):
             kept = np.flatnonzero(column)
-            factors[kept, k] = weights(kept) / whole[kept]
+            factors[kept, k] = column[kept] * weights(kept, column[kept]) / whole[kept]
         return replace(self, factors=factors)
 
 
@@ -72,10 +74,37 @@ def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
     labelled = sample.take(sample.labelled)
     if sample.marks.shape[1]:
         marks = labelled.marks.astype(bool)
-        return Folds(1.0 - marks[:, 0::2], marks[:, 1::2])
-    smallest = np.unique(labelled.y, return_counts=True)[1].min() if sample.y.dtype.kind == "i" else labelled.size
-    count = max(2, min(5 if cv is None else int(cv), smallest))
-    test = np.zeros((labelled.size, count), dtype=bool)
-    for k, (_, rows) in enumerate(splitter(count).split(np.zeros((labelled.size, 1)), labelled.y)):
-        test[rows, k] = True
-    return Folds(1.0 - test, test)
+        return Folds(1.0 - marks[:, 0::2], labelled.count[:, None] * marks[:, 1::2])
+    classes = labelled.y if sample.y.dtype.kind == "i" else None
+    smallest = int(labelled.count.sum()) if classes is None else smallest_class(classes, labelled.count)
+    scored = dealt(splitter(max(2, min(5 if cv is None else int(cv), smallest))), labelled.count, classes)
+    return Folds(1 - scored / labelled.count[:, None], scored)
+
+
+def smallest_class(codes: Vector, count: Vector) -> int:
+    """Return the number of rows of the smallest class, from the classes of points and the rows of each."""
+    rows = np.bincount(codes, weights=count)
+    return int(rows[rows > 0].min())
+
+
+def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Vector:
+    """Return how many of the `count` (t,) rows of each point a splitter of K folds puts into each: (t, K).
+
+    Of a point with 2 K rows or more each fold has the same number, but for the last K to 2 K - 1 rows.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import KFold
+    >>> dealt(KFold(2), np.array([1, 1, 7]))
+    array([[1, 0],
+           [1, 0],
+           [3, 4]])
+    """
+    folds = int(splitter.get_n_splits())
+    each = np.maximum(count // folds - 1, 0)
+    rows = np.repeat(np.arange(len(count)), count - folds * each)
+    found = np.repeat(each[:, None], folds, axis=1)
+    labels = None if classes is None else classes[rows]
+    for k, (_, test) in enumerate(splitter.split(np.zeros((len(rows), 1)), labels)):
+        found[:, k] += np.bincount(rows[test], minlength=len(count))
+    return found

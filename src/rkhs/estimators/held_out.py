@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.estimators.folds import dealt
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Vector
@@ -26,6 +27,7 @@ from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
+from rkhs.problem.learnt import left_out_of
 
 FOLDS = 10
 DENSE = 5000  # functionals whose matrix is inverted to leave labels out one by one
@@ -34,14 +36,15 @@ EXPLAINED = 1e-8  # of a label that others say nothing about: it is predicted by
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Labels predicted without themselves, and what they are: (l,) or (l, outputs)."""
+    """Labels predicted by models without them, and what they are: (l,) or (l, outputs), each of `times` equal rows."""
 
     predicted: Vector
     target: Vector
+    times: Vector  # (l,)
 
 
 def left_out_labels(machine: Any) -> Judged:
-    """Of a fitted machine; computed once."""
+    """Return cached leave-one-out predictions of a fitted model: of rows, each without itself, its twins staying."""
     found = getattr(machine, "_left_out", None)
     if found is None:
         found = machine._left_out = _left_out(machine)
@@ -54,23 +57,25 @@ def _left_out(machine: Any) -> Judged:
         drawn = getattr(machine, "_drawn", None)
         if drawn is not None:
             return _in_span(machine, drawn)
-        problem = _problem_of(machine)
+        problem, count = _problem_of(machine)
+    else:
+        count = machine._rows_each(problem.terms[0].size)
     term = problem.terms[0]
     if not isinstance(term.functional, Evaluation):
         raise ValueError(
             f"{type(machine).__name__} was learnt without targets at points: no interval is known of what has none."
         )
     if copies == 1 and _one_by_one(problem):
-        return Judged(to_numpy(problem.leave_out().predictions[0]), to_numpy(term.target))
-    count = term.size // copies
-    if count < 2:
+        predicted = to_numpy(left_out_of(problem, None, count).predictions[0])
+        return Judged(predicted, to_numpy(term.target), count)
+    size = term.size // copies
+    total = int(count[:size].sum())
+    if total < 2:
         raise ValueError(f"{type(machine).__name__} was learnt from one label: without it nothing is known.")
-    splitter = KFold(min(FOLDS, count), shuffle=True, random_state=0)
-    starts = count * np.arange(copies)
-    parts = [(starts[:, None] + test).ravel() for _, test in splitter.split(np.zeros((count, 1)))]
-    values, rows = fold_values(problem, parts, "Intervals and sets")
-    own = rows < count  # copies are judged with their originals
-    return Judged(values[own], to_numpy(term.target)[rows[own]])
+    left_out = dealt(KFold(min(FOLDS, total), shuffle=True, random_state=0), count[:size])
+    values, rows, times = fold_values(problem, np.tile(left_out, (copies, 1)), count, "Intervals and sets")
+    own = rows < size  # copies are judged with their originals
+    return Judged(values[own], to_numpy(term.target)[rows[own]], times[own])
 
 
 def _one_by_one(problem: Problem) -> bool:
@@ -90,11 +95,11 @@ def _in_span(machine: Any, drawn: Term) -> Judged:
             "smaller C, or fewer functions."
         )
     away = (target - fitted) / (share if target.ndim == 1 else share[:, None])
-    return Judged(target - away, target)
+    return Judged(target - away, target, np.ones(len(target)))
 
 
-def _problem_of(machine: Any) -> Problem:
-    """The problem of rows in memory that was solved as a stream."""
+def _problem_of(machine: Any) -> tuple[Problem, Vector]:
+    """Return the problem of rows in memory that was solved as a stream, and the rows of each of its labels."""
     rows = getattr(machine, "_rows", None)
     if rows is None:
         raise ValueError(
@@ -105,4 +110,5 @@ def _problem_of(machine: Any) -> Problem:
     function = machine.function_
     kernel = function.features.kernel if isinstance(function, FeatureFunction) else function.kernel
     own = clone(rows[0]).set_params(kernel=kernel, scale="median")  # which says nothing of a kernel that has its scale
-    return invariant_problem(own, own._sample(*rows[1:]))
+    sample = own._sample(*rows[1:])
+    return invariant_problem(own, sample), sample.count[sample.labelled]

@@ -43,11 +43,12 @@ def kernel_of(machine: Any, sample: Sample) -> Kernel:
         return as_kernel(machine.kernel, machine.scale, sample.X)
     if machine.scale == FOLDS:
         return kernel_by_folds(machine, sample, partial(_problem, machine))
-    return tuned_kernel(machine, _data(machine, sample))
+    return tuned_kernel(machine, _data(machine, sample.apart()))
 
 
 def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Kernel:
     """The kernel k(Tx, Ty), T learnt from the slopes of f; leaves T'T as `metric_`."""
+    sample = sample.apart()
     own = np.flatnonzero(sample.labelled)
     if len(own) < FEWEST:
         raise ValueError(

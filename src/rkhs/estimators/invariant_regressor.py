@@ -191,7 +191,8 @@ class InvariantRegressor(Regressor):
         ):
             fit_blocks(self, X, y, sample_weight)
             return self
-        self._learn(invariant_problem(self, self._sample(X, y, sample_weight, gradients)))
+        sample = self._sample(X, y, sample_weight, gradients)
+        self._learn(invariant_problem(self, sample), sample)
         return self
 
     @available_if(approximated)

@@ -139,11 +139,11 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         sample = self._sample(X, y, sample_weight)
         self._remember(sample)
         if self._automatic:
-            self._learn(self._choose_knowledge(sample))
+            self._learn(self._choose_knowledge(sample), sample)
             return self
         machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
         if self.approximation is None:
-            self._learn(self._problem_of(machine, sample))
+            self._learn(self._problem_of(machine, sample), sample)
         else:
             self._adopt(machine.fit(X, y, sample_weight))
         return self
@@ -157,7 +157,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         if sum(term.size for term in problem.terms) > MOST_LEFT_OUT:
             return posterior
         if getattr(self, "_tau", None) is None:
-            self._tau = self._widened(problem.terms[0].size) * left_out_amplitude(problem)
+            count = self._rows_each(problem.terms[0].size)
+            self._tau = self._widened(int(count.sum())) * left_out_amplitude(problem, count)
         return replace(posterior, amplitude=self._tau)
 
     def _widened(self, count: int) -> float:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.backend.arrays import Array, namespace, to_numpy
 from rkhs.estimators.labels import told
-from rkhs.estimators.sample import Vector, as_numpy
+from rkhs.estimators.sample import Sample, Vector, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
@@ -102,6 +102,16 @@ class Machine(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _count_rows(self, labelled: Sample) -> None:
+        """Keep how many rows each label stands for, where rows repeat."""
+        count = labelled.count
+        self._repeated = None if np.all(count == 1) else tuple(count.tolist())  # no array: scikit-learn has rules
+
+    def _rows_each(self, size: int) -> Vector:
+        """Return how many rows each of the labels (l,) stands for."""
+        repeated = getattr(self, "_repeated", None)
+        return np.ones(size, dtype=np.int64) if repeated is None else np.array(repeated)
 
     def _points(self, given: Array) -> Array:
         """Points that this library computes with."""

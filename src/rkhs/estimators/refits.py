@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,18 +15,26 @@ from rkhs.problem import Problem
 FOLD_TOL = 1e-2  # the relative gap to which they are solved
 
 
-def fold_values(problem: Problem, parts: Sequence[Vector], what: str) -> tuple[Vector, Vector]:
-    """f at labels, each without the labels of its part, and which labels, in order: all but those of unsolved parts."""
+def fold_values(problem: Problem, left_out: Vector, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
+    """Return f at labels, from models that have not seen some of their rows; which labels; and how many rows.
+
+    Of the `count` (l,) rows of each label fold k has not seen `left_out[:, k]`.  A label stands once for each fold that
+    leaves rows of it out, in the order of labels; folds that could not be solved are missing.
+    """
     points = problem.terms[0].functional
-    solutions, status = problem.in_double().grid_and_status({}, held_out={0: parts}, tol=FOLD_TOL)
+    factors = list((1 - left_out / count[:, None]).T)
+    solutions, status = problem.in_double().grid_and_status({}, held_out={0: factors}, tol=FOLD_TOL)
     if status == INTERRUPTED:
         raise KeyboardInterrupt
-    solved = [(part, s) for part, s in zip(parts, solutions, strict=True) if s.status == CONVERGED]
-    if len(solved) < len(parts):
+    solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
+    if len(solved) < len(factors):
         _tell(solutions, len(solved), what)
-    values = [to_numpy(points.take(part)(s.function)) for part, s in solved]
-    rows = np.concatenate([part for part, _ in solved])
-    return np.concatenate(values)[np.argsort(rows)], np.sort(rows)
+    parts = [np.flatnonzero(left_out[:, k]) for k in solved]
+    values = [to_numpy(points.take(part)(solutions[k].function)) for k, part in zip(solved, parts, strict=True)]
+    times = np.concatenate([left_out[part, k] for k, part in zip(solved, parts, strict=True)])
+    rows = np.concatenate(parts)
+    order = np.argsort(rows, kind="stable")
+    return np.concatenate(values)[order], rows[order], times[order]
 
 
 def _tell(solutions: Vector, solved: int, what: str) -> None:

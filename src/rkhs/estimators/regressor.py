@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.targets import checked_slopes, warn_of_units
+from rkhs.estimators.terms import keeps_rows
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
@@ -34,7 +36,8 @@ class Regressor(RegressorMixin, Machine):
         if slopes is not None:
             known = np.where(missing if outputs is None else missing[:, None], np.nan, y)
             warn_of_units(to_numpy(points).astype(np.float64), known, slopes)
-        sample = Sample.of(points, sample_weight, y, ~missing, user_marks(self, y, ~missing), slopes)
+        own = y, ~missing, user_marks(self, y, ~missing), slopes
+        sample = Sample.of(points, sample_weight, *own, merge=not keeps_rows(self))
         if not np.any(sample.labelled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")
         self.labelled_ = home(~missing, given)
@@ -61,7 +64,8 @@ class Regressor(RegressorMixin, Machine):
         known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
         n = int(known.X.shape[1])
         if own.gradient_weight is None:
-            factors = check_number(C, "C") * np.var(to_numpy(sample.X).astype(np.float64), axis=0)
+            X = to_numpy(sample.X).astype(np.float64)
+            factors = check_number(C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
         else:
             factors = np.full(n, check_number(own.gradient_weight, "gradient_weight"))
         return Term(
@@ -71,9 +75,13 @@ class Regressor(RegressorMixin, Machine):
             weight=np.outer(known.weight, factors).reshape(known.X.shape),
         )
 
-    def _learn(self, problem: Problem) -> None:
-        """Solve the problem, whose first term is that of the labels."""
+    def _learn(self, problem: Problem, sample: Sample) -> None:
+        """Solve the problem, whose first term is that of the labels, and keep how many rows each of them stands for."""
         self._solve(problem)
+        self._count_rows(sample.take(sample.labelled))
+        source = self.solution_.source
+        if source is not None:
+            self.solution_ = replace(self.solution_, source=source.with_repeats(sample.repeats))
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
         super()._keep(problem, solution)
@@ -157,9 +165,9 @@ class Regressor(RegressorMixin, Machine):
         values, given = self._values(X, "predict_interval")
         judged = left_out_labels(self)
         residuals = np.abs(judged.predicted - judged.target)
-        width = np.array([bound(own, coverage) for own in residuals.reshape(len(residuals), -1).T])
+        width = np.array([bound(own, coverage, judged.times) for own in residuals.reshape(len(residuals), -1).T])
         centre = to_numpy(values)
-        width = self._widened(len(residuals)) * (width if centre.ndim > 1 else width[0])
+        width = self._widened(int(judged.times.sum())) * (width if centre.ndim > 1 else width[0])
         return home(np.stack([centre - width, centre + width], axis=-1), given)
 
 

@@ -15,9 +15,10 @@ from sklearn.model_selection import KFold
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.calculus.polynomials import Constant
+from rkhs.estimators.folds import dealt
 from rkhs.estimators.options import KERNELS, LEARNT, SCALED
 from rkhs.estimators.refits import fold_values
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.kernels import Kernel, learn
@@ -71,7 +72,8 @@ def kernel_by_folds(machine: Any, sample: Sample, problem_of: Callable[[Sample, 
 
 
 def _some(sample: Sample) -> Sample:
-    """At most `MOST` labelled points, and as many others."""
+    """Return at most `MOST` labelled rows, and as many others, none of them merged: each may be left out alone."""
+    sample = sample.apart()
     random = np.random.default_rng(0)
     kinds = [np.flatnonzero(sample.labelled), np.flatnonzero(~sample.labelled)]
     some = [rows if len(rows) <= MOST else random.choice(rows, MOST, replace=False) for rows in kinds]
@@ -80,7 +82,7 @@ def _some(sample: Sample) -> Sample:
 
 def _candidates(machine: Any, sample: Sample) -> Iterator[Kernel]:
     """All features with one scale, and each in units of its deviation."""
-    X = np.unique(to_numpy(sample.X).astype(np.float64), axis=0)
+    X = to_numpy(sample.X).astype(np.float64)
     make: Any = KERNELS[machine.kernel]
     distance = make(1.0).distance
     spread = X.std(axis=0)
@@ -94,9 +96,9 @@ def _candidates(machine: Any, sample: Sample) -> Iterator[Kernel]:
 def _loss(problem: Problem) -> float:
     """The mean loss, by weight, of the labels that are left out."""
     term = problem.terms[0]
-    splitter = KFold(min(PARTS, term.size), shuffle=True, random_state=0)
-    parts: list[Vector] = [test for _, test in splitter.split(np.zeros((term.size, 1)))]
-    values, rows = fold_values(problem, parts, 'Scales by "cv"')
+    count = np.ones(term.size, dtype=int)
+    left_out = dealt(KFold(min(PARTS, term.size), shuffle=True, random_state=0), count)
+    values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
     target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
     losses = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
     found = float(np.average(losses, weights=weight))

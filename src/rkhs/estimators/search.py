@@ -117,18 +117,21 @@ def _judged(
     found = np.full((2, *solutions.shape), np.nan)
     for k, (_, scored) in enumerate(folds):
         rows = np.flatnonzero(scored)
+        share = scored[rows] / labelled.count[rows]
+        part = labelled.take(rows)
+        part = replace(part, weight=share * part.weight)
         solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
         values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
         for i, own in zip(solved, values, strict=True):
-            found[:, i, k] = score(own, labelled.take(rows)), _mean_loss(labels, rows, own)
+            found[:, i, k] = score(own, part), _mean_loss(labels, rows, share, own)
     return found
 
 
-def _mean_loss(labels: Term, rows: Vector, values: Vector) -> float:
-    """The mean, by weight, of the losses of some rows of the label term (of the sums over classes)."""
+def _mean_loss(labels: Term, rows: Vector, share: Vector, values: Vector) -> float:
+    """Return the mean, by weight, of the losses of shares of some labels (of the sums over classes)."""
     target, weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
     loss = to_numpy(labels.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
-    return float(np.average(loss, weights=weight))
+    return float(np.average(loss, weights=share * weight))
 
 
 def _solutions(

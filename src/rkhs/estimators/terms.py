@@ -13,6 +13,7 @@ from rkhs.estimators.units import Units
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional, GraphDifference
 from rkhs.invariances import Invariance
+from rkhs.invariances.base import as_invariances
 
 
 def invariance_terms(
@@ -22,6 +23,14 @@ def invariance_terms(
     places = ((one, about(one, sample)) for one in invariances)
     terms = [invariance_term(one, points, units, nu, loss, epsilon) for one, points in places if points.size]
     return [term for term in terms if term.size and np.any(np.asarray(term.weight) > 0)]
+
+
+def keeps_rows(machine: Any) -> bool:
+    """Return whether an invariance is about the rows of X in their order, as a graph is that the user has made."""
+    known = getattr(machine, "invariance", None)
+    if isinstance(known, str):
+        return False
+    return any(getattr(one.maker, "graph", None) is not None for one in as_invariances(known))
 
 
 def about(one: Invariance, sample: Sample) -> Sample:

@@ -179,5 +179,5 @@ class ThinPlateRegressor(Regressor):
         labels = self._label_term(sample, self.C)
         basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
         explained = int(np.linalg.matrix_rank(basis)) == sample.size
-        self._learn(thin_plate_problem(self, labels, explained))
+        self._learn(thin_plate_problem(self, labels, explained), sample)
         return self

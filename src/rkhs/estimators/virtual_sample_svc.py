@@ -127,4 +127,5 @@ class VirtualSampleSVC(Classifier):
             np.tile(sample.y, times),
             np.tile(sample.labelled, times),
             np.tile(sample.marks, (times, 1)),
+            np.tile(sample.count, times),
         )

@@ -145,7 +145,8 @@ class Machine:
         labels = np.tile(y, self.copies)
         weight = 1 / (self.copies * np.where(labels == 1, np.sum(y == 1), np.sum(y == -1)))
         everywhere = np.ones(len(labels), dtype=bool)
-        self.sample = Sample(images, weight, np.where(labels == 1, 1, 0), everywhere, np.zeros((len(labels), 0)))
+        marks, count = np.zeros((len(labels), 0)), np.ones(len(labels), dtype=np.int64)
+        self.sample = Sample(images, weight, np.where(labels == 1, 1, 0), everywhere, marks, count)
         self.terms = [Term(Evaluation(images), Logistic(), target=labels.astype(np.float64), weight=weight)]
         if name == "InvSVM":
             self.terms.append(Term(unchanged(X), EpsilonInsensitive(EPSILON)))

@@ -37,3 +37,33 @@ def places(family: Functional) -> np.ndarray[Any, Any]:
             seen[row].add(point)
     known: dict[frozenset[int], int] = {}
     return np.array([known.setdefault(frozenset(own), len(known)) for own in seen], dtype=int)
+
+
+def repeats(family: Functional, group: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return how many earlier functionals of the same `group` (N,) are the same one: (N,), 0 for the first.
+
+    Only atoms are compared: combinations of several count as different.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[0.0], [1.0], [0.0]])
+    >>> repeats(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]), np.repeat([0, 1], 3))
+    array([0, 0, 1, 0, 0, 1])
+    """
+    found = np.zeros(family.size, dtype=int)
+    seen: dict[tuple[Any, ...], int] = {}
+    for part in family.parts:
+        if part.matrix is not None:
+            continue
+        atoms = part.atoms
+        points, shape = to_numpy(atoms.points), (len(atoms.points), *atoms.directions.shape[-3:])
+        directions = np.broadcast_to(to_numpy(atoms.directions), shape)
+        blur = b"" if atoms.blur is None else atoms.blur.tobytes()
+        for k in range(atoms.size):
+            i, a = divmod(k, atoms.per_point)
+            row = part.start + k
+            key = (group[row], atoms.order, blur, points[i].tobytes(), directions[i, a].tobytes())
+            found[row] = seen.get(key, 0)
+            seen[key] = found[row] + 1
+    return found

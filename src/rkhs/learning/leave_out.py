@@ -11,6 +11,13 @@ l = w loss', bends h = w loss'' and V the Gram matrix that the bends leave (the 
 
 one step of Newton's method from the solution: an approximation.
 
+*Equal observations* may stand as one functional i of their weights' sum w.  Leaving one of c of them out takes w / c
+away, so that l and h are divided by c in the formula above, and
+
+    e_i  =  c a_i / (P_ii + 2 w (c - 1))
+
+with the variance tau^2 c^2 / (P_ii + 2 w (c - 1)).
+
 *A criterion.*  sum over terms of n/2 log(mean of e^2) is, up to a constant, minus the log likelihood of residuals that
 are normal with one variance for each term: so terms need no common unit.  Terms whose targets are all the same (an
 invariance) are not asked.  With f_i = e_i n / sum e^2, R_g = (P_gg)^-1 and h_g = R_g f_g, its derivative is the sum of
@@ -102,27 +109,34 @@ def _check(values: Matrix) -> None:
         )
 
 
-def residuals(equations: Equations, groups: Groups) -> Matrix:
-    """b - u of an f that has not seen the group, (N, c)."""
-    return groups.solved(equations, equations.inverse(), equations.a)
+def residuals(equations: Equations, groups: Groups, count: Matrix) -> Matrix:
+    """Return b - u of an f that has not seen the group, (N, c); of each functional alone, one of its `count` (N,)."""
+    P = equations.inverse()
+    if np.all(count == 1):
+        return groups.solved(equations, P, equations.a)
+    diagonal = (np.diag(P) + (count - 1) / equations.noise) / count
+    _check(diagonal / equations.saddle.scale**2)
+    return equations.a / diagonal[:, None]
 
 
-def left_out_amplitudes(observations: Observations, kernel: Kernel) -> Matrix:
-    """tau (c,) by which the residuals of left-out targets of the first term have the variance that is promised.
+def left_out_amplitudes(observations: Observations, kernel: Kernel, count: Matrix) -> Matrix:
+    """Return tau (c,) by which residuals of left-out targets of the first term have the variance that is promised.
 
-    Without itself target i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i.  Where f bends
+    Without itself target i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; where each
+    stands for `count` (N,) equal ones, the sum of e_i a_i over the number of all.  Where f bends
     more in some places than a kernel says, this is nearer to the truth than the most likely amplitude (Bachoc 2013,
     Cross validation and maximum likelihood estimations of hyper-parameters of Gaussian processes with model
     misspecification).
     """
     equations = observations.equations(kernel, observations.weight)
-    e = residuals(equations, Groups(np.arange(observations.size)))
+    e = residuals(equations, Groups(np.arange(observations.size)), count)
     first = observations.term == 0
-    return np.sqrt(np.clip(np.mean(e[first] * equations.a[first], axis=0), 0, None))
+    squares = np.sum(e[first] * equations.a[first], axis=0) / np.sum(count[first])
+    return np.sqrt(np.clip(squares, 0, None))
 
 
-def newton_step(G: Matrix, Q: Matrix, slope: Matrix, bend: Matrix, groups: Groups) -> Matrix:
-    """By how much u moves where a group is left out, (N,), for one output."""
+def newton_step(G: Matrix, Q: Matrix, slope: Matrix, bend: Matrix, groups: Groups, count: Matrix) -> Matrix:
+    """Return by how much u moves where a group is left out, (N,), for one output; `count` as in `residuals`."""
     seen = np.flatnonzero(bend > 0)
     saddle = Saddle(G[np.ix_(seen, seen)], 1 / bend[seen], Q[seen])
     if saddle.rank < Q.shape[1]:
@@ -132,6 +146,7 @@ def newton_step(G: Matrix, Q: Matrix, slope: Matrix, bend: Matrix, groups: Group
     one = groups.single
     moved = np.zeros(len(G))
     own = np.diag(V)[one]
+    slope, bend = slope / count, bend / count
     _check(1 - bend[one] * own)
     moved[one] = own * slope[one] / (1 - bend[one] * own)
     for g in groups.several:

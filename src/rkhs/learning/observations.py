@@ -12,7 +12,7 @@ from rkhs.backend.watch import Watch, part_of, unwatched
 from rkhs.finite.basis import Basis
 from rkhs.finite.represented import Represented
 from rkhs.functionals.base import Functional
-from rkhs.functionals.places import places
+from rkhs.functionals.places import places, repeats
 from rkhs.gram.operator import gram
 from rkhs.kernels.base import Kernel
 from rkhs.linalg.saddle import Saddle
@@ -59,8 +59,12 @@ class Observations:
 
     @cached_property
     def places(self) -> Matrix:
-        """(N,): the same number for all functionals of a point."""
-        return places(self.functionals)
+        """(N,): the same number for all functionals of a point; what a term has there again has another one.
+
+        Measurements that are repeated are left out one by one, as those at points next to each other are.
+        """
+        both = np.stack([places(self.functionals), repeats(self.functionals, self.term)], axis=1)
+        return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
 
     @cached_property
     def given(self) -> Matrix:
@@ -99,7 +103,7 @@ class Equations:
     """
 
     def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix, watch: Watch = unwatched) -> None:
-        self.b, self.given = b, given
+        self.b, self.given, self.noise = b, given, d
         self.saddle = Saddle(G, d, Q, watch)
         self.prior = Saddle(G[np.ix_(given, given)], d[given], Q[given]) if len(given) else None
 

@@ -118,6 +118,7 @@ class OfProblem:
     """Where the posterior of a solution in the whole space comes from; computed when it is asked for."""
 
     represented: Represented
+    repeats: int = 0  # observations that were merged into equal ones
 
     @classmethod
     def of(cls, represented: Represented, rows: tuple[Rows, ...]) -> OfProblem | None:
@@ -127,7 +128,14 @@ class OfProblem:
         return cls(replace(represented, rows=rows, precision=None))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"represented": replace(self.represented)}  # what is cached is computed again where it is opened
+        return {
+            "represented": replace(self.represented),
+            "repeats": self.repeats,
+        }  # what is cached is computed again where it is opened
+
+    def with_repeats(self, repeats: int) -> OfProblem:
+        """Return the same, some observations of which stand for several equal ones."""
+        return replace(self, repeats=repeats)
 
     @cached_property
     def _observed(self) -> Represented:
@@ -151,7 +159,7 @@ class OfProblem:
 
     def posterior(self, solution: Solution) -> Posterior:
         """Around the solution."""
-        free = Observations.of(self._observed).free
+        free = Observations.of(self._observed).free + self.repeats
         return Posterior(solution.function, self._spread, amplitude(solution, free, self.represented.outputs))
 
 
@@ -162,6 +170,10 @@ class OfSpan:
     spread: SpanSpread
     free: int
     outputs: int | None
+
+    def with_repeats(self, repeats: int) -> OfSpan:
+        """Return the same, some observations of which stand for several equal ones."""
+        return replace(self, free=self.free + repeats)
 
     def posterior(self, solution: Solution) -> Posterior:
         """Around the solution."""

@@ -85,8 +85,8 @@ def _amplitude(found: Likelihood, outputs: int | None) -> Any:
     return float(tau[0]) if outputs is None else tau
 
 
-def left_out_of(problem: Any, groups: Any) -> LeftOut:
-    """`Problem.leave_out`."""
+def left_out_of(problem: Any, groups: Any, count: Matrix | None = None) -> LeftOut:
+    """`Problem.leave_out`; functionals of the first term may stand for `count` equal ones, of which one is left out."""
     _check_kept(problem, "Leaving out")
     if problem.approximation is not None:
         raise ValueError(
@@ -104,6 +104,7 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
     kept = [np.flatnonzero(to_numpy(term.weights())[:, 0] > 0) for term in problem.terms]
     labels = _labels(problem.terms, groups)
     seen = Groups(np.concatenate([own[rows] for own, rows in zip(labels, kept, strict=True)]))
+    times = _times(kept, count)
     solution = problem.solve(tol=TIGHT)
     if solution.status == INTERRUPTED:
         raise KeyboardInterrupt
@@ -113,9 +114,9 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
         observations = Observations.of(represented)
         with closing(Monitor(0.0)) as monitor:
             equations = observations.equations(problem.kernel, observations.weight, monitor.watch(FACTOR))
-        away = double(system.target) - residuals(equations, seen)
+        away = double(system.target) - residuals(equations, seen, times)
     else:
-        away = _stepped(system, represented, solution.function, seen)
+        away = _stepped(system, represented, solution.function, seen, times)
     predictions, left, start = [], [], 0
     for term, rows in zip(problem.terms, kept, strict=True):
         found = to_numpy(term.functional(solution.function)).astype(np.float64)  # of rows of weight zero: as it is
@@ -130,21 +131,32 @@ def left_out_of(problem: Any, groups: Any) -> LeftOut:
     return LeftOut(tuple(predictions), tuple(left), exact)
 
 
-def left_out_amplitude(problem: Any) -> Any:
-    """tau of the posterior by which left-out targets of the first term have the spread that is promised."""
+def _times(kept: Sequence[Matrix], count: Matrix | None) -> Matrix:
+    """Return how many equal observations each functional of the finite problem stands for, (N,)."""
+    ones = [np.ones(len(rows)) for rows in kept]
+    return np.concatenate(ones if count is None else [count[kept[0]], *ones[1:]])
+
+
+def left_out_amplitude(problem: Any, count: Matrix) -> Any:
+    """Return tau of the posterior by which left-out targets of the first term have the spread that is promised.
+
+    Each of these targets stands for `count` equal ones.
+    """
     check_squared(problem, "An amplitude")
     represented: Represented = problem.represented
-    tau = left_out_amplitudes(Observations.of(represented), problem.kernel)
+    kept = [np.flatnonzero(to_numpy(term.weights())[:, 0] > 0) for term in problem.terms]
+    tau = left_out_amplitudes(Observations.of(represented), problem.kernel, _times(kept, count))
     return float(tau[0]) if represented.outputs is None else tau
 
 
-def _stepped(system: System, represented: Represented, function: Any, groups: Groups) -> Matrix:
+def _stepped(system: System, represented: Represented, function: Any, groups: Groups, count: Matrix) -> Matrix:
     """u after one step for each group, (N, c)."""
     iterate = represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
     G, Q = system.exact.in_double(), double(system.Q)
     slope, bend, u = double(system.slope(u)), double(system.bend(u)), double(u)
-    return np.stack([u[:, c] + newton_step(G, Q, slope[:, c], bend[:, c], groups) for c in range(u.shape[1])], axis=1)
+    moved = [newton_step(G, Q, slope[:, c], bend[:, c], groups, count) for c in range(u.shape[1])]
+    return u + np.stack(moved, axis=1)
 
 
 def _labels(terms: Sequence[Any], groups: Any) -> list[Matrix]:

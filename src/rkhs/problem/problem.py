@@ -334,7 +334,7 @@ class Problem:
         Parameters
         ----------
         criterion : "evidence", or "loo": the squared residuals of points that are left out with all that was observed
-            there
+            there; measurements that a term repeats at a point are left out one by one
         starts : searches (L-BFGS in logarithms), the first from the best of some common scales and noises, others near
             the best so far
         prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;

@@ -29,6 +29,7 @@ from rkhs.estimators.choosing.contest import Contest
 from rkhs.estimators.choosing.judging import GRAPH, MEASURE, NONE, Candidate, Labelled, Vector, left_out
 from rkhs.estimators.choosing.measures import Measure, measures
 from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
+from rkhs.estimators.sample import drawn_rows
 from rkhs.finite.monitor import Monitor
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
@@ -39,6 +40,7 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
 MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves
 NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FIRST = (10, 2)  # neighbours and power with which units and scales are compared
+MOST_ROWS = 4000  # of which distances are measured
 FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
 JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
 
@@ -70,7 +72,7 @@ class Place:
 
 @dataclass(eq=False)
 class KnowledgeSearch:
-    """Candidates for points X (t, n) of which some are labelled.
+    """Candidates for points X (t, n), each of which stands for `count` equal rows, and of which some are labelled.
 
     `kernel_of` is a function from one of the `kernels` and a scale, a number or one per feature, to the kernel.
     `scales` are those to try, None for multiples of the median distance by each of the `measures`; `metric` tells
@@ -78,6 +80,7 @@ class KnowledgeSearch:
     """
 
     X: Vector
+    count: Vector
     labelled: Labelled
     kernels: Sequence[Any]
     kernel_of: KernelOf
@@ -176,7 +179,7 @@ class KnowledgeSearch:
 
     def _landmarks(self) -> Vector:
         """The labelled points, and as many others as there may be."""
-        rows = self.labelled.rows
+        rows = np.unique(self.labelled.rows)
         others = np.setdiff1d(np.arange(len(self.X)), rows)
         if len(self.X) > FUNCTIONS:
             others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
@@ -189,12 +192,13 @@ class KnowledgeSearch:
             for kernel in self.kernels:
                 yield from (Place(features, (kernel, scale), True) for scale in self.scales)
             return
-        for measure in measures(self.X):
+        rows = self.X[drawn_rows(self.count, MOST_ROWS, 0)]
+        for measure in measures(rows):
             for kernel in self.kernels:
                 distance = self.kernel_of(kernel, 1.0).distance
                 if measure.linear is not None and distance != "euclidean":
                     continue  # a map would change what the kernel is along
-                median = measure.median(self.X, distance)
+                median = measure.median(rows, distance)
                 for width in WIDTHS:
                     settings = measure.kernel(kernel, median * width, self.kernel_of)
                     yield Place(measure, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])

@@ -1,0 +1,218 @@
+"""Rows that occur more than once: the limit of rows next to each other, in all that a model says.
+
+A model that is fitted to rows of a few categories is compared with two models that are fitted to the same rows after a
+jitter of 1e-6, in the order in which rows are dealt to folds.  It may differ from them by what jitter itself changes.
+
+Graphs are left out: their nodes are the distinct points, each once (`Graph.once`), and a graph of neighbours whose
+neighbours are copies of one point would say nothing.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+import rkhs
+from rkhs.estimators import refits
+from rkhs.estimators.folds import dealt
+from rkhs.estimators.held_out import left_out_labels
+from rkhs.estimators.sample import Sample
+
+ROWS = 48
+NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])
+
+
+def table():
+    """Rows at the nine points of a 3 x 3 grid, with noisy classes, whole numbers as values, and slopes of these."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (ROWS, 2)).astype(float)
+    classes = ((X[:, 0] + X[:, 1] > 2) ^ (rng.random(ROWS) < 0.2)).astype(int)
+    values = X[:, 0] - X[:, 1] + rng.integers(-1, 2, ROWS)
+    slopes = np.column_stack([np.ones(ROWS), -np.ones(ROWS)]) + rng.integers(-1, 2, (ROWS, 2))
+    return X, classes, values, slopes
+
+
+X, CLASSES, VALUES, SLOPES = table()
+SET = {"scale": 1.5, "C": 2.0, "tol": 1e-8}
+PLAIN = {**SET, "invariance": None}
+FLAT = {**SET, "nu": 0.3}
+GRID = {"Cs": [0.1, 1.0, 10.0], "nus": [0, 1.0], "scales": 1.5, "cv": 4, "invariance": "gradient"}
+AUTO = {"Cs": [0.1, 1.0, 10.0], "metric": None, "kernel": "gaussian"}
+CLASSIFIERS = {
+    "hinge": rkhs.InvariantClassifier(**PLAIN),
+    "squared": rkhs.InvariantClassifier(loss="squared", **PLAIN),
+    "logistic": rkhs.InvariantClassifier(loss="logistic", **FLAT),
+    "loo": rkhs.InvariantClassifier(loss="squared", **{**PLAIN, "scale": "loo"}),
+    "cv": rkhs.InvariantClassifier(loss="squared", **{**PLAIN, "scale": "cv"}),
+    "auto": rkhs.InvariantClassifierCV(**AUTO),
+    "grid": rkhs.InvariantClassifierCV(**GRID, class_weight="balanced"),
+    "thin plate": rkhs.ThinPlateClassifier(C=1.0, tol=1e-8),
+    "virtual": rkhs.VirtualSampleSVC([lambda points: points + 0.3], loss="logistic", **SET),
+    "landmarks": rkhs.InvariantClassifier(loss="squared", **PLAIN, approximation=rkhs.Landmarks(rkhs.Evaluation(NEW))),
+}
+REGRESSORS = {
+    "squared": rkhs.InvariantRegressor(**PLAIN),
+    "flat": rkhs.InvariantRegressor(**FLAT),
+    "absolute": rkhs.InvariantRegressor(loss="absolute", **PLAIN),
+    "evidence": rkhs.InvariantRegressor(**{**PLAIN, "scale": "evidence"}),
+    "auto": rkhs.InvariantRegressorCV(**AUTO),
+    "grid": rkhs.InvariantRegressorCV(**GRID),
+    "thin plate": rkhs.ThinPlateRegressor(C=1.0, tol=1e-8),
+    "landmarks": rkhs.InvariantRegressor(**PLAIN, approximation=rkhs.Landmarks(rkhs.Evaluation(NEW))),
+}
+
+
+def said_by_classifier(model):
+    sets = model.predict_set(NEW, 0.8).astype(float)  # all or nothing: differs where scores are about the bound
+    return {"f": model.decision_function(NEW), "proba": model.predict_proba(NEW)[:, 1], "set": sets}
+
+
+def said_by_regressor(model):
+    found = {"f": model.predict(NEW), "interval": np.ptp(model.predict_interval(NEW, 0.8), axis=1)}
+    if getattr(model, "loss", "squared") == "squared":
+        found["std"] = model.predict(NEW, return_std=True)[1]
+    return found
+
+
+def compare(fitted, said, y, slopes=None):
+    """Compare what is said of repeated rows with what is said of jittered ones."""
+    rows = Sample.of(X, None, y, np.ones(ROWS, bool), slopes=slopes).apart()
+    given = (rows.y,) if slopes is None else (rows.y, rows.slopes)
+    whole = said(fitted(rows.X, *given))
+    jitters = [1e-6 * np.random.default_rng(seed).standard_normal(X.shape) for seed in range(2)]
+    near = [said(fitted(rows.X + jitter, *given)) for jitter in jitters]
+    for name, found in whole.items():
+        first, second = (other[name] for other in near)
+        room = 3e-3 * max(np.abs(first).max(), 1.0) + 3 * np.abs(first - second).max()  # targets are about one
+        np.testing.assert_allclose(found, first, atol=room, rtol=0, err_msg=name)
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Solve models of folds well enough to be compared."""
+    monkeypatch.setattr(refits, "FOLD_TOL", 1e-6)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classes(name):
+    compare(CLASSIFIERS[name].fit, said_by_classifier, CLASSES)
+
+
+@pytest.mark.usefixtures("tight")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_values(name):
+    compare(REGRESSORS[name].fit, said_by_regressor, VALUES)
+
+
+@pytest.mark.filterwarnings("ignore:Between neighbours")  # values differ by noise there, not by their slopes
+@pytest.mark.parametrize("scale", [1.5, "loo"])
+def test_slopes(scale):
+    model = rkhs.InvariantRegressor(**{**PLAIN, "scale": scale})
+    compare(lambda points, y, slopes: model.fit(points, y, gradients=slopes), said_by_regressor, VALUES, SLOPES)
+
+
+def test_quantiles():
+    model = rkhs.QuantileRegressor([0.2, 0.8], scale=1.5, C=2.0, tol=1e-6)
+    compare(model.fit, lambda fitted: {"f": fitted.predict(NEW)}, VALUES)
+
+
+def test_observed_values_and_slopes():
+    def fitted(points, y, slopes):
+        kinds = [rkhs.Observed(rkhs.Evaluation(points), y), rkhs.Observed(rkhs.Gradient(points), slopes)]
+        return rkhs.FunctionalRegressor(scale=1.5).fit(kinds)
+
+    compare(
+        fitted, lambda model: dict(zip(("f", "std"), model.predict(NEW, return_std=True), strict=True)), VALUES, SLOPES
+    )
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic()])
+def test_groups_of_rows(loss):
+    """What `Problem.leave_out` predicts without groups of rows, some of whose twins are in other groups."""
+    groups = np.arange(ROWS) % 7
+
+    def fitted(points, y):
+        term = rkhs.Term(rkhs.Evaluation(points), loss, np.where(y > 0, 1.0, -1.0), weight=2.0)
+        return rkhs.Problem(rkhs.Gaussian(1.5), [term], rkhs.Constant())
+
+    compare(fitted, lambda problem: {"f": problem.leave_out([groups]).predictions[0]}, CLASSES)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_row_is_left_out_and_its_twins_stay(loss):
+    """Against refits without one row of each point; one step of Newton's method for the logistic loss."""
+    model = rkhs.InvariantClassifier(loss=loss, **PLAIN).fit(X, CLASSES)
+    found = left_out_labels(model)
+    assert found.times.sum() == ROWS
+    assert len(found.times) < ROWS / 2
+    points = np.column_stack([X, CLASSES])
+    term = model.problem_.terms[0]
+    for k in range(term.size):
+        where = [*np.asarray(term.functional.parts[0].atoms.points)[k], (term.target[k] + 1) / 2]
+        rows = np.flatnonzero(np.all(points == where, axis=1))
+        assert len(rows) == found.times[k]
+        kept = np.delete(np.arange(ROWS), rows[0])
+        other = rkhs.InvariantClassifier(loss=loss, **PLAIN).fit(X[kept], CLASSES[kept])
+        expected = other.decision_function(X[rows[:1]])[0]
+        assert found.predicted[k] == pytest.approx(expected, abs=1e-6 if loss == "squared" else 0.05)
+
+
+def test_whole_weights_are_numbers_of_rows_and_others_are_not():
+    y, times = np.zeros(3), np.array([1.0, 2.0, 3.0])
+    points = np.array([[0.0], [1.0], [1.0]])
+    counted = Sample.of(points, times, y, y == 0)
+    np.testing.assert_array_equal(np.sort(counted.count), [1, 5])
+    np.testing.assert_array_equal(np.sort(counted.apart().X[:, 0]), [0, 1, 1, 1, 1, 1])
+    weighted = Sample.of(points, 0.5 * times, y, y == 0)
+    np.testing.assert_array_equal(weighted.count, np.ones(3))
+    assert Sample.of(points, np.full(3, 1e300), y, y == 0).count.max() == 2
+    drawn = Sample.of(points, [0, 1e9, 2e9], y, y == 0).apart(1000)
+    assert drawn.size == 1000
+    np.testing.assert_array_equal(drawn.weight, np.ones(1000))
+
+
+def test_rows_are_dealt_to_folds():
+    """Every row is in one fold, and the rows of a point are spread over them."""
+    count, codes = np.array([1, 4, 57, 1000, 3]), np.array([0, 1, 0, 1, 0])
+    found = dealt(StratifiedKFold(5, shuffle=True, random_state=0), count, codes)
+    np.testing.assert_array_equal(found.sum(axis=1), count)
+    assert np.ptp(found[3]) < 10
+    assert found.max(axis=1)[1] < 4
+
+
+@pytest.mark.parametrize(
+    "rows", [200, *(pytest.param(more, marks=pytest.mark.slow) for more in (300, 500, 1000, 2000))]
+)
+def test_a_table_of_categories(rows):
+    """No worse than an SVC or the Bayes rule, by a point; sets and intervals hold what they promise."""
+    errors, sets, intervals = [], [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+
+        def drawn(count, rng=rng):
+            category = rng.integers(0, 10, count)
+            return np.eye(10)[category], np.where(rng.random(count) < 0.85, category % 2, 1 - category % 2)
+
+        (points, y), (new, truth) = drawn(rows), drawn(2000)
+        own = {"metric": None, "kernel": "gaussian"}
+        model = rkhs.InvariantClassifierCV(**own).fit(points, y)
+        rival = min(np.mean(SVC(C=10).fit(points, y).predict(new) != truth), np.mean(new.argmax(axis=1) % 2 != truth))
+        errors.append(np.mean(model.predict(new) != truth) - rival)
+        sets.append(model.predict_set(new, 0.9)[np.arange(2000), truth].mean())
+        low, high = rkhs.InvariantRegressorCV(**own).fit(points, 1.0 * y).predict_interval(new, 0.9).T
+        intervals.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(errors) <= 0.01
+    for coverage in (sets, intervals):
+        assert 0.87 <= np.mean(coverage) <= 0.95
+
+
+def test_a_graph_of_the_users_own_has_a_node_for_each_row():
+    chain = scipy.sparse.diags_array([np.ones(ROWS - 1)] * 2, offsets=[-1, 1])
+    own = {"loss": "squared", "scale": 1.5, "tol": 1e-10, "nu": 10.0}
+    graph = rkhs.invariances.Graph(graph=chain)
+    same = rkhs.InvariantClassifier(invariance=graph, **own).fit(X, CLASSES).decision_function(NEW)
+    near = X + 1e-7 * np.random.default_rng(0).standard_normal(X.shape)
+    moved = rkhs.InvariantClassifier(invariance=graph, **own).fit(near, CLASSES).decision_function(NEW)
+    np.testing.assert_allclose(same, moved, rtol=1e-4)
