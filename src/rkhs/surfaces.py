@@ -21,13 +21,13 @@ from scipy.spatial import cKDTree
 
 from rkhs.backend.arrays import as_array, to_numpy
 from rkhs.finite.function import Function
-from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
 from rkhs.losses import Squared
 from rkhs.problem import Problem
 from rkhs.solvers import Direct
+from rkhs.stopping import interrupts_raised
 
 Matrix = np.ndarray[Any, Any]
 PATIENCE = 2.0  # seconds, after which progress is told
@@ -193,7 +193,6 @@ def _piece(Z: Matrix, N: Matrix, weight: float, centre: Matrix, spacing: float) 
         Term(Evaluation(Z), Squared(), 0.0, weight),
         Term(Gradient(Z), Squared(), N, weight),
     ]
-    solution = Problem(kernel, terms).solve(Direct(), tol=1e-3, verbose=False)
-    if solution.status == INTERRUPTED:
-        raise KeyboardInterrupt  # a surface with a hole in its middle is none
+    with interrupts_raised():  # a surface with a hole in its middle is none
+        solution = Problem(kernel, terms).solve(Direct(), tol=1e-3, verbose=False)
     return Piece(solution.function, centre, spacing)

@@ -57,6 +57,7 @@ def test_slopes_help():
     assert error[0] < error[1] / 3
 
 
+@pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")  # C is the same in all units, and poor
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_units_do_not_matter(unit):
     """By default a slope counts as a target does, whatever the units of X and y are."""
@@ -87,6 +88,7 @@ def test_a_robust_loss_on_slopes_that_disagree():
         robust.predict_gradient(NEW, return_std=True)
 
 
+@pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
 @pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(rkhs.Evaluation(X))])
 def test_several_outputs_are_as_one_by_one(approximation):
     Y = np.stack([f(X), X[:, 0] * X[:, 1]], axis=1)
@@ -145,3 +147,19 @@ def test_slopes_in_other_units_are_warned_of(outputs, factor):
     model.fit(X, y, gradients=slopes + rng.standard_normal(slopes.shape))  # warnings are errors here
     slopes[2:] = np.nan
     model.fit(X, y, gradients=factor * slopes)
+
+
+def test_a_weight_that_is_far_from_the_noise_is_told():
+    """Exact values and slopes that the default C takes for noise; not a word with a C that suits the data."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=(100, 3))
+    y = np.sin(6 * x[:, 0]) * np.cos(4 * x[:, 1]) + 5 * x[:, 2] ** 2
+    G = np.stack(
+        [6 * np.cos(6 * x[:, 0]) * np.cos(4 * x[:, 1]), -4 * np.sin(6 * x[:, 0]) * np.sin(4 * x[:, 1]), 10 * x[:, 2]],
+        axis=1,
+    )
+    with pytest.warns(UserWarning, match=r"with C=1, and C=1e\+0\d suits their noise far better.*FunctionalRegressor"):
+        rkhs.InvariantRegressor().fit(x, 1e3 * y, gradients=1e3 * G)
+    rkhs.InvariantRegressor(C=1e6).fit(x, y, gradients=G)
+    noisy = y + 0.5 * rng.standard_normal(100), G + 1.7 * rng.standard_normal(G.shape)
+    rkhs.InvariantRegressor(C=5.0).fit(x, noisy[0], gradients=noisy[1])

@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import interrupts
 import rkhs
+from rkhs import stopping
+from rkhs.estimators import cross_validated
 from rkhs.finite.monitor import Monitor
 from rkhs.problem import Problem
 
@@ -102,46 +104,76 @@ def test_a_search_without_any_solution_is_an_error(monkeypatch):
         ).fit(X, Y)
 
 
-def test_ctrl_c_ends_a_search_with_what_is_solved(monkeypatch):
-    """The first scale is solved; within the second one Ctrl-C comes, and the third is not begun."""
-    options = {"Cs": [1, 10], "nus": [0.1], "scales": [0.5, 0.3, 1.0], "cv": 3}
-    whole = rkhs.InvariantClassifierCV(invariance="gradient", **options).fit(X, Y)
-    begun = []
-    grid = Problem.grid_and_status
-
-    def at_the_second(self, *args, **given):
-        begun.append(self)
-        if len(begun) == 2:
-            given["callback"] = lambda record: (_ for _ in ()).throw(KeyboardInterrupt)
-        return grid(self, *args, **given)
-
-    monkeypatch.setattr(Problem, "grid_and_status", at_the_second)
-    search = rkhs.InvariantClassifierCV(invariance="gradient", **options)
-    with pytest.warns(ConvergenceWarning, match=r"of 6 candidates.*interrupted"):
-        search.fit(X, Y)
-    assert len(begun) == 2
-    assert search.search_status_ == "interrupted"
-    ours, theirs = (found.cv_results_["mean_test_score"] for found in (search, whole))
-    np.testing.assert_array_equal(ours[:2], theirs[:2])
-    assert np.all(np.isnan(ours[4:]))
-    assert search.solution_.status == "converged"
-    assert search.scale_ == 0.5
+OBSERVED = rkhs.Observed(rkhs.Evaluation(X), X[:, 0] ** 2)
+FITS = {
+    "classes": lambda: rkhs.InvariantClassifierCV().fit(X, Y),
+    "unlabelled": lambda: rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < 30, Y, -1)),
+    "values": lambda: rkhs.InvariantRegressorCV().fit(X, X[:, 0] ** 2),
+    "grid": lambda: rkhs.InvariantClassifierCV(invariance="gradient", Cs=[1, 10], scales=[0.5, 0.3], cv=3).fit(X, Y),
+    "three classes": lambda: rkhs.InvariantClassifier(loss="logistic").fit(X, Y + (X[:, 0] > 1)),
+    "scales": lambda: rkhs.InvariantRegressor(scale="evidence").fit(X, X[:, 0] ** 2),
+    "shape": lambda: rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}).fit(X, X[:, 0]),
+    "quantiles": lambda: rkhs.QuantileRegressor(scale=1.0).fit(X, X[:, 0]),
+    "observed": lambda: rkhs.FunctionalRegressor().fit(OBSERVED),
+}
 
 
-def test_ctrl_c_before_anything_is_solved_is_raised(monkeypatch):
-    grid = Problem.grid_and_status
+@pytest.mark.parametrize("name", FITS)
+def test_ctrl_c_is_raised_at_any_report(name, monkeypatch):
+    """Wherever something reports its progress in a fit, first, later and last, Ctrl-C ends it: no half of a model."""
+    report, seen = Monitor.report, []
 
-    def stopped(self, *args, **given):
-        return grid(self, *args, **given, callback=lambda record: (_ for _ in ()).throw(KeyboardInterrupt))
+    def counted(self, *given):
+        seen.append(None)
+        if len(seen) == at:
+            raise KeyboardInterrupt
+        report(self, *given)
 
-    monkeypatch.setattr(Problem, "grid_and_status", stopped)
-    search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[10, 100], nus=[0.1], scales=0.5, cv=3, cv_tol=1e-8
-    )
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(X, Y)
+    monkeypatch.setattr(Monitor, "report", counted)
+    at = 0
+    FITS[name]()
+    for at in sorted({1, len(seen) // 2 + 1, len(seen)}):
+        seen.clear()
+        with pytest.raises(KeyboardInterrupt):
+            FITS[name]()
+        assert len(seen) == at
+
+
+def test_a_search_that_ctrl_c_ends_is_as_it_was(monkeypatch):
+    search = rkhs.InvariantClassifierCV(Cs=[1, 10])
+    with monkeypatch.context() as patch:
+        interrupting(patch)
+        with pytest.raises(KeyboardInterrupt):
+            search.fit(X, Y)
     with pytest.raises(NotFittedError):
         search.predict(X)
+
+
+@pytest.mark.parametrize("options", [{}, {"invariance": "gradient", "Cs": [1, 10], "scales": [0.5, 0.3, 1.0], "cv": 3}])
+def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
+    """The clock goes a second further with each look at it, so that the search comes to its limit halfway."""
+    whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
+    looks = iter(range(10**9))
+    monkeypatch.setattr(stopping, "perf_counter", lambda: float(next(looks)))
+    with pytest.warns(ConvergenceWarning, match="chose among .*time limit"):
+        search = rkhs.InvariantClassifierCV(time_limit=30.0, **options).fit(X, Y)
+    assert search.search_status_ == "time limit"
+    scores = search.cv_results_["mean_test_score"]
+    tried = scores[~np.isnan(scores)]
+    assert 0 < len(tried) < len(whole.cv_results_["mean_test_score"])
+    assert search.score(X, Y) > 0.7
+    with pytest.raises(ValueError, match="time_limit must be a finite number > 0"):
+        rkhs.InvariantClassifierCV(time_limit=0).fit(X, Y)
+
+
+def test_more_points_than_can_be_factorised_are_learnt_in_a_span(monkeypatch):
+    monkeypatch.setattr(cross_validated, "MOST_EXACT", 50)
+    monkeypatch.setattr(cross_validated, "FUNCTIONS", 20)
+    with pytest.warns(UserWarning, match="60 points in the span of 20 landmarks, because of more than 50 points"):
+        model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
+    assert model.solution_.span == "Landmarks: 20 functions"
+    exact = rkhs.InvariantClassifierCV(Cs=[1, 10], solver=rkhs.solvers.Direct()).fit(X, Y)
+    assert exact.solution_.span is None
 
 
 CLASSIFIERS = [

@@ -39,7 +39,7 @@ def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> 
                 return
             work(item)
 
-    with _single_blas(), ThreadPoolExecutor(len(shares)) as pool:
+    with single_blas(), ThreadPoolExecutor(len(shares)) as pool:
         try:
             for done in [pool.submit(run, share) for share in shares]:
                 done.result()
@@ -54,7 +54,7 @@ _LIMITS: list[Any] = []
 
 
 @contextmanager
-def _single_blas() -> Iterator[None]:
+def single_blas() -> Iterator[None]:
     """One thread of BLAS; the first to come in limits it, and the last to leave undoes that."""
     with _LOCK:
         if not _BEFORE:

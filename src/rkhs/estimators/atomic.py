@@ -6,17 +6,26 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from rkhs.estimators.options import check_number
+from rkhs.stopping import interrupts_raised, limited
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def all_or_nothing(learn: Method) -> Method:
-    """A method that learns, on a copy: what it leaves is taken over in one step, and where it is stopped nothing is."""
+    """Make a method that learns transactional: it works on a copy, which is taken over in one step at its end.
+
+    Whatever stops it, Ctrl-C included, is raised and leaves the estimator as it was.  All of it keeps the estimator's
+    `time_limit`, where that has one.
+    """
 
     @wraps(learn)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
         machine = object.__new__(type(self))
         vars(machine).update(vars(self))
-        learn(machine, *args, **options)
+        limit = getattr(self, "time_limit", None)
+        with interrupts_raised(), limited(None if limit is None else check_number(limit, "time_limit")):
+            learn(machine, *args, **options)
         self.__dict__ = vars(machine)
         return self
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -28,18 +29,27 @@ from rkhs.estimators.results import Results
 from rkhs.estimators.sample import Sample, Vector, drawn_rows
 from rkhs.estimators.search import Search, search
 from rkhs.estimators.units import Units
+from rkhs.finite.solution import CONVERGED
 from rkhs.gram.approximation import FourierFeatures, Landmarks
 from rkhs.invariances.base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.problem import Problem
+from rkhs.stopping import limited, seconds_left
 from rkhs.streams.sources import in_blocks
 
 AUTO = "auto"
 KINDS = ("gaussian", "laplace")  # of kernels that "auto" tries; graphs with the first
 MOST_LABELS = 1000  # by which knowledge is chosen
+FEWER_LABELS, WIDE = 300, 2e9  # of wide tables, at least; features times squared labels that are compared
 MOST_ROWS = 2000  # at which it is chosen; weights of graphs mean the same for more
 SPARSE_POWERS = (1, 2)  # of Laplacians of more points: the square of a sparse matrix has many entries
 EXACT = 4000  # points of which a model with a graph has all representers, where nothing else is asked for
+MOST_EXACT = 10_000  # points without a graph of which it has them: 0.8 GB, 13 s of a core
+LAST = 0.1, 1.0  # share of the time limit, and seconds, that the model may take beyond it
+SEARCHING = 0.6  # share of a time limit after which the search ends
+PROBE = 768  # rows of the matrices whose product tells how fast the computer is
+FACTORED = 10.0  # times that a factorisation, with all around it, takes longer than products of as many operations
+FEWEST_FUNCTIONS = 50
 
 
 class CrossValidated:
@@ -86,6 +96,7 @@ class CrossValidated:
         Cs = as_grid(10 if own.Cs is None else own.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if own.nus is None else own.nus, "nus", GRAPH_RANGE, with_zero=True)
         labelled, mean = self._judged_by(sample)
+        limit = None if own.time_limit is None else SEARCHING * own.time_limit
         looked = self._looked_at(sample, labelled.rows, MOST_ROWS)
         kept = self._learnt_from(sample)
         start = perf_counter()
@@ -104,7 +115,10 @@ class CrossValidated:
             powers=POWERS if kept.size <= EXACT else SPARSE_POWERS,
             monitor=ChoiceMonitor(0.0, verbose=own.verbose or None),
         )
-        own.search_status_ = search.run()
+        with limited(limit):
+            own.search_status_ = search.run()
+        if own.search_status_ != CONVERGED:
+            self._warn(f"{len(search.found)} candidates: {own.search_status_} before all of them were tried")
         contest = search.contest
         chosen = contest.best
         if not np.isfinite(chosen.loss):
@@ -122,10 +136,40 @@ class CrossValidated:
         own.cv_results_ = contest.results(perf_counter() - start)
         own._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if chosen.kind == SCALES else 1)
         machine = self._plain(**own.best_params_, epsilon=own.epsilon_)
-        if chosen.graph is None:
-            return self._problem_of(machine, sample)
-        problem = self._problem_of(machine, kept)
-        return replace(problem, approximation=Landmarks(FUNCTIONS)) if self._free and kept.size > EXACT else problem
+        most = MOST_EXACT if chosen.graph is None else EXACT
+        return self._affordable(self._problem_of(machine, sample if chosen.graph is None else kept), most)
+
+    @property
+    def _last(self) -> float:
+        """The seconds that learning f may take: what is left, and somewhat more, as half a model in a span is none."""
+        own: Any = self
+        return max(seconds_left(), 0.0) + LAST[0] * (own.time_limit or 0.0) + LAST[1]
+
+    def _affordable(self, problem: Problem, most: int) -> Problem:
+        """Return the problem, in the span of landmarks where all its representers would take too long.
+
+        That is where there are more than `most` points, or where the time limit is too short by the speed of one matrix
+        product; a warning tells.
+        """
+        size, left = problem.terms[0].size, max(seconds_left(), 0.0)
+        if size < most and left == inf:
+            return problem
+        count, reason = FUNCTIONS, f"more than {most} points"
+        if left < inf:
+            speed = _operations_per_second() / FACTORED
+            count = min(count, max(FEWEST_FUNCTIONS, int((speed * left / (2 * size)) ** 0.5)))
+            if size <= most and size**3 / (3 * speed) < left:
+                return problem
+            reason = reason if count == FUNCTIONS else "the time limit"
+        if not self._free or count >= size:
+            return problem
+        warnings.warn(
+            f"{type(self).__name__} learns from {size} points in the span of {count} landmarks, because of {reason}. "
+            f"Give approximation=rkhs.Landmarks(..) for more or fewer, or a solver for all representers.",
+            UserWarning,
+            stacklevel=6,
+        )
+        return replace(problem, approximation=Landmarks(count))
 
     def _problem_of(self, machine: Any, sample: Sample) -> Problem:
         """The problem of a plain model, whose unit is then our own."""
@@ -172,7 +216,8 @@ class CrossValidated:
         labels = self._plain(C=1.0)._label_term(sample, 1.0)
         count = sample.count[sample.labelled]
         weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
-        some = drawn_rows(count, MOST_LABELS, self._random())
+        most = min(MOST_LABELS, max(FEWER_LABELS, int((WIDE / sample.X.shape[1]) ** 0.5)))
+        some = drawn_rows(count, most, self._random())
         rows = np.flatnonzero(sample.labelled)[some]
         labelled = Labelled(
             rows,
@@ -252,7 +297,8 @@ class CrossValidated:
                 return class_weights(weighted, own.classes_, labelled.y[rows], share * labelled.weight[rows], prior)
 
             folds = folds.weighted(of_classes)
-        found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose or None)
+        with limited(None if own.time_limit is None else SEARCHING * own.time_limit):
+            found = search(problem_of, grids, sample, folds, score, own.cv_tol, own.verbose or None)
         self._check_solved(found)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         best = found.candidates[found.best]
@@ -279,12 +325,14 @@ class CrossValidated:
                 f"({found.status}). Give it a larger cv_tol, smaller Cs, or another scale."
             )
         if solved < count:
-            warnings.warn(
-                f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
-                f"cv_tol={own.cv_tol:g} ({found.status}), and their scores are NaN.",
-                ConvergenceWarning,
-                stacklevel=5,
+            self._warn(
+                f"{solved} of {count} candidates: the others were not solved to cv_tol={own.cv_tol:g} "
+                f"({found.status}), and their scores are NaN"
             )
+
+    def _warn(self, what: str) -> None:
+        """Warn that the choice is among fewer candidates than asked for."""
+        warnings.warn(f"{type(self).__name__} chose among {what}.", ConvergenceWarning, stacklevel=7)
 
     def _check_rows(self, X: Any) -> None:
         """Refuse rows that are not in memory."""
@@ -312,3 +360,12 @@ class CrossValidated:
             if hasattr(own, name):
                 setattr(machine, name, getattr(own, name))
         return machine
+
+
+def _operations_per_second() -> float:
+    """Measure one product of matrices: what else the computer does now slows a fit down, too."""
+    A = np.ones((PROBE, PROBE))
+    A @ A[:, :8]  # the first product of a process starts the threads
+    start = perf_counter()
+    A @ A
+    return 2 * PROBE**3 / max(perf_counter() - start, 1e-6)

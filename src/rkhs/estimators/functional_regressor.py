@@ -18,7 +18,7 @@ from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.observed import Observed
 from rkhs.estimators.options import as_kernel
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.gram import gram
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
@@ -145,7 +145,7 @@ class FunctionalRegressor(BaseEstimator):
             problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
             solution = problem.solve(tol=self.tol, verbose=self.verbose)
             learnt = [one for one in noise if one.noise is None]
-            if solution.status in (CONVERGED, INTERRUPTED) or not learnt:
+            if solution.status == CONVERGED or not learnt:
                 break
             noise = noise | {one: 10 * noise[one] for one in learnt}
         return problem, solution, noise

@@ -12,6 +12,7 @@ from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.cross_validated import CrossValidated
 from rkhs.estimators.invariant_classifier import InvariantClassifier
 from rkhs.estimators.sample import Sample, Vector
+from rkhs.stopping import granted
 
 
 class InvariantClassifierCV(CrossValidated, Classifier):
@@ -52,6 +53,8 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
     cv_tol : the relative duality gap to which the models of the grid are solved
+    time_limit : seconds for the whole fit, or None.  The search ends after about six tenths of it with the best of
+        what was tried, and the model has fewer functions where all would take too long; warnings tell of both
     device, precision : as in `InvariantClassifier`: where, and how exactly, folds, cells of the grid and the model are
         computed; what "auto" judges candidates by is computed on the processor
 
@@ -63,8 +66,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         each kind of knowledge: "none", "measure" (of distances), "scales" (learnt), "graph"
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
-    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
-        search with the candidates that are solved by then, if there are any
+    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it
     function_, solution_, problem_, classes_, labelled_ : of the model with the best values, trained on all labels
 
     Examples
@@ -111,6 +113,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         solver: Any = "auto",
         tol: float = 1e-4,
         cv_tol: float = 1e-2,
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: bool = False,
         device: str | None = None,
@@ -134,6 +137,7 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         self.solver = solver
         self.tol = tol
         self.cv_tol = cv_tol
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
@@ -146,7 +150,9 @@ class InvariantClassifierCV(CrossValidated, Classifier):
         sample = self._sample(X, y, sample_weight)
         self._remember(sample)
         if self._automatic:
-            self._learn(self._choose_knowledge(sample), sample)
+            problem = self._choose_knowledge(sample)
+            with granted(self._last):
+                self._learn(problem, sample)
             return self
         self.discriminant_ = None
         machine = self._choose(sample, StratifiedKFold, accuracy)

@@ -16,7 +16,6 @@ from rkhs.estimators.sample import Sample
 from rkhs.estimators.scales import FOLDS, kernel_by_folds, learns_scale, tuned_kernel
 from rkhs.estimators.terms import invariance_terms
 from rkhs.estimators.units import Units
-from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
@@ -67,10 +66,7 @@ def _in_learnt_metric(machine: Any, sample: Sample, diagonal: bool) -> Kernel:
 
     def learn(T: Any) -> Any:
         problem = _problem(machine, part, in_metric(part, T))
-        solution = problem.solve(machine.solver, tol=machine.tol, verbose=machine.verbose or None)
-        if solution.status == INTERRUPTED:
-            raise KeyboardInterrupt
-        return solution.function
+        return problem.solve(machine.solver, tol=machine.tol, verbose=machine.verbose or None).function
 
     def losses(f: Any) -> Any:
         values = to_numpy(f(judged.X)).reshape(target.shape)

@@ -14,7 +14,7 @@ from rkhs.estimators.regressor import Regressor
 from rkhs.estimators.sample import Vector
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
-from rkhs.estimators.targets import columns_of, told_outputs
+from rkhs.estimators.targets import columns_of, told_outputs, warn_of_noise
 from rkhs.streams.sources import in_blocks
 
 
@@ -192,7 +192,10 @@ class InvariantRegressor(Regressor):
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight, gradients)
-        self._learn(invariant_problem(self, sample), sample)
+        problem = invariant_problem(self, sample)
+        self._learn(problem, sample)
+        if gradients is not None and self.approximation is None:
+            warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
 
     @available_if(approximated)

@@ -19,6 +19,7 @@ from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem
 from rkhs.problem.learnt import left_out_amplitude
+from rkhs.stopping import granted
 
 MOST_LEFT_OUT = 4000  # functionals whose matrix is inverted for error bars
 
@@ -49,6 +50,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         labelled points, or pairs of indices (train, test) of rows of X
     random_state : the seed of the folds, 0 if None
     cv_tol : the relative duality gap to which the models of the grid are solved
+    time_limit : seconds for the whole fit, or None.  The search ends after about six tenths of it with the best of
+        what was tried, and the model has fewer functions where all would take too long; warnings tell of both
     device, precision : as in `InvariantRegressor`: where, and how exactly, folds, cells of the grid and the model are
         computed; what "auto" judges candidates by is computed on the processor
 
@@ -59,8 +62,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
     knowledge_report_ : for "auto", as in `InvariantClassifierCV`
     best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
         `cv_tol` have NaN as their scores and are not chosen
-    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it.  Ctrl-C ends the
-        search with the candidates that are solved by then, if there are any
+    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it
     function_, solution_, problem_, labelled_ : of the model with the best values, trained on all labels
 
     Notes
@@ -105,6 +107,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         solver: Any = "auto",
         tol: float = 1e-4,
         cv_tol: float = 1e-2,
+        time_limit: float | None = None,
         random_state: Any = None,
         verbose: bool = False,
         device: str | None = None,
@@ -127,6 +130,7 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         self.solver = solver
         self.tol = tol
         self.cv_tol = cv_tol
+        self.time_limit = time_limit
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
@@ -139,7 +143,9 @@ class InvariantRegressorCV(CrossValidated, Regressor):
         sample = self._sample(X, y, sample_weight)
         self._remember(sample)
         if self._automatic:
-            self._learn(self._choose_knowledge(sample), sample)
+            problem = self._choose_knowledge(sample)
+            with granted(self._last):
+                self._learn(problem, sample)
             return self
         machine = self._choose(sample, KFold, lambda values, points: -mean_error(values, points, self._error()))
         if self.approximation is None:

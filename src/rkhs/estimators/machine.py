@@ -20,7 +20,7 @@ from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Sample, Vector, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
+from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
 from rkhs.streams.blocks import Blocks
@@ -86,8 +86,6 @@ class Machine(BaseEstimator):
         return {name: value for name, value in state.items() if name != "_rows"}
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
-        if solution.status == INTERRUPTED and not solution.history:  # f = 0 has learnt nothing
-            raise KeyboardInterrupt
         for earlier in ("shape_certificate_", "_left_out", "_rows", "_drawn"):  # of another fit
             self.__dict__.pop(earlier, None)
         self.problem_, self.solution_, self.function_ = (

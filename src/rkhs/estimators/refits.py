@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rkhs.backend.arrays import to_numpy
 from rkhs.estimators.sample import Vector
-from rkhs.finite.solution import CONVERGED, INTERRUPTED
+from rkhs.finite.solution import CONVERGED
 from rkhs.problem import Problem
+from rkhs.stopping import interrupts_raised
 
 FOLD_TOL = 1e-2  # the relative gap to which they are solved
 
@@ -23,9 +24,8 @@ def fold_values(problem: Problem, left_out: Vector, count: Vector, what: str) ->
     """
     points = problem.terms[0].functional
     factors = list((1 - left_out / count[:, None]).T)
-    solutions, status = problem.in_double().grid_and_status({}, held_out={0: factors}, tol=FOLD_TOL)
-    if status == INTERRUPTED:
-        raise KeyboardInterrupt
+    with interrupts_raised():
+        solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
     solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
     if len(solved) < len(factors):
         _tell(solutions, len(solved), what)

@@ -20,10 +20,11 @@ from rkhs.estimators.folds import Folds
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, INTERRUPTED
+from rkhs.finite.solution import CONVERGED
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
+from rkhs.stopping import TIME_LIMIT, seconds_left
 
 AnyFunction = Function | FeatureFunction
 COLUMNS = 32  # functions that are evaluated together
@@ -88,7 +89,7 @@ def search(
 ) -> Search:
     """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
 
-    Ctrl-C ends it with what is solved by then, and is raised where that is no candidate.
+    A time limit ends it with what is solved by then; the scores of all else are NaN.
     """
     start = perf_counter()
     labelled = sample.take(sample.labelled)
@@ -96,17 +97,15 @@ def search(
     candidates, found, status = [], [], CONVERGED
     for scale, epsilon in product(grids["scale"], grids["epsilon"]):
         candidates += [{"C": C, "nu": nu, "scale": scale, "epsilon": epsilon} for C, nu in weights]
-        if status == INTERRUPTED:
+        if seconds_left() <= 0:
+            status = TIME_LIMIT
             found.append(np.full((2, len(weights), len(folds)), np.nan))
             continue
         problem = problem_of(scale, epsilon).in_double()
-        solutions, stopped = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
-        statuses = {s.status for s in solutions.flat} - {CONVERGED}
-        status = stopped if stopped == INTERRUPTED else min(statuses, default=status)
+        solutions = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
+        status = min({s.status for s in solutions.flat} - {CONVERGED}, default=status)
         found.append(_judged(problem.terms[0], solutions, labelled, folds, score))
     scores, losses = np.concatenate(found, axis=1)
-    if status == INTERRUPTED and np.all(np.any(np.isnan(scores), axis=1)):
-        raise KeyboardInterrupt
     return Search(candidates, scores, losses, perf_counter() - start, status if np.any(np.isnan(scores)) else CONVERGED)
 
 
@@ -136,16 +135,14 @@ def _mean_loss(labels: Term, rows: Vector, share: Vector, values: Vector) -> flo
 
 def _solutions(
     problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool | None
-) -> tuple[Vector, str]:
-    """For each (C, nu) the solutions of all folds, and what stopped them; nu is the factor of all but the labels."""
+) -> Vector:
+    """Return the solutions of all folds for each (C, nu); nu is the factor of all but the labels."""
     held_out = {0: [factors for factors, _ in folds]}
     options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
     if len(problem.terms) == 1:
-        found, status = problem.grid_and_status({0: Cs}, **options)
-        return np.repeat(found, len(nus), axis=0), status
+        return np.repeat(problem.grid({0: Cs}, **options), len(nus), axis=0)
     others = tuple(range(1, len(problem.terms)))
-    found, status = problem.grid_and_status({0: Cs, others: nus}, **options)
-    return found.reshape(-1, len(folds)), status
+    return problem.grid({0: Cs, others: nus}, **options).reshape(-1, len(folds))
 
 
 def evaluated(functions: list[AnyFunction], points: Functional) -> list[Vector]:

@@ -11,7 +11,14 @@ import scipy  # which imports scipy.spatial when it is first used
 from rkhs.backend.arrays import Array, as_real, to_numpy
 from rkhs.estimators.labels import no_value, told
 from rkhs.estimators.sample import Vector, as_numpy
+from rkhs.finite.term import Term
+from rkhs.problem import Problem
 
+FACTORS = 10.0 ** np.arange(-4, 9, 2)  # of C that are tried for the noise
+LIKELIER = 20.0  # by which the log evidence of another C has to be larger
+MISSED = 0.1  # share of the spread of targets that f may miss without a word
+FEWEST = 10  # of them, of which something can be said
+OBSERVED = 300  # values and slopes, about, by which they are compared
 UNITS = 100.0  # times that slopes and differences of values may disagree between near points
 SEEN = 1000  # rows that are looked at for that
 
@@ -88,3 +95,50 @@ def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
             "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
             stacklevel=4,
         )
+
+
+def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
+    """Warn where f misses values and slopes that are far likelier under another C than under that of the model.
+
+    Weights are one over twice the variance of the noise, relative to that of f (`rkhs.learning.evidence`): data that a
+    small C takes for noise are not followed, however exact they are.
+    """
+    if not all(term.loss.quadratic for term in problem.terms):
+        return
+    whole = sum(term.size for term in problem.terms)
+    terms = [_some(term, min(1.0, OBSERVED / whole)) for term in problem.terms]
+    terms = [term for term in terms if np.any(np.asarray(term.weight) > 0)]
+    missed = max((_missed(term, function) for term in terms), default=0.0)
+    if missed < MISSED or sum(np.count_nonzero(term.weight) for term in terms) < FEWEST:
+        return
+    found = []
+    for factor in FACTORS:
+        scaled = [term.changed(weight=factor * np.asarray(term.weight)) for term in terms]
+        found.append(Problem(problem.kernel, scaled, problem.basis).evidence().value)
+    own, best = found[int(np.flatnonzero(FACTORS == 1.0)[0])], int(np.argmax(found))
+    if found[best] > own + LIKELIER:
+        warnings.warn(
+            f"{name} misses values or slopes that it has learnt from by {missed:.0%} of their spread with C={C:g}, and "
+            f"C={C * FACTORS[best]:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
+            "learns the noise and the length scales.",
+            stacklevel=5,
+        )
+
+
+def _missed(term: Term, function: Any) -> float:
+    """Return the root mean square, by weight, of what f misses of the targets, as a share of their own deviation."""
+    weight = to_numpy(term.weights())
+    target = to_numpy(term.target).reshape(term.size, -1)
+    spread = float(np.sum(weight * (target - np.average(target, axis=0, weights=weight[:, 0])) ** 2))
+    values = to_numpy(term.functional(function)).reshape(term.size, -1)
+    return float(np.sqrt(np.sum(weight * (values - target) ** 2) / spread)) if spread > 0 else 0.0
+
+
+def _some(term: Term, share: float) -> Term:
+    """Return a term of the observations of some of its points, evenly spaced."""
+    rows = int(term.functional.shape[0])
+    each = term.size // rows
+    kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))
+    index = (kept[:, None] * each + np.arange(each)).ravel()
+    weight = to_numpy(term.weights())[index, 0]
+    return Term(term.functional.take(index), term.loss, to_numpy(term.target)[index], weight)

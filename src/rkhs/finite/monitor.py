@@ -17,6 +17,7 @@ from rkhs.backend.watch import Watch, unwatched
 from rkhs.finite.solution import Record
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.base import GramOperator
+from rkhs.stopping import TIME_LIMIT, seconds_left
 
 PATIENCE = 2.0  # seconds before progress is shown
 MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is watched
@@ -76,8 +77,9 @@ class Monitor:
 
     @property
     def left(self) -> float:
-        """Seconds until the time limit, less what the certificate takes."""
-        return inf if self.time_limit is None else self.time_limit - self.seconds - LAST * self.seconds_each
+        """Seconds until the time limit, or that of the work around, less what the certificate takes."""
+        own = inf if self.time_limit is None else self.time_limit - self.seconds
+        return min(own, seconds_left()) - LAST * self.seconds_each
 
     def watching(self, system: System) -> System:
         """The system with products that count themselves and end in time."""
@@ -106,7 +108,7 @@ class Monitor:
     def check(self, ahead: float = 0.0) -> None:
         """Stop where so many seconds more would go beyond the time limit."""
         if self.left < ahead:
-            raise Stopped("time limit")
+            raise Stopped(TIME_LIMIT)
 
     def tell(self, what: str) -> None:
         """Show how far work is of which nobody knows how long it takes."""
@@ -146,10 +148,9 @@ class Monitor:
 
     def line(self, record: Record) -> str:
         """What is shown."""
-        known = "" if self.best is None else "; Ctrl-C returns the best so far"
         return (
             f"solving: iteration {record.iteration}, {record.seconds:.0f} s, J = {record.primal:.6g}, "
-            f"relative gap {record.gap:.1e} (to {self.tol:.0e}){known}"
+            f"relative gap {record.gap:.1e} (to {self.tol:.0e})"
         )
 
 

@@ -14,6 +14,7 @@ from rkhs.kernels.open import Open
 from rkhs.kernels.tangents import ScaleTangent
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
+MOST_COORDINATES = 1e10  # of all pairs, which take some ten seconds
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # below it squares are lost, and so they are above its inverse
 Scale = float | tuple[float, ...] | str | Open
 
@@ -21,7 +22,8 @@ Scale = float | tuple[float, ...] | str | Open
 def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
     """The median distance between distinct points, a common choice of scale.
 
-    Above 5,000 points it is that of 5,000 of them drawn at random.  `distance` is a name that SciPy knows.
+    Above 5,000 points (2,000 of 5,000 features) it is that of so many drawn at random.  `distance` is a name that SciPy
+    knows.
 
     Examples
     --------
@@ -29,8 +31,9 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     2.0
     """
     points = to_numpy(as_points(X))
-    if len(points) > MOST_POINTS:
-        points = np.random.default_rng(random_state).choice(points, MOST_POINTS, replace=False)
+    most = min(MOST_POINTS, int((2 * MOST_COORDINATES / points.shape[1]) ** 0.5))
+    if len(points) > most:
+        points = np.random.default_rng(random_state).choice(points, most, replace=False)
     distances = scipy.spatial.distance.pdist(points, distance)
     distances = distances[distances > 0]
     if distances.size == 0:

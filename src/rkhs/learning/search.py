@@ -13,6 +13,7 @@ import scipy  # which imports scipy.optimize when it is first used
 from rkhs.finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.learning.observations import Matrix
+from rkhs.stopping import interrupted
 
 ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration
 ITERATIONS = 200  # of one start
@@ -30,10 +31,7 @@ class TuningMonitor(Monitor):
     """Tells about evaluations of a criterion."""
 
     def line(self, record: Record) -> str:
-        return (
-            f"tuning: evaluation {record.iteration}, {record.seconds:.0f} s, best {-record.primal:.6g}; "
-            "Ctrl-C returns the best so far"
-        )
+        return f"tuning: evaluation {record.iteration}, {record.seconds:.0f} s, best {-record.primal:.6g}"
 
 
 @dataclass
@@ -108,6 +106,7 @@ class Search:
         except KeyboardInterrupt:
             if self.best is None and begin is None:  # there is nothing to return
                 raise
+            interrupted()
             return INTERRUPTED
         finally:
             self.monitor.close()

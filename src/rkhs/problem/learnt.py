@@ -16,7 +16,6 @@ from rkhs.backend.arrays import like, to_numpy
 from rkhs.backend.watch import Watch
 from rkhs.finite.monitor import FACTOR, Monitor
 from rkhs.finite.represented import Represented
-from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.system import System
 from rkhs.functionals.base import stack
 from rkhs.functionals.places import places
@@ -32,6 +31,7 @@ from rkhs.learning.spanned import Spanned
 from rkhs.learning.tuning import CRITERIA, LOOK, Model, closed, tuned
 from rkhs.problem.approximate import SpanProblem
 from rkhs.solvers.dense import double
+from rkhs.stopping import interrupts_raised
 
 TIGHT = 1e-9  # the gap of a solution from which a step is taken
 LOOSE = 1e-4  # the gap from which it is told
@@ -105,9 +105,8 @@ def left_out_of(problem: Any, groups: Any, count: Matrix | None = None) -> LeftO
     labels = _labels(problem.terms, groups)
     seen = Groups(np.concatenate([own[rows] for own, rows in zip(labels, kept, strict=True)]))
     times = _times(kept, count)
-    solution = problem.solve(tol=TIGHT)
-    if solution.status == INTERRUPTED:
-        raise KeyboardInterrupt
+    with interrupts_raised():
+        solution = problem.solve(tol=TIGHT)
     if solution.relative_gap > LOOSE:
         warnings.warn(f"What is left out is left out of a solution that is not exact: {solution}.", stacklevel=3)
     if exact:

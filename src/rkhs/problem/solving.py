@@ -11,6 +11,7 @@ from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs.finite.solution import CONVERGED, INTERRUPTED
 from rkhs.finite.system import Iterate, System
 from rkhs.solvers.base import Solver
+from rkhs.stopping import interrupted
 
 NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding is asked again
 
@@ -79,6 +80,7 @@ def stopped(monitor: Monitor, work: Callable[[], None]) -> str:
     except Stopped as stop:
         return str(stop)
     except KeyboardInterrupt:
+        interrupted()
         return INTERRUPTED
     finally:
         monitor.close()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from rkhs.backend.threads import single_blas
 from rkhs.invariances.graph import Graph
 
 Vector = np.ndarray[Any, Any]
@@ -141,7 +142,8 @@ def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], int
         yield from (np.zeros_like(target) for _ in Cs)
         return
     root = np.sqrt(weight)
-    spectrum, U = np.linalg.eigh(root[:, None] * K * root)
+    with single_blas():  # threads gain little here, and on a busy computer wait for each other: ten times as long
+        spectrum, U = np.linalg.eigh(root[:, None] * K * root)
     spectrum = np.clip(spectrum, 0.0, None)
     U = root[:, None] * U
     squares, along, ones = U**2, U.T @ target, U.sum(axis=0)

@@ -18,7 +18,6 @@ import numpy as np
 
 from rkhs.calculus.polynomials import Constant
 from rkhs.estimators.choosing.judging import SCALES, Candidate, Labelled, Vector, falls, left_out, without_group
-from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import learn
@@ -29,6 +28,7 @@ FOLDS = 3
 FEWEST = 30  # labels from which scales are learnt
 ITERATIONS = (30, 100)  # of the search for them: of classes, and of values, which may have no noise
 MOST = 600  # labels from which they are learnt, if there are more
+ENTRIES = 5e7  # features times squared labels: derivatives of so many entries take about half a second of one core
 PRIOR = 1.0  # standard deviation of the logarithms of scales
 
 KernelOf = Callable[[Any, Any], Any]  # from a name and a scale to a kernel
@@ -82,9 +82,8 @@ class Metrics:
         term = Term(Evaluation(X / spread), Squared(), some.target, weight=weight)
         problem = Problem(kernel, [term], Constant() if self.intercept else None)
         iterations = ITERATIONS[self.labelled.classes is None]
-        tuned: Any = problem.tune(starts=1, prior=PRIOR, functionals=MOST, iterations=iterations, verbose=False)
-        if tuned.tuning.status == INTERRUPTED:
-            raise KeyboardInterrupt
+        most = min(MOST, max(FEWEST, int((ENTRIES / X.shape[1]) ** 0.5)))
+        tuned: Any = problem.tune(starts=1, prior=PRIOR, functionals=most, iterations=iterations, verbose=False)
         return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None
 
     def falls(self, before: Vector, after: Vector) -> bool:

@@ -30,8 +30,8 @@ from rkhs.estimators.choosing.judging import GRAPH, MEASURE, NONE, Candidate, La
 from rkhs.estimators.choosing.measures import Measure, measures
 from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
 from rkhs.estimators.sample import drawn_rows
-from rkhs.finite.monitor import Monitor
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
+from rkhs.finite.monitor import Monitor, Stopped
+from rkhs.finite.solution import CONVERGED, Record
 from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
 from rkhs.kernels import Kernel
 from rkhs.kernels.scale import LEAST
@@ -42,17 +42,21 @@ NEIGHBOURS, POWERS = (5, 10, 30), (1, 2, 4)
 FIRST = (10, 2)  # neighbours and power with which units and scales are compared
 MOST_ROWS = 4000  # of which distances are measured
 FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
+LEARNING = 20  # kernels that take as long as learning the scales of one, about
 JITTER = 1e-10  # of the diagonal, so that a kernel matrix has a factor
 
 
 @dataclass
 class ChoiceMonitor(Monitor):
-    """Tells about candidates."""
+    """Tells about candidates, and how long the `kernels` that are still to come will take."""
+
+    kernels: int = 0  # that there will be, about
 
     def line(self, record: Record) -> str:
+        left = record.seconds * max(self.kernels / record.iteration - 1, 0.0)
         return (
-            f"choosing: {record.iteration} kernels, {record.seconds:.0f} s, least squared error {record.primal:.4g}; "
-            "Ctrl-C takes the best so far"
+            f"choosing: {record.iteration} of about {self.kernels} kernels, {record.seconds:.0f} s, about {left:.0f} s "
+            f"to go, least squared error {record.primal:.4g}"
         )
 
 
@@ -91,13 +95,13 @@ class KnowledgeSearch:
     unlabelled: bool  # whether there are points without labels
     metric: bool = False
     powers: Sequence[int] = POWERS
-    monitor: Monitor = field(default_factory=lambda: ChoiceMonitor(0.0))
+    monitor: ChoiceMonitor = field(default_factory=lambda: ChoiceMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
 
     def run(self) -> str:
-        """Judge all candidates, those without a graph first in `found`; the status.
+        """Judge all candidates, those without a graph first in `found`; return the status.
 
-        Ctrl-C ends it with what is judged by then, and is raised where that is nothing.
+        A time limit ends it with what is judged by then: one kernel at least.
         """
         status = CONVERGED
         check_units(self.X)
@@ -105,10 +109,8 @@ class KnowledgeSearch:
             for one in self._candidates():
                 self.found += one
                 self.monitor.report(None, min(c.loss for c in self.found), inf)
-        except KeyboardInterrupt:
-            if not self.found:
-                raise
-            status = INTERRUPTED
+        except Stopped as stop:
+            status = str(stop)
         finally:
             self.monitor.close()
         self.found.sort(key=lambda one: one.graph is not None)
@@ -117,18 +119,24 @@ class KnowledgeSearch:
     def _candidates(self) -> Iterator[list[Candidate]]:
         """One kernel matrix of labels after the other: plain ones, with learnt scales, and with graphs."""
         labelled, places, least = self.X[self.labelled.rows], list(self._places()), dict[Measure, float]()
+        learns = self.metric and len(labelled) >= FEWEST and self.X.shape[1] > 1
+        graphs = self.unlabelled and any(self.nus)
+        self.monitor.kernels = len(places) + LEARNING * learns * len(self.kernels)
+        if graphs:
+            weights = sum(nu > 0 for nu in self.nus)
+            self.monitor.kernels += weights * (len(NEIGHBOURS) * len(self.powers) + MEASURES * len(GRAPH_WIDTHS) - 1)
         for place in places:
             judged = self._judged(place, None, 0.0, self.kernel_of(*place.settings)(labelled))
             least[place.measure] = min(least.get(place.measure, inf), *(one.loss for one in judged))
             yield judged
-        if self.metric and len(labelled) >= FEWEST and self.X.shape[1] > 1:
+        if learns:
             learning = Metrics(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
             base = self.contest.best
             for kernel in self.kernels:
                 first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
                 learnt = learning.candidate(first, base)
                 yield [] if learnt is None else [learnt]
-        if self.unlabelled and any(self.nus):
+        if graphs:
             kept = nsmallest(MEASURES, (one for one in least if one.graphs), key=lambda one: least[one])
             yield from self._with_graphs([one for one in places if one.graph and one.measure in kept])
 
