@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.calculus.polynomials import Constant
+from rkhs.finite.basis import on_basis
 from rkhs.finite.function import Function
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
+from rkhs.functionals.evaluation import Evaluation
 from rkhs.gram import gram
 from rkhs.losses import OneSided
 from rkhs.problem import Problem
@@ -23,7 +26,7 @@ MORE = 40  # points that are added at a time, apart from each other by
 APART = 0.03  # of the sides of the box
 ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
 LOWEST = 64  # points from which the places are sought where f falls below
-WIDEST = 4.0  # times that room, at most, where it takes more
+WIDER, WIDEST = 4.0, 16.0  # times the room, at most: from one round to the next, and in all
 SLACK = 20.0  # times that room: constraints with more than this are left out of the next round
 
 Matrix = np.ndarray[Any, Any]
@@ -37,13 +40,18 @@ class Constraint:
     active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
     places: Matrix  # (t, n)
     directions: Matrix  # (t, n), along which a Hessian is looked at
-    room: float
+    room: float  # in units of L_x f
+    widest: float  # the most that the room may become
     weight: float
     box: Matrix  # (2, n)
 
     @classmethod
     def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float, seed: Any) -> Constraint:
-        """With the first points, which fill the box and its faces evenly; `size` is the range of targets."""
+        """With the first points, which fill the box and its faces evenly.
+
+        `size` is that of f (`size_of`).  Room and weight are in units of L_x f that it implies: a slope is about `size`
+        divided by the side of the box, or by the scale of the kernel where the box has no extent.
+        """
         n = box.shape[1]
         random = np.random.default_rng(seed if isinstance(seed, int) else 0)
         lower = Lower.of(claim, Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]), n)
@@ -53,13 +61,13 @@ class Constraint:
         if claim.jointly:
             angles = random.standard_normal((len(places), len(units)))
             directions[:, claim.jointly] = units * angles / np.linalg.norm(angles, axis=1, keepdims=True)
-        sides = np.where(box[1] > box[0], box[1] - box[0], 1.0)
+        sides = np.where(box[1] > box[0], box[1] - box[0], 1 / np.where(lower.rates > 0, lower.rates, 1.0))
         own = list(claim.jointly)
         spread = float(np.max(sides[own] / units) ** 2 if own else np.prod(sides[list(claim.axes)]))
         norm = float(np.sqrt(to_numpy(gram(problem.kernel, claim.at(places[:1], directions[:1])).diagonal())[0]))
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
         room = ROOM * size / spread
-        return cls(claim, lower.active, places, directions, room, 2 * total * size / norm, box)
+        return cls(claim, lower.active, places, directions, room, WIDEST * room, 2 * total * size / norm, box)
 
     @property
     def functional(self) -> Functional:
@@ -83,6 +91,10 @@ class Constraint:
     def short(self, f: Function) -> bool:
         """Whether f pays for breaking it at a point, rather than holding it."""
         return bool(np.min(self.values(f), initial=np.inf) < self.claim.bound)
+
+    def lacks(self, f: Function, place: Matrix) -> float:
+        """Return how far f is below the claim at a place (n,), in units of L_x f."""
+        return -float(Lower.of(self.claim, f, len(place)).at(place[None])[0][0])
 
     def stronger(self) -> Constraint:
         return replace(self, weight=100 * self.weight)
@@ -114,8 +126,11 @@ class Constraint:
         )
 
     def roomier(self, by: float) -> Constraint:
-        """With so much more room at the points, where f falls so far between them; up to a limit."""
-        return replace(self, room=min(self.room + by, WIDEST * self.room)) if by > 0 else self
+        """With so much more room at the points, where f falls so far between them; up to a limit.
+
+        Without one, f would follow the room to any size: in small scales it falls between points whatever they ask for.
+        """
+        return replace(self, room=min(self.room + by, WIDER * self.room, self.widest)) if by > 0 else self
 
     def where_broken(self, f: Function, count: int) -> tuple[Matrix, Matrix]:
         """Points where the claim fails, the worst first, and the directions of Hessians there.
@@ -132,6 +147,29 @@ class Constraint:
             values, directions = lower.at(X)
         worst = np.argsort(values, kind="stable")[: int(np.sum(values < 0))]
         return X[worst], directions[worst]
+
+
+def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
+    """Return the size of f that the data and the bounds of claims ask for, in the unit of f.
+
+    It is the range of those targets that are values or averages of f, L_i(1) = 1; of other targets b_i, such as slopes,
+    twice the largest |b_i| |delta_x| / |L_i|, with norms of functionals; and the distance from values to a bound that
+    they break.  It is never below what rounding can tell from the largest of these numbers.
+    """
+    sizes, bounds = [0.0], [claim for claim in claims if claim.order == 0]
+    largest = max((abs(claim.bound) for claim in bounds), default=0.0)
+    for term in problem.terms:
+        L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
+        known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
+        values, others = targets[known & mean], known & ~mean
+        if len(values):
+            sizes += [float(np.ptp(values)), *(claim.bound - float(np.min(claim.sign * values)) for claim in bounds)]
+        if np.any(targets[others]):
+            points = Evaluation(to_numpy(L.parts[0].atoms.points)[:1].astype(np.float64))
+            norms = [np.sqrt(to_numpy(gram(problem.kernel, own).diagonal())) for own in (points, L)]
+            sizes.append(2 * float(np.max(np.abs(targets[others]) * norms[0][0] / norms[1].reshape(-1)[others])))
+        largest = max(largest, float(np.abs(values).max(initial=0.0)))
+    return max(*sizes, float(np.sqrt(np.finfo(np.float64).eps)) * largest)
 
 
 def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:

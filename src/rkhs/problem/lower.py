@@ -157,6 +157,21 @@ class Lower:
         directions[:, self.claim.jointly] = V[..., 0] * self.units
         return sizes[:, 0] - self.claim.bound, directions
 
+    def in_units_of_features(self, bound: float) -> float:
+        """Return what a lower bound of eigenvalues in the kernel's scales says of those of the Hessian itself.
+
+        With U the scales and v = U w of length one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and
+        1 / min(U).
+        """
+        if not self.claim.jointly:
+            return bound
+        return bound / float(self.units.max() if bound >= 0 else self.units.min()) ** 2
+
+    def eigenvalue(self, x: Matrix) -> float:
+        """Return the least eigenvalue of sign * Hessian at a point (n,), in the units of the features."""
+        scaled = replace(self, degree=0)._coefficients(x[None])[0, ..., 0]
+        return float(np.linalg.eigvalsh(scaled / (self.units[:, None] * self.units))[0])
+
     def _coefficients(self, centres: Matrix) -> Matrix:
         """sign * D_entry D^tau f, (m, s, s, k), in units."""
         places = {index: k for k, index in enumerate(sorted({index for row in self._asked for index in row}))}

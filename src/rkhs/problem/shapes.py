@@ -32,8 +32,13 @@ PROVED, FAILS, OPEN = "proved", "fails", "open"
 class ClaimProof:
     """What is known about a claim: "proved", "fails" (at `worst`), or "open" (nothing found against it).
 
-    `margin` is what L_x f - bound is at least on the whole box, negative where it is not proved; `least` the smallest
-    value of it that was seen, at the point `worst`.  `share` is the part of the box's volume that is proved.
+    `margin` is a lower bound of L_x f - bound on the whole box: at least zero where the claim is proved, negative where
+    it is not, and -inf where cells were not looked at.  `least` is the value at the point `worst`, the smallest that
+    was seen, inf where there was none.  `share` is the part of the box's volume that is proved.
+
+    Both are in units of L_x f: y for values, y / x for slopes, y / x^2 for second derivatives.  Of a Hessian they bound
+    its least eigenvalue in these units, those of its features; search and proof measure each feature in scales of the
+    kernel (`Lower.units`), where features of different units can be compared.
     """
 
     claim: Claim
@@ -52,8 +57,9 @@ class ClaimProof:
     def __repr__(self) -> str:
         told = {
             PROVED: f"proved on the box, with a margin of {self.margin:.2g}",
-            FAILS: f"fails by {-self.least:.2g} at {np.round(self.worst, 4).tolist()}; {self.share:.1%} proved",
-            OPEN: f"open; {self.share:.1%} of the box proved, least value seen {self.least:.2g}",
+            FAILS: f"fails by {-self.least:.2g} at {np.array2string(self.worst, precision=4)}; {self.share:.1%} proved",
+            OPEN: f"open; {self.share:.1%} of the box proved, "
+            + ("no value seen" if np.isinf(self.least) else f"least value seen {self.least:.2g}"),
         }
         ended = ", stopped" if self.stopped else ""
         return f"{self.claim.name}: {told[self.status]} ({self.cells} cells, {self.seconds:.1f} s{ended})"
@@ -122,7 +128,7 @@ class _Search:
             parts = [_halved(self.centres, self.halves, own[np.argmax(sizes, axis=1)], which) for which in (-1.0, 1.0)]
             self.centres, self.halves = (np.concatenate(both) for both in zip(*parts, strict=True))
         self.shares = np.full(len(self.centres), 1 / len(self.centres))  # of the volume
-        self.priority = np.zeros(len(self.centres))
+        self.priority = np.full(len(self.centres), -np.inf)  # nothing is known of them yet
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []
         self.least, self.worst = np.inf, self.centres[0]
@@ -169,8 +175,8 @@ class _Search:
             self.lower.claim,
             status,
             1.0 if status == PROVED else min(self.proved, 1.0),
-            min(self.margin, float(self.priority.min(initial=np.inf))),
-            self.least,
+            self.lower.in_units_of_features(min(self.margin, float(self.priority.min(initial=np.inf)))),
+            self.lower.eigenvalue(self.worst) if self.lower.claim.jointly and self.used else self.least,
             self.worst,
             self.box,
             self.used,
