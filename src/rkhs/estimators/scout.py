@@ -89,10 +89,9 @@ class Scout:
                 apart = max(APART, FAR / 2**look)
                 found = [one.tight(f).also(*where, apart) for one, where in zip(found, broken, strict=True)]
                 f = scout(found)
-            found = [one.tight(f) for one in found]
+            return [one.tight(f) for one in found]
         except (Stopped, RuntimeError, np.linalg.LinAlgError):
-            pass
-        return found
+            return found
 
 
 def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:

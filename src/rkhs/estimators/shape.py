@@ -20,7 +20,7 @@ from rkhs.estimators.scout import Scout
 from rkhs.estimators.shape_words import claims_of
 from rkhs.finite.function import Function
 from rkhs.finite.monitor import Monitor
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Solution
+from rkhs.finite.solution import INTERRUPTED, TIME_LIMIT, Solution
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
 from rkhs.problem.claims import check_provable
@@ -93,6 +93,8 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     size = size_of(problem, claims)
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
     monitor = _monitor(machine)
+    if monitor.time_limit is not None:  # the fit without a shape comes first: it is the cheapest, and the rest may fail
+        constraints = [one.without() for one in constraints]
     if Scout.fits(problem):
         share = replace(monitor, time_limit=None if monitor.time_limit is None else SHARE * monitor.time_limit)
         constraints = Scout.choose(problem, constraints, share)
@@ -110,9 +112,9 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         answer = asked.solve(getattr(machine, "solver", "auto"), time_limit=left, **options)
         if answer.status == INTERRUPTED:
             raise KeyboardInterrupt  # a shape that is half asked for is none
-        stopped = monitor.left <= 0
-        if which and stopped and answer.status != CONVERGED:
-            break  # the solution before it is one
+        stopped = monitor.left <= 0 or answer.status == TIME_LIMIT
+        if which and answer.status == TIME_LIMIT:
+            break  # the solution of the round before is kept: it is one
         whole, solution, f = asked, answer, answer.function
         proofs = ()  # of this f
         if stopped:

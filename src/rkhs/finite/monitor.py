@@ -14,7 +14,7 @@ import numpy as np
 
 from rkhs.backend.arrays import Array
 from rkhs.backend.watch import Watch, unwatched
-from rkhs.finite.solution import Record
+from rkhs.finite.solution import TIME_LIMIT, Record
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.base import GramOperator
 
@@ -106,7 +106,7 @@ class Monitor:
     def check(self, ahead: float = 0.0) -> None:
         """Stop where so many seconds more would go beyond the time limit."""
         if self.left < ahead:
-            raise Stopped("time limit")
+            raise Stopped(TIME_LIMIT)
 
     def tell(self, what: str) -> None:
         """Show how far work is of which nobody knows how long it takes."""

@@ -29,6 +29,7 @@ import numpy as np
 from rkhs.backend.arrays import to_numpy
 from rkhs.calculus.forms import Form
 from rkhs.finite.function import Function
+from rkhs.finite.monitor import Monitor
 from rkhs.gram import gram
 from rkhs.kernels.base import Kernel
 from rkhs.problem.claims import Claim, acting, check_provable, degree_of
@@ -53,18 +54,23 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What several claims ask of one function: its derivatives, and how large it is."""
+    """What several claims ask of one function: its derivatives, and how large it is.
+
+    The monitor raises `Stopped` between tiles of derivatives, and before a norm that would take too long.
+    """
 
     f: Function
+    monitor: Monitor
 
     @cached_property
     def derivatives(self) -> Derivatives:
-        return Derivatives.of(self.f, degree_of(self.f) or 0)
+        return Derivatives.of(self.f, degree_of(self.f) or 0, lambda share: self.monitor.check())
 
     @cached_property
     def _representers(self) -> tuple[float, float]:
         """a'Ga, and sum_i |a_i| |z_i|."""
         own, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
+        self.monitor.check(own.seconds)
         sizes = np.sqrt(np.clip(to_numpy(own.diagonal()), 0, None))
         return float(own.energies(a)), float(np.abs(to_numpy(a)) @ sizes)
 
@@ -94,10 +100,10 @@ class Lower:
         return cls.all([claim], f, n)[0]
 
     @classmethod
-    def all(cls, claims: Sequence[Claim], f: Function, n: int) -> list[Lower]:
+    def all(cls, claims: Sequence[Claim], f: Function, n: int, monitor: Monitor | None = None) -> list[Lower]:
         """Bounds for several claims about one function, which share what they can."""
         parts: dict[Kernel, Part] = {}
-        found = []
+        found, monitor = [], monitor or Monitor(0.0)
         smoothness = f.kernel.smoothness(n)
         for claim in claims:
             check_provable(claim, f, n)
@@ -108,7 +114,7 @@ class Lower:
                 active = tuple(range(n))
             most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
             degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
-            found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel))), active, degree))
+            found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel), monitor)), active, degree))
         return found
 
     @property

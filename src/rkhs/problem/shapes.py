@@ -83,10 +83,10 @@ def prove(
     solvers do.
     """
     monitor = ProofMonitor(0.0, seconds, verbose=verbose)
-    box = np.asarray(box, dtype=np.float64)
+    box, f = np.asarray(box, dtype=np.float64), f.compress()  # zeros cost as much as other coefficients
     proofs = []
     try:
-        for lower in Lower.all(claims, f, box.shape[1]):
+        for lower in Lower.all(claims, f, box.shape[1], monitor):
             monitor.claim, started = lower.claim, monitor.seconds
             search = _Search(lower, box, enough, hurried)
             while search.goes_on and search.used < cells and not monitor.stopped:
