@@ -34,7 +34,11 @@ Matrix = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold."""
+    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold.
+
+    The term has L_x and the bound multiplied by `unit`, so that slopes are asked for in scales of the kernel: solvers
+    see the same problem whatever the units of the features are.
+    """
 
     claim: Claim
     active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
@@ -42,6 +46,7 @@ class Constraint:
     directions: Matrix  # (t, n), along which a Hessian is looked at
     room: float  # in units of L_x f
     widest: float  # the most that the room may become
+    unit: float
     weight: float
     box: Matrix  # (2, n)
 
@@ -61,22 +66,25 @@ class Constraint:
         if claim.jointly:
             angles = random.standard_normal((len(places), len(units)))
             directions[:, claim.jointly] = units * angles / np.linalg.norm(angles, axis=1, keepdims=True)
-        sides = np.where(box[1] > box[0], box[1] - box[0], 1 / np.where(lower.rates > 0, lower.rates, 1.0))
+        scales = 1 / np.where(lower.rates > 0, lower.rates, 1.0)
+        sides = np.where(box[1] > box[0], box[1] - box[0], scales)
         own = list(claim.jointly)
         spread = float(np.max(sides[own] / units) ** 2 if own else np.prod(sides[list(claim.axes)]))
-        norm = float(np.sqrt(to_numpy(gram(problem.kernel, claim.at(places[:1], directions[:1])).diagonal())[0]))
+        unit = float(np.prod(scales[list(claim.axes)]))
+        family = unit * claim.at(places[:1], directions[:1])
+        norm = float(np.sqrt(to_numpy(gram(problem.kernel, family).diagonal())[0]))
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
-        room = ROOM * size / spread
-        return cls(claim, lower.active, places, directions, room, WIDEST * room, 2 * total * size / norm, box)
+        room, weight = ROOM * size / spread, 2 * total * size / norm
+        return cls(claim, lower.active, places, directions, room, WIDEST * room, unit, weight, box)
 
     @property
     def functional(self) -> Functional:
-        return self.claim.at(self.places, self.directions)
+        return self.unit * self.claim.at(self.places, self.directions)
 
     @property
     def bound(self) -> float:
-        """What is asked for at the points."""
-        return self.claim.bound + self.room
+        """What is asked of the functionals at the points."""
+        return self.unit * (self.claim.bound + self.room)
 
     @property
     def term(self) -> Term:
@@ -149,27 +157,38 @@ class Constraint:
         return X[worst], directions[worst]
 
 
+def range_of(values: Matrix, *bounds: float) -> float:
+    """Return the range of values of f, or what rounding can tell from the largest of them and of bounds if it is less.
+
+    Examples
+    --------
+    >>> range_of(np.array([1.0, 3.0])), range_of(np.zeros(2)), 0 < range_of(np.array([1e-6, 1e-6])) < 1e-12
+    (2.0, 0.0, True)
+    """
+    largest = float(np.abs(np.concatenate([values, bounds])).max(initial=0.0))
+    return max(float(np.ptp(values)) if len(values) else 0.0, float(np.sqrt(np.finfo(np.float64).eps)) * largest)
+
+
 def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     """Return the size of f that the data and the bounds of claims ask for, in the unit of f.
 
     It is the range of those targets that are values or averages of f, L_i(1) = 1; of other targets b_i, such as slopes,
     twice the largest |b_i| |delta_x| / |L_i|, with norms of functionals; and the distance from values to a bound that
-    they break.  It is never below what rounding can tell from the largest of these numbers.
+    they break.
     """
-    sizes, bounds = [0.0], [claim for claim in claims if claim.order == 0]
-    largest = max((abs(claim.bound) for claim in bounds), default=0.0)
+    bounds = [claim for claim in claims if claim.order == 0]
+    sizes = [range_of(np.zeros(0), *(claim.bound for claim in bounds))]
     for term in problem.terms:
         L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
         known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
         values, others = targets[known & mean], known & ~mean
         if len(values):
-            sizes += [float(np.ptp(values)), *(claim.bound - float(np.min(claim.sign * values)) for claim in bounds)]
+            sizes += [range_of(values), *(claim.bound - float(np.min(claim.sign * values)) for claim in bounds)]
         if np.any(targets[others]):
-            points = Evaluation(to_numpy(L.parts[0].atoms.points)[:1].astype(np.float64))
-            norms = [np.sqrt(to_numpy(gram(problem.kernel, own).diagonal())) for own in (points, L)]
+            point = Evaluation(to_numpy(L.parts[0].atoms.points)[:1].astype(np.float64))
+            norms = [np.sqrt(to_numpy(gram(problem.kernel, own).diagonal())) for own in (point, L)]
             sizes.append(2 * float(np.max(np.abs(targets[others]) * norms[0][0] / norms[1].reshape(-1)[others])))
-        largest = max(largest, float(np.abs(values).max(initial=0.0)))
-    return max(*sizes, float(np.sqrt(np.finfo(np.float64).eps)) * largest)
+    return max(sizes)
 
 
 def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:

@@ -21,7 +21,7 @@ from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
-from rkhs.estimators.constraints import FIRST, ROOM, filling
+from rkhs.estimators.constraints import FIRST, ROOM, filling, range_of
 from rkhs.estimators.machine import Machine
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
@@ -133,10 +133,10 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
-        units, C, size = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C"), float(np.ptp(y)) or 1.0
+        units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
         curves = zip(levels, np.eye(m), strict=True)
         data = [units.data(Term(at(X, curve), Quantile(level), y, C)) for level, curve in curves]
-        steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
+        steps, size = np.diff(np.eye(m), axis=0), range_of(y)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):

@@ -54,7 +54,7 @@ class ShapeCertificate:
     @property
     def proved(self) -> bool:
         """Whether all claims are."""
-        return all(one.status == PROVED for one in self.proofs)
+        return bool(self.proofs) and all(one.status == PROVED for one in self.proofs)
 
     def __repr__(self) -> str:
         added = (("slopes", self.tilted), ("second derivatives", self.bent))
@@ -83,6 +83,7 @@ def _listed(words: Any) -> Any:
 
 def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution, Function, ShapeCertificate]:
     """Solve a problem whose f has the shape of a machine everywhere on the box of the points X; as far as it goes."""
+    monitor = _monitor(machine)
     points = to_numpy(X).astype(np.float64)
     n = points.shape[1]
     claims = claims_of(shape_of(machine), getattr(machine, "feature_names_in_", None), n)
@@ -92,7 +93,6 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         check_provable(claim, probe, n)
     size = size_of(problem, claims)
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
-    monitor = _monitor(machine)
     if monitor.time_limit is not None:  # the fit without a shape comes first: it is the cheapest, and the rest may fail
         constraints = [one.without() for one in constraints]
     if Scout.fits(problem):
@@ -136,15 +136,28 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
     if any(added) or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
         proofs = proved(f)
-    certificate = ShapeCertificate(proofs, box, sum(len(one.places) for one in constraints), *added)
+    certificate = ShapeCertificate(proofs, box, sum(term.size for term in whole.terms[len(problem.terms) :]), *added)
     if not certificate.proved:
         warnings.warn(
-            f"The shape is not proved on the whole box: {certificate}. More features that act together need more cells "
-            "than there are; a sum of kernels of few features each (rkhs.kernels.additive) is proved by feature.",
+            f"The shape is not proved on the whole box: {certificate}. {_remedy(certificate, stopped)}",
             ConvergenceWarning,
             stacklevel=5,
         )
     return whole, solution, f, certificate
+
+
+def _remedy(certificate: ShapeCertificate, stopped: bool) -> str:
+    """Return what to do about a shape that is not proved."""
+    missing = [proof for proof in certificate.proofs if proof.status != PROVED]
+    if stopped:
+        return "It was stopped by Ctrl-C or by shape_time_limit: give it more time."
+    if any(0 <= proof.least <= proof.rounding for proof in missing):
+        return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
+    return (
+        "A smaller C or a larger scale leaves less to be proved between points; more features that act together need "
+        "more cells than there are, and a sum of kernels of few features each (rkhs.kernels.additive) is proved by "
+        "feature."
+    )
 
 
 def _monitor(machine: Any) -> Monitor:

@@ -173,6 +173,11 @@ class Lower:
             return bound
         return bound / float(self.units.max() if bound >= 0 else self.units.min()) ** 2
 
+    @property
+    def rounding(self) -> float:
+        """What rounding may hide of L_x f at a point."""
+        return self.part.rounding * float(self._sizes[0])
+
     def eigenvalue(self, x: Matrix) -> float:
         """Return the least eigenvalue of sign * Hessian at a point (n,), in the units of the features."""
         scaled = replace(self, degree=0)._coefficients(x[None])[0, ..., 0]

@@ -53,6 +53,7 @@ class ClaimProof:
     candidates: Matrix = field(repr=False)  # (m, n), where the claim fails or is hardest to prove
     directions: Matrix = field(repr=False)  # (m, n), in which a Hessian does
     stopped: bool = False  # by the time limit or Ctrl-C, before its cells were spent
+    rounding: float = 0.0  # what rounding of the sum over representers may hide of L_x f, in its units
 
     def __repr__(self) -> str:
         told = {
@@ -184,6 +185,7 @@ class _Search:
             np.array(places).reshape(-1, n),
             np.array(directions).reshape(-1, n),
             stopped and status != PROVED,
+            self.lower.in_units_of_features(self.lower.rounding) if self.used else 0.0,
         )
 
 
