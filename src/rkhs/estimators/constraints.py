@@ -20,6 +20,7 @@ from rkhs.losses import OneSided
 from rkhs.problem import Problem
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
+from rkhs.problem.shapes import PROVED, ClaimProof
 
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 MORE = 40  # points that are added at a time, apart from each other by
@@ -27,6 +28,7 @@ APART = 0.03  # of the sides of the box
 ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
 LOWEST = 64  # points from which the places are sought where f falls below
 WIDER, WIDEST = 4.0, 16.0  # times the room, at most: from one round to the next, and in all
+SMALLEST = float(np.cbrt(np.finfo(np.float64).eps))  # range of values, by their size: its room is above their rounding
 SLACK = 20.0  # times that room: constraints with more than this are left out of the next round
 
 Matrix = np.ndarray[Any, Any]
@@ -100,9 +102,20 @@ class Constraint:
         """Whether f pays for breaking it at a point, rather than holding it."""
         return bool(np.min(self.values(f), initial=np.inf) < self.claim.bound)
 
-    def lacks(self, f: Function, place: Matrix) -> float:
-        """Return how far f is below the claim at a place (n,), in units of L_x f."""
-        return -float(Lower.of(self.claim, f, len(place)).at(place[None])[0][0])
+    def after(self, f: Function, proof: ClaimProof) -> Constraint:
+        """Return the constraint of the next round, after a proof about f; itself where there is nothing to gain.
+
+        It has more points where the claim fails or is hardest to prove, and more room by as much as f lacks there.
+        Where rounding hides the claim it has more room alone, unless that could never be enough.
+        """
+        lower = Lower.of(self.claim, f, len(proof.worst))
+        hidden = proof.rounding * (float(lower.units.max()) ** 2 if self.claim.jointly else 1.0)  # in units of L_x f
+        if proof.status == PROVED or (proof.hidden and hidden > self.widest):
+            return self
+        lacking = hidden - float(lower.at(proof.worst[None])[0][0])
+        if proof.hidden:
+            return self.roomier(lacking)
+        return self.tight(f).also(proof.candidates, proof.directions).roomier(lacking)
 
     def stronger(self) -> Constraint:
         return replace(self, weight=100 * self.weight)
@@ -138,7 +151,8 @@ class Constraint:
 
         Without one, f would follow the room to any size: in small scales it falls between points whatever they ask for.
         """
-        return replace(self, room=min(self.room + by, WIDER * self.room, self.widest)) if by > 0 else self
+        room = min(self.room + by, WIDER * self.room, self.widest)
+        return replace(self, room=room) if room > self.room else self
 
     def where_broken(self, f: Function, count: int) -> tuple[Matrix, Matrix]:
         """Points where the claim fails, the worst first, and the directions of Hessians there.
@@ -158,15 +172,15 @@ class Constraint:
 
 
 def range_of(values: Matrix, *bounds: float) -> float:
-    """Return the range of values of f, or what rounding can tell from the largest of them and of bounds if it is less.
+    """Return the range of values of f, at least `SMALLEST` of the largest of them and of bounds.
 
     Examples
     --------
-    >>> range_of(np.array([1.0, 3.0])), range_of(np.zeros(2)), 0 < range_of(np.array([1e-6, 1e-6])) < 1e-12
+    >>> range_of(np.array([1.0, 3.0])), range_of(np.zeros(2)), 0 < range_of(np.array([1e-6, 1e-6])) < 1e-11
     (2.0, 0.0, True)
     """
     largest = float(np.abs(np.concatenate([values, bounds])).max(initial=0.0))
-    return max(float(np.ptp(values)) if len(values) else 0.0, float(np.sqrt(np.finfo(np.float64).eps)) * largest)
+    return max(float(np.ptp(values)) if len(values) else 0.0, SMALLEST * largest)
 
 
 def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:

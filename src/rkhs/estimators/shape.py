@@ -127,12 +127,9 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
         stopped = any(proof.stopped for proof in proofs)
         if stopped or all(proof.status == PROVED for proof in proofs):
             break
-        constraints = [
-            one
-            if proof.status == PROVED
-            else one.tight(f).also(proof.candidates, proof.directions).roomier(one.lacks(f, proof.worst))
-            for one, proof in zip(constraints, proofs, strict=True)
-        ]
+        before, constraints = constraints, [one.after(f, proof) for one, proof in zip(constraints, proofs, strict=True)]
+        if constraints == before:
+            break
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
     if any(added) or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
         proofs = proved(f)
@@ -151,7 +148,7 @@ def _remedy(certificate: ShapeCertificate, stopped: bool) -> str:
     missing = [proof for proof in certificate.proofs if proof.status != PROVED]
     if stopped:
         return "It was stopped by Ctrl-C or by shape_time_limit: give it more time."
-    if any(0 <= proof.least <= proof.rounding for proof in missing):
+    if any(proof.hidden for proof in missing):
         return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
     return (
         "A smaller C or a larger scale leaves less to be proved between points; more features that act together need "

@@ -46,6 +46,7 @@ class Bounds:
     """What is known of L_x f - bound on m cells; of a Hessian, of its least eigenvalue."""
 
     values: Matrix  # (m,), at the centres
+    plain: Matrix  # (m,), the same in the units of the features
     lower: Matrix  # (m,), on the whole cells
     costs: Matrix  # (m, n): what each side of a cell takes from its bound
     places: Matrix  # (m, n): about where it is least in the cell
@@ -125,7 +126,8 @@ class Lower:
         """Bounds on the cells with these centres and half sides (m, n)."""
         own = list(self.active)
         h = np.where(np.isin(np.arange(self.n), own), h, 0.0)
-        C, V = self._in_own_axes(self._coefficients(centres))  # (m, s, s, k) and the axes (m, s, s)
+        given = self._coefficients(centres)
+        C, V = self._in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
         monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / self._factorials  # (m, k)
         size = len(self.claim.entries)
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
@@ -138,12 +140,14 @@ class Lower:
         values = diagonal[..., 0].min(axis=1) - self.claim.bound
         lower = _least_eigenvalue(M) - rest - self._slack(monomials, np.abs(M).sum(axis=(1, 2))) - self.claim.bound
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
-        directions = np.zeros_like(h)
+        directions, plain = np.zeros_like(h), values
         if self.claim.jointly:
             directions[:, self.claim.jointly] = V[rows, :, which] * self.units
+            plain = _least_eigenvalue(given[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
         places = centres.copy()
         places[:, own] += t[rows, which]
-        return Bounds(values, lower, self._costs(h, parabola[rows, which], C, monomials, rest), places, directions)
+        costs = self._costs(h, parabola[rows, which], C, monomials, rest)
+        return Bounds(values, plain, lower, costs, places, directions)
 
     def fallen(self, X: Matrix, h: Matrix) -> Matrix:
         """Where L_x f is least near the rows of X, within h, as far as its parabolas tell, (m, n)."""
@@ -177,11 +181,6 @@ class Lower:
     def rounding(self) -> float:
         """What rounding may hide of L_x f at a point."""
         return self.part.rounding * float(self._sizes[0])
-
-    def eigenvalue(self, x: Matrix) -> float:
-        """Return the least eigenvalue of sign * Hessian at a point (n,), in the units of the features."""
-        scaled = replace(self, degree=0)._coefficients(x[None])[0, ..., 0]
-        return float(np.linalg.eigvalsh(scaled / (self.units[:, None] * self.units))[0])
 
     def _coefficients(self, centres: Matrix) -> Matrix:
         """sign * D_entry D^tau f, (m, s, s, k), in units."""

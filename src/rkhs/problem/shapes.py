@@ -55,6 +55,11 @@ class ClaimProof:
     stopped: bool = False  # by the time limit or Ctrl-C, before its cells were spent
     rounding: float = 0.0  # what rounding of the sum over representers may hide of L_x f, in its units
 
+    @property
+    def hidden(self) -> bool:
+        """Whether rounding hides if the claim holds where it was looked at: smaller cells do not help."""
+        return self.status != PROVED and abs(self.least) <= self.rounding
+
     def __repr__(self) -> str:
         told = {
             PROVED: f"proved on the box, with a margin of {self.margin:.2g}",
@@ -132,7 +137,7 @@ class _Search:
         self.priority = np.full(len(self.centres), -np.inf)  # nothing is known of them yet
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []
-        self.least, self.worst = np.inf, self.centres[0]
+        self.least, self.plain, self.worst = np.inf, np.inf, self.centres[0]
         self.directions = np.zeros_like(self.centres)
 
     @property
@@ -148,7 +153,7 @@ class _Search:
         self.used += len(chosen)
         k = int(np.argmin(seen.values))
         if seen.values[k] < self.least:
-            self.least, self.worst = float(seen.values[k]), centres[k].copy()
+            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), centres[k].copy()
         good = seen.lower >= 0
         self.proved += float(shares[good].sum())
         self.margin = min(self.margin, float(seen.lower[good].min(initial=np.inf)))
@@ -177,7 +182,7 @@ class _Search:
             status,
             1.0 if status == PROVED else min(self.proved, 1.0),
             self.lower.in_units_of_features(min(self.margin, float(self.priority.min(initial=np.inf)))),
-            self.lower.eigenvalue(self.worst) if self.lower.claim.jointly and self.used else self.least,
+            self.plain,
             self.worst,
             self.box,
             self.used,
