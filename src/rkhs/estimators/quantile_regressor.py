@@ -36,6 +36,7 @@ from rkhs.losses import OneSided, Quantile
 from rkhs.problem import Problem
 from rkhs.problem.claims import Claim, check_provable
 from rkhs.problem.shapes import PROVED, ClaimProof, prove
+from rkhs.stopping import interrupts_raised
 
 Matrix = np.ndarray[Any, Any]
 
@@ -145,13 +146,14 @@ class QuantileRegressor(Machine):
                 for P, step in zip(places, steps, strict=True)
             ]
             problem = Problem(joint, [*data, *held], Offsets(n, m))
-            solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
-            if solution.status == INTERRUPTED:
+            with interrupts_raised():  # quantiles that are half solved may cross
+                solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
+            if solution.status == INTERRUPTED:  # by another way than a signal
                 raise KeyboardInterrupt
             functions = outputs_of(solution.function, kernel, n, np.eye(m))
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
-            if all(proof.status == PROVED for proof in proofs):
+            if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
                 break
             places = [
                 P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])

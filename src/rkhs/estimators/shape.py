@@ -26,6 +26,7 @@ from rkhs.problem import Problem
 from rkhs.problem.claims import check_provable
 from rkhs.problem.lower import Lower
 from rkhs.problem.shapes import PROVED, ClaimProof, prove
+from rkhs.stopping import interrupts_raised
 
 ROUNDS = 10  # of solving, proving and adding points
 TILT = 0.02  # of the range of f, by which it may be changed to mend what is left
@@ -109,9 +110,10 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     for which in range(ROUNDS):
         asked = replace(problem, terms=[*problem.terms, *terms_of(constraints)])
         left = None if monitor.time_limit is None else max(monitor.left, 0.0 if which else GRACE)
-        answer = asked.solve(getattr(machine, "solver", "auto"), time_limit=left, **options)
-        if answer.status == INTERRUPTED:
-            raise KeyboardInterrupt  # a shape that is half asked for is none
+        with interrupts_raised():  # a shape that is half asked for is none: no certificate of it either
+            answer = asked.solve(getattr(machine, "solver", "auto"), time_limit=left, **options)
+        if answer.status == INTERRUPTED:  # by another way than a signal
+            raise KeyboardInterrupt
         stopped = monitor.left <= 0 or answer.status == TIME_LIMIT
         if which and answer.status == TIME_LIMIT:
             break  # the solution of the round before is kept: it is one
