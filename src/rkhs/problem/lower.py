@@ -102,7 +102,8 @@ class Lower:
 
     @classmethod
     def all(cls, claims: Sequence[Claim], f: Function, n: int, monitor: Monitor | None = None) -> list[Lower]:
-        """Bounds for several claims about one function, which share what they can."""
+        """Bounds for several claims about one function, which share what they can, computed in float64."""
+        f = in_double(f)
         parts: dict[Kernel, Part] = {}
         found, monitor = [], monitor or Monitor(0.0)
         smoothness = f.kernel.smoothness(n)
@@ -317,6 +318,16 @@ class Lower:
         """How fast functions of the space change with each feature, (n,): |D_k| compared with values."""
         size = self.squared_norm((0,) * self.n)
         return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
+
+
+def in_double(f: Function) -> Function:
+    """Return the same function in NumPy and float64: rounding of float32 would be beyond what bounds allow for."""
+    a, c = f.coefficients, f.basis_coefficients
+    if isinstance(a, np.ndarray) and a.dtype == np.float64:
+        return f
+    family = f.functionals.like(np.zeros((0, f.functionals.dimension)))
+    basis = None if c is None else to_numpy(c).astype(np.float64)
+    return Function(f.kernel, family, to_numpy(a).astype(np.float64), f.basis, basis)
 
 
 def _least_eigenvalue(M: Matrix) -> Matrix:
