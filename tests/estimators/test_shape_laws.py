@@ -10,6 +10,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
@@ -317,3 +318,16 @@ def test_ctrl_c_in_a_proof_ends_the_fit_of_quantiles(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="stopped"):
         rkhs.QuantileRegressor((0.1, 0.9), scale=0.5).fit(X, y)
     assert len(steps) == 1
+
+
+def test_tensors_have_shapes_too():
+    """Points of constraints go where those of the data are; they were refused as arrays of another library."""
+    torch = pytest.importorskip("torch")
+    X, y = line()
+    shape = {0: "increasing", "f": (-0.5, None)}
+    model = rkhs.InvariantRegressor(scale=0.5, C=10.0, invariance=None, shape=shape)
+    expected = model.fit(X, y).predict(X)
+    with sklearn.config_context(array_api_dispatch=True):
+        found = model.fit(torch.asarray(X), torch.asarray(y)).predict(torch.asarray(X))
+    assert model.shape_certificate_.proved
+    np.testing.assert_allclose(found.numpy(), expected, atol=0.01 * np.ptp(y))  # constraints are at other points

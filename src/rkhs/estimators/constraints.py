@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
+from rkhs.backend.arrays import Array, to_numpy
 from rkhs.calculus.polynomials import Constant
 from rkhs.finite.basis import on_basis
 from rkhs.finite.function import Function
@@ -233,6 +233,9 @@ def evenly(count: int, n: int) -> Matrix:
     return (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, n + 1))) % 1
 
 
-def terms_of(constraints: Sequence[Constraint]) -> list[Term]:
-    """Those of constraints that have points."""
-    return [one.term for one in constraints if len(one.places)]
+def terms_of(constraints: Sequence[Constraint], prototype: Array) -> list[Term]:
+    """Those of constraints that have points; tensors on the device of the prototype where it is one."""
+    terms = [one.term for one in constraints if len(one.places)]
+    if isinstance(prototype, np.ndarray):
+        return terms
+    return [replace(term, functional=term.functional.like(prototype)) for term in terms]

@@ -108,7 +108,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     proofs: tuple[ClaimProof, ...] = ()
     stopped = False
     for which in range(ROUNDS):
-        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints)])
+        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints, problem.terms[0].functional.prototype)])
         left = None if monitor.time_limit is None else max(monitor.left, 0.0 if which else GRACE)
         with interrupts_raised():  # a shape that is half asked for is none: no certificate of it either
             answer = asked.solve(getattr(machine, "solver", "auto"), time_limit=left, **options)
