@@ -92,30 +92,36 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     probe = Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0])
     for claim in claims:
         check_provable(claim, probe, n)
-    size = size_of(problem, claims)
+    solver, size = getattr(machine, "solver", "auto"), size_of(problem, claims)
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
-    if monitor.time_limit is not None:  # the fit without a shape comes first: it is the cheapest, and the rest may fail
-        constraints = [one.without() for one in constraints]
-    if Scout.fits(problem):
-        share = replace(monitor, time_limit=None if monitor.time_limit is None else SHARE * monitor.time_limit)
-        constraints = Scout.choose(problem, constraints, share)
-    options = {"tol": machine.tol, "verbose": monitor.verbose}
-
-    def proved(f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
-        seconds = None if monitor.time_limit is None else max(monitor.left, 0.0)
-        return prove(claims, f, box, cells=VOLUME, seconds=seconds, hurried=hurried, verbose=monitor.verbose)
-
+    limited, stopped = monitor.time_limit is not None, False
     proofs: tuple[ClaimProof, ...] = ()
-    stopped = False
-    for which in range(ROUNDS):
-        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints, problem.terms[0].functional.prototype)])
-        left = None if monitor.time_limit is None else max(monitor.left, 0.0 if which else GRACE)
+
+    def solved(asked: Problem, least: float = 0.0) -> Solution:
+        seconds = max(monitor.left, least) if limited else None
         with interrupts_raised():  # a shape that is half asked for is none: no certificate of it either
-            answer = asked.solve(getattr(machine, "solver", "auto"), time_limit=left, **options)
+            answer = asked.solve(solver, tol=machine.tol, time_limit=seconds, verbose=monitor.verbose)
         if answer.status == INTERRUPTED:  # by another way than a signal
             raise KeyboardInterrupt
+        return answer
+
+    def proved(f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
+        seconds = max(monitor.left, 0.0) if limited else None
+        return prove(claims, f, box, cells=VOLUME, seconds=seconds, hurried=hurried, verbose=monitor.verbose)
+
+    if limited:  # the fit without a shape comes first: it takes least, and there has to be one
+        whole, solution = problem, solved(problem, GRACE)
+        f, stopped = solution.function, solution.status == TIME_LIMIT
+    if Scout.fits(problem) and not stopped:
+        share = replace(monitor, time_limit=monitor.seconds + SHARE * monitor.left if limited else None)
+        constraints = Scout.choose(problem, constraints, share)
+    for _ in range(ROUNDS):
+        if stopped:
+            break
+        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints, problem.terms[0].functional.prototype)])
+        answer = solved(asked)
         stopped = monitor.left <= 0 or answer.status == TIME_LIMIT
-        if which and answer.status == TIME_LIMIT:
+        if answer.status == TIME_LIMIT:
             break  # the solution of the round before is kept: it is one
         whole, solution, f = asked, answer, answer.function
         proofs = ()  # of this f
