@@ -20,7 +20,6 @@ from typing import Any
 
 from rkhs.writing import abandon
 
-TIME_LIMIT = "time limit"  # the status of work that came to it
 RESTORED = b"\r\x1b[K\x1b[?25h"  # the line empty, the cursor visible
 
 

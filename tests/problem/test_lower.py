@@ -137,3 +137,16 @@ def test_rounding_counts():
     lower = Lower.of(Claim("at least"), f, 1)
     seen = lower(np.array([[0.3]]), np.array([[1e-6]]))
     assert seen.values[0] - seen.lower[0] > 1e-8
+
+
+def test_functions_in_float32_are_bounded_in_float64():
+    """f is about a slope of norm 10, whose squared norm is nothing but rounding in float32."""
+    points = np.array([[0.0], [1e-4]], dtype=np.float32)
+    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.array([1e5, -1e5], dtype=np.float32))
+    assert f.coefficients.dtype == np.float32
+    lower = Lower.of(Claim("at least"), f, 1)
+    assert lower.part.norm == pytest.approx(10, rel=1e-3)
+    assert (
+        lower(np.zeros((1, 1)), np.full((1, 1), 0.5)).lower[0]
+        <= lower.at(np.linspace(-0.5, 0.5, 201)[:, None])[0].min()
+    )

@@ -8,22 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
+from rkhs.backend.arrays import Array, to_numpy
+from rkhs.calculus.polynomials import Constant
+from rkhs.finite.basis import on_basis
 from rkhs.finite.function import Function
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
+from rkhs.functionals.evaluation import Evaluation
 from rkhs.gram import gram
 from rkhs.losses import OneSided
 from rkhs.problem import Problem
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
+from rkhs.problem.shapes import PROVED, ClaimProof
 
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 MORE = 40  # points that are added at a time, apart from each other by
 APART = 0.03  # of the sides of the box
 ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
 LOWEST = 64  # points from which the places are sought where f falls below
-WIDEST = 4.0  # times that room, at most, where it takes more
+WIDER, WIDEST = 4.0, 16.0  # times the room, at most: from one round to the next, and in all
+SMALLEST = float(np.cbrt(np.finfo(np.float64).eps))  # range of values, by their size: its room is above their rounding
 SLACK = 20.0  # times that room: constraints with more than this are left out of the next round
 
 Matrix = np.ndarray[Any, Any]
@@ -31,19 +36,29 @@ Matrix = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold."""
+    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold.
+
+    The term has L_x and the bound multiplied by `unit`, so that slopes are asked for in scales of the kernel: solvers
+    see the same problem whatever the units of the features are.
+    """
 
     claim: Claim
     active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
     places: Matrix  # (t, n)
     directions: Matrix  # (t, n), along which a Hessian is looked at
-    room: float
+    room: float  # in units of L_x f
+    widest: float  # the most that the room may become
+    unit: float
     weight: float
     box: Matrix  # (2, n)
 
     @classmethod
     def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float, seed: Any) -> Constraint:
-        """With the first points, which fill the box and its faces evenly; `size` is the range of targets."""
+        """With the first points, which fill the box and its faces evenly.
+
+        `size` is that of f (`size_of`).  Room and weight are in units of L_x f that it implies: a slope is about `size`
+        divided by the side of the box, or by the scale of the kernel where the box has no extent.
+        """
         n = box.shape[1]
         random = np.random.default_rng(seed if isinstance(seed, int) else 0)
         lower = Lower.of(claim, Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]), n)
@@ -53,22 +68,25 @@ class Constraint:
         if claim.jointly:
             angles = random.standard_normal((len(places), len(units)))
             directions[:, claim.jointly] = units * angles / np.linalg.norm(angles, axis=1, keepdims=True)
-        sides = np.where(box[1] > box[0], box[1] - box[0], 1.0)
+        scales = 1 / np.where(lower.rates > 0, lower.rates, 1.0)
+        sides = np.where(box[1] > box[0], box[1] - box[0], scales)
         own = list(claim.jointly)
         spread = float(np.max(sides[own] / units) ** 2 if own else np.prod(sides[list(claim.axes)]))
-        norm = float(np.sqrt(to_numpy(gram(problem.kernel, claim.at(places[:1], directions[:1])).diagonal())[0]))
+        unit = float(np.prod(scales[list(claim.axes)]))
+        family = unit * claim.at(places[:1], directions[:1])
+        norm = float(np.sqrt(to_numpy(gram(problem.kernel, family).diagonal())[0]))
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
-        room = ROOM * size / spread
-        return cls(claim, lower.active, places, directions, room, 2 * total * size / norm, box)
+        room, weight = ROOM * size / spread, 2 * total * size / norm
+        return cls(claim, lower.active, places, directions, room, WIDEST * room, unit, weight, box)
 
     @property
     def functional(self) -> Functional:
-        return self.claim.at(self.places, self.directions)
+        return self.unit * self.claim.at(self.places, self.directions)
 
     @property
     def bound(self) -> float:
-        """What is asked for at the points."""
-        return self.claim.bound + self.room
+        """What is asked of the functionals at the points."""
+        return self.unit * (self.claim.bound + self.room)
 
     @property
     def term(self) -> Term:
@@ -83,6 +101,21 @@ class Constraint:
     def short(self, f: Function) -> bool:
         """Whether f pays for breaking it at a point, rather than holding it."""
         return bool(np.min(self.values(f), initial=np.inf) < self.claim.bound)
+
+    def after(self, f: Function, proof: ClaimProof) -> Constraint:
+        """Return the constraint of the next round, after a proof about f; itself where there is nothing to gain.
+
+        It has more points where the claim fails or is hardest to prove, and more room by as much as f lacks there.
+        Where rounding hides the claim it has more room alone, unless that could never be enough.
+        """
+        lower = Lower.of(self.claim, f, len(proof.worst))
+        hidden = proof.rounding * (float(lower.units.max()) ** 2 if self.claim.jointly else 1.0)  # in units of L_x f
+        if proof.status == PROVED or (proof.hidden and hidden > self.widest):
+            return self
+        lacking = hidden - float(lower.at(proof.worst[None])[0][0])
+        if proof.hidden:
+            return self.roomier(lacking)
+        return self.tight(f).also(proof.candidates, proof.directions).roomier(lacking)
 
     def stronger(self) -> Constraint:
         return replace(self, weight=100 * self.weight)
@@ -114,8 +147,12 @@ class Constraint:
         )
 
     def roomier(self, by: float) -> Constraint:
-        """With so much more room at the points, where f falls so far between them; up to a limit."""
-        return replace(self, room=min(self.room + by, WIDEST * self.room)) if by > 0 else self
+        """With so much more room at the points, where f falls so far between them; up to a limit.
+
+        Without one, f would follow the room to any size: in small scales it falls between points whatever they ask for.
+        """
+        room = min(self.room + by, WIDER * self.room, self.widest)
+        return replace(self, room=room) if room > self.room else self
 
     def where_broken(self, f: Function, count: int) -> tuple[Matrix, Matrix]:
         """Points where the claim fails, the worst first, and the directions of Hessians there.
@@ -132,6 +169,40 @@ class Constraint:
             values, directions = lower.at(X)
         worst = np.argsort(values, kind="stable")[: int(np.sum(values < 0))]
         return X[worst], directions[worst]
+
+
+def range_of(values: Matrix, *bounds: float) -> float:
+    """Return the range of values of f, at least `SMALLEST` of the largest of them and of bounds.
+
+    Examples
+    --------
+    >>> range_of(np.array([1.0, 3.0])), range_of(np.zeros(2)), 0 < range_of(np.array([1e-6, 1e-6])) < 1e-11
+    (2.0, 0.0, True)
+    """
+    largest = float(np.abs(np.concatenate([values, bounds])).max(initial=0.0))
+    return max(float(np.ptp(values)) if len(values) else 0.0, SMALLEST * largest)
+
+
+def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
+    """Return the size of f that the data and the bounds of claims ask for, in the unit of f.
+
+    It is the range of those targets that are values or averages of f, L_i(1) = 1; of other targets b_i, such as slopes,
+    twice the largest |b_i| |delta_x| / |L_i|, with norms of functionals; and the distance from values to a bound that
+    they break.
+    """
+    bounds = [claim for claim in claims if claim.order == 0]
+    sizes = [range_of(np.zeros(0), *(claim.bound for claim in bounds))]
+    for term in problem.terms:
+        L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
+        known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
+        values, others = targets[known & mean], known & ~mean
+        if len(values):
+            sizes += [range_of(values), *(claim.bound - float(np.min(claim.sign * values)) for claim in bounds)]
+        if np.any(targets[others]):
+            point = Evaluation(to_numpy(L.parts[0].atoms.points)[:1].astype(np.float64))
+            norms = [np.sqrt(to_numpy(gram(problem.kernel, own).diagonal())) for own in (point, L)]
+            sizes.append(2 * float(np.max(np.abs(targets[others]) * norms[0][0] / norms[1].reshape(-1)[others])))
+    return max(sizes)
 
 
 def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
@@ -162,6 +233,9 @@ def evenly(count: int, n: int) -> Matrix:
     return (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, n + 1))) % 1
 
 
-def terms_of(constraints: Sequence[Constraint]) -> list[Term]:
-    """Those of constraints that have points."""
-    return [one.term for one in constraints if len(one.places)]
+def terms_of(constraints: Sequence[Constraint], prototype: Array) -> list[Term]:
+    """Those of constraints that have points; tensors on the device of the prototype where it is one."""
+    terms = [one.term for one in constraints if len(one.places)]
+    if isinstance(prototype, np.ndarray):
+        return terms
+    return [replace(term, functional=term.functional.like(prototype)) for term in terms]

@@ -52,8 +52,8 @@ class InvariantClassifier(Classifier):
         {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
         `shape_certificate_`
     shape_box : another box, the lowest and the highest value of each feature, (2, n)
-    shape_time_limit : seconds for proofs of the shape, all together; what is not proved by then is told as open.  None
-        for no limit
+    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
+        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame

@@ -57,8 +57,8 @@ class InvariantRegressor(Regressor):
         the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
         bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
     shape_box : another box, the lowest and the highest value of each feature, (2, n)
-    shape_time_limit : seconds for proofs of the shape, all together; what is not proved by then is told as open.  None
-        for no limit
+    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
+        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear

@@ -20,7 +20,7 @@ from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Sample, Vector, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, Solution
+from rkhs.finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
 from rkhs.streams.blocks import Blocks
@@ -94,9 +94,10 @@ class Machine(BaseEstimator):
             solution.function,
         )  # without its caches
         if solution.status != CONVERGED:
+            late = solution.status == TIME_LIMIT
+            remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
             warnings.warn(
-                f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it a larger tol, or another "
-                "solver.",
+                f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}.",
                 ConvergenceWarning,
                 stacklevel=4,
             )

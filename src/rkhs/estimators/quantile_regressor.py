@@ -21,13 +21,12 @@ from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
-from rkhs.estimators.constraints import FIRST, ROOM, filling
+from rkhs.estimators.constraints import FIRST, ROOM, filling, range_of
 from rkhs.estimators.machine import Machine
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.estimators.units import Units
 from rkhs.finite.function import Function
-from rkhs.finite.solution import INTERRUPTED
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
@@ -133,10 +132,10 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
-        units, C, size = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C"), float(np.ptp(y)) or 1.0
+        units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
         curves = zip(levels, np.eye(m), strict=True)
         data = [units.data(Term(at(X, curve), Quantile(level), y, C)) for level, curve in curves]
-        steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
+        steps, size = np.diff(np.eye(m), axis=0), range_of(y)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
@@ -146,12 +145,10 @@ class QuantileRegressor(Machine):
             ]
             problem = Problem(joint, [*data, *held], Offsets(n, m))
             solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
-            if solution.status == INTERRUPTED:
-                raise KeyboardInterrupt
             functions = outputs_of(solution.function, kernel, n, np.eye(m))
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
-            if all(proof.status == PROVED for proof in proofs):
+            if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
                 break
             places = [
                 P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])

@@ -18,6 +18,7 @@ import scipy  # which imports scipy.optimize when it is first used
 from rkhs.estimators.constraints import APART, Constraint
 from rkhs.finite.basis import on_basis
 from rkhs.finite.function import Function
+from rkhs.finite.monitor import FACTOR, Monitor, Stopped
 from rkhs.finite.system import Iterate
 from rkhs.functionals.base import stack
 from rkhs.gram import gram
@@ -28,16 +29,19 @@ from rkhs.solvers.dense import in_memory
 MOST = 3000  # functionals of the data
 LOOKED = 200  # points at which f is looked at; as many again on faces
 LOOKS = 8
+STEPS = 30  # of the active-set method, for each constraint: ten times the default of `scipy.optimize.nnls`
 FAR = 0.1  # of the sides, the distance of points that are added at the first look; half of it at the next
 
 
 class Scout:
-    """f with constraints at points, for data with squared losses."""
+    """f with constraints at points, for data with squared losses; the monitor ends it when its time is over."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, monitor: Monitor | None = None) -> None:
         self.represented = problem.represented
+        self.monitor = Monitor(0.0) if monitor is None else monitor
+        watch = self.monitor.watch(FACTOR)
         system = in_memory(problem.system)
-        self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q)
+        self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q, watch)
         self.a, self.c = self.saddle.solve(system.target)
 
     @staticmethod
@@ -59,33 +63,53 @@ class Scout:
         cross = gram(kernel, self.represented.functionals, L).in_double()
         B = np.zeros((L.size, 0)) if basis.space is None else np.asarray(on_basis(L, basis.space)) @ basis.back
         A, C = self.saddle.solve(cross, B.T)
-        G = gram(kernel, L).in_double() - cross.T @ A - B @ C
-        x = nonnegative(G, bounds - (cross.T @ self.a + B @ self.c)[:, 0])[:, None]
+        parts = gram(kernel, L).in_double(), cross.T @ A, B @ C
+        sizes = np.max([np.abs(np.diag(part)) for part in parts], axis=0)
+        G = parts[0] - parts[1] - parts[2]
+        x = nonnegative(G, bounds - (cross.T @ self.a + B @ self.c)[:, 0], sizes)[:, None]
         data = self.represented.function(Iterate(self.a - A @ x, self.c - C @ x))
         return data + Function(kernel, L, x[:, 0])
 
-    def chosen(self, constraints: Sequence[Constraint]) -> list[Constraint]:
-        """The constraints at points where they are needed, so that the claims hold as far as this can see."""
+    @classmethod
+    def choose(cls, problem: Problem, constraints: Sequence[Constraint], monitor: Monitor) -> list[Constraint]:
+        """Return the constraints at points where they are needed, so that the claims hold as far as this can see.
+
+        It ends early, with the points found so far, when the monitor's time is over or the small problem cannot be
+        solved: points only save rounds of the solver.
+        """
         found = [one.without() for one in constraints]
-        f = self(found)
-        for look in range(LOOKS):
-            broken = [one.where_broken(f, LOOKED) for one in found]
-            if not any(len(places) for places, _ in broken):
-                break
-            apart = max(APART, FAR / 2**look)
-            found = [one.tight(f).also(*where, apart) for one, where in zip(found, broken, strict=True)]
-            f = self(found)
-        return [one.tight(f) for one in found]
+        try:
+            scout = cls(problem, monitor)
+            f = scout(found)
+            for look in range(LOOKS):
+                monitor.check()
+                broken = [one.where_broken(f, LOOKED) for one in found]
+                if not any(len(places) for places, _ in broken):
+                    break
+                apart = max(APART, FAR / 2**look)
+                found = [one.tight(f).also(*where, apart) for one, where in zip(found, broken, strict=True)]
+                f = scout(found)
+            return [one.tight(f) for one in found]
+        except (Stopped, RuntimeError, np.linalg.LinAlgError):
+            return found
 
 
-def nonnegative(G: Matrix, r: Matrix) -> Matrix:
-    """The least of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite.
+def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
+    """Return the minimiser of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
+
+    `sizes` are those of the numbers whose differences are the diagonal of G: eigenvalues that rounding of them may
+    have made are raised to that level, so that G has a square root however much has cancelled.  The problem is solved
+    in units in which `sizes` and the largest entry of r are one, since `scipy.optimize.nnls` compares with constants.
 
     Examples
     --------
-    >>> nonnegative(np.eye(2), np.array([1.0, -1.0]))
+    >>> nonnegative(np.eye(2), np.array([1.0, -1.0]), np.ones(2))
     array([1., 0.])
     """
-    shift = len(G) * float(np.finfo(np.float64).eps) * max(float(np.trace(G)), 1e-300)
-    R = np.linalg.cholesky((G + G.T) / 2 + shift * np.eye(len(G)))
-    return scipy.optimize.nnls(R.T, scipy.linalg.solve_triangular(R, r, lower=True))[0]
+    unit = np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    right = r / unit
+    largest = float(np.abs(right).max(initial=0.0)) or 1.0
+    values, vectors = np.linalg.eigh((G + G.T) / 2 / (unit[:, None] * unit))
+    roots = np.sqrt(np.maximum(values, len(G) * np.finfo(np.float64).eps))
+    R, aim = roots[:, None] * vectors.T, vectors.T @ (right / largest) / roots
+    return largest * scipy.optimize.nnls(R, aim, maxiter=STEPS * len(G))[0] / unit

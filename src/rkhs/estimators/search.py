@@ -20,11 +20,11 @@ from rkhs.estimators.folds import Folds
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.finite.feature_function import FeatureFunction
 from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED
+from rkhs.finite.solution import CONVERGED, TIME_LIMIT
 from rkhs.finite.term import Term
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
-from rkhs.stopping import TIME_LIMIT, seconds_left
+from rkhs.stopping import seconds_left
 
 AnyFunction = Function | FeatureFunction
 COLUMNS = 32  # functions that are evaluated together

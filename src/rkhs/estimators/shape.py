@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from numbers import Real
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,23 @@ from sklearn.exceptions import ConvergenceWarning
 from rkhs.backend.arrays import Array, to_numpy
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space, SumOfSpaces
-from rkhs.estimators.constraints import Constraint, terms_of
+from rkhs.estimators.constraints import Constraint, size_of, terms_of
 from rkhs.estimators.scout import Scout
 from rkhs.estimators.shape_words import claims_of
 from rkhs.finite.function import Function
-from rkhs.finite.solution import INTERRUPTED, Solution
+from rkhs.finite.monitor import Monitor
+from rkhs.finite.solution import TIME_LIMIT, Solution
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
-from rkhs.problem.claims import Claim, check_provable
+from rkhs.problem.claims import check_provable
 from rkhs.problem.lower import Lower
 from rkhs.problem.shapes import PROVED, ClaimProof, prove
 
 ROUNDS = 10  # of solving, proving and adding points
 TILT = 0.02  # of the range of f, by which it may be changed to mend what is left
 VOLUME = 20_000  # cells of a proof
+SHARE = 0.3  # of the time limit, for the choice of points
+GRACE = 0.5  # seconds that the first solution has in any case: without one there is no f
 
 Matrix = np.ndarray[Any, Any]
 
@@ -52,7 +54,7 @@ class ShapeCertificate:
     @property
     def proved(self) -> bool:
         """Whether all claims are."""
-        return all(one.status == PROVED for one in self.proofs)
+        return bool(self.proofs) and all(one.status == PROVED for one in self.proofs)
 
     def __repr__(self) -> str:
         added = (("slopes", self.tilted), ("second derivatives", self.bent))
@@ -81,6 +83,7 @@ def _listed(words: Any) -> Any:
 
 def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution, Function, ShapeCertificate]:
     """Solve a problem whose f has the shape of a machine everywhere on the box of the points X; as far as it goes."""
+    monitor = _monitor(machine)
     points = to_numpy(X).astype(np.float64)
     n = points.shape[1]
     claims = claims_of(shape_of(machine), getattr(machine, "feature_names_in_", None), n)
@@ -88,64 +91,81 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     probe = Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0])
     for claim in claims:
         check_provable(claim, probe, n)
-    targets = to_numpy(problem.terms[0].told)
-    size = float(np.nanmax(targets) - np.nanmin(targets)) or 1.0
+    solver, size = getattr(machine, "solver", "auto"), size_of(problem, claims)
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
-    if Scout.fits(problem):
-        constraints = Scout(problem).chosen(constraints)
-    options = {"tol": machine.tol, "verbose": machine.verbose or None}
-    proving = _Proving(claims, box, machine.verbose, getattr(machine, "shape_time_limit", None))
+    limited, stopped = monitor.time_limit is not None, False
     proofs: tuple[ClaimProof, ...] = ()
-    stopped = False
+
+    def solved(asked: Problem, least: float = 0.0) -> Solution:
+        seconds = max(monitor.left, least) if limited else None
+        return asked.solve(solver, tol=machine.tol, time_limit=seconds, verbose=monitor.verbose)
+
+    def proved(f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
+        seconds = max(monitor.left, 0.0) if limited else None
+        return prove(claims, f, box, cells=VOLUME, seconds=seconds, hurried=hurried, verbose=monitor.verbose)
+
+    if limited:  # the fit without a shape comes first: it takes least, and there has to be one
+        whole, solution = problem, solved(problem, GRACE)
+        f, stopped = solution.function, solution.status == TIME_LIMIT
+    if Scout.fits(problem) and not stopped:
+        share = replace(monitor, time_limit=monitor.seconds + SHARE * monitor.left if limited else None)
+        constraints = Scout.choose(problem, constraints, share)
     for _ in range(ROUNDS):
-        whole = replace(problem, terms=[*problem.terms, *terms_of(constraints)])
-        solution = whole.solve(getattr(machine, "solver", "auto"), **options)
-        if solution.status == INTERRUPTED:
-            raise KeyboardInterrupt  # a shape that is half asked for is none
-        f = solution.function
+        if stopped:
+            break
+        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints, problem.terms[0].functional.prototype)])
+        answer = solved(asked)
+        stopped = monitor.left <= 0 or answer.status == TIME_LIMIT
+        if answer.status == TIME_LIMIT:
+            break  # the solution of the round before is kept: it is one
+        whole, solution, f = asked, answer, answer.function
+        proofs = ()  # of this f
+        if stopped:
+            break
         short = [one.short(f) for one in constraints]
         if any(short):
             constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
             continue
-        proofs = proving(f, hurried=True)
+        proofs = proved(f, hurried=True)
         stopped = any(proof.stopped for proof in proofs)
         if stopped or all(proof.status == PROVED for proof in proofs):
             break
-        constraints = [
-            one
-            if proof.status == PROVED
-            else one.tight(f).also(proof.candidates, proof.directions).roomier(-proof.least)
-            for one, proof in zip(constraints, proofs, strict=True)
-        ]
+        before, constraints = constraints, [one.after(f, proof) for one, proof in zip(constraints, proofs, strict=True)]
+        if constraints == before:
+            break
     f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
-    if any(added) or not (stopped or (proofs and all(proof.status == PROVED for proof in proofs))):
-        proofs = proving(f)
-    certificate = ShapeCertificate(proofs, box, sum(len(one.places) for one in constraints), *added)
+    if any(added) or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
+        proofs = proved(f)
+    certificate = ShapeCertificate(proofs, box, sum(term.size for term in whole.terms[len(problem.terms) :]), *added)
     if not certificate.proved:
         warnings.warn(
-            f"The shape is not proved on the whole box: {certificate}. More features that act together need more cells "
-            "than there are; a sum of kernels of few features each (rkhs.kernels.additive) is proved by feature.",
+            f"The shape is not proved on the whole box: {certificate}. {_remedy(certificate, stopped)}",
             ConvergenceWarning,
             stacklevel=5,
         )
     return whole, solution, f, certificate
 
 
-class _Proving:
-    """Proofs of the same claims for one function after the other, which share the seconds that there are."""
+def _remedy(certificate: ShapeCertificate, stopped: bool) -> str:
+    """Return what to do about a shape that is not proved."""
+    missing = [proof for proof in certificate.proofs if proof.status != PROVED]
+    if stopped:
+        return "It was stopped by a time limit: give it more time."
+    if any(proof.hidden for proof in missing):
+        return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
+    return (
+        "A smaller C or a larger scale leaves less to be proved between points; more features that act together need "
+        "more cells than there are, and a sum of kernels of few features each (rkhs.kernels.additive) is proved by "
+        "feature."
+    )
 
-    def __init__(self, claims: Sequence[Claim], box: Matrix, verbose: Any, seconds: float | None) -> None:
-        if seconds is not None and not (isinstance(seconds, Real) and seconds > 0):
-            raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
-        self.claims, self.box, self.verbose, self.left = claims, box, verbose or None, seconds
 
-    def __call__(self, f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
-        start = perf_counter()
-        limits: Any = {"cells": VOLUME, "seconds": self.left}
-        proofs = prove(self.claims, f, self.box, hurried=hurried, verbose=self.verbose, **limits)
-        if self.left is not None:
-            self.left = max(self.left - (perf_counter() - start), 1e-3)
-        return proofs
+def _monitor(machine: Any) -> Monitor:
+    """Return the clock of a whole fit with a shape: the choice of points, solutions and proofs share its seconds."""
+    seconds = getattr(machine, "shape_time_limit", None)
+    if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
+        raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
+    return Monitor(machine.tol, None if seconds is None else float(seconds), verbose=machine.verbose or None)
 
 
 def _box(given: Any, points: Matrix) -> Matrix:
@@ -167,15 +187,15 @@ def _mended(
     bends: dict[int, float] = {}
     n, sides = box.shape[1], box[1] - box[0]
     for proof in proofs:
-        claim, lacking = proof.claim, -proof.margin * (1 + 1e-9)
+        claim, lacking = proof.claim, -proof.margin * (1 + 1e-9)  # in units of the features
         if proof.status == PROVED or not 0 < lacking < np.inf:
             continue
         if claim.order == 1 and lacking * sides[claim.axes[0]] <= TILT * size:
             tilts[claim.axes[0]] = claim.sign * lacking
         if claim.order == 2:
-            lower = Lower.of(claim, f, n)
             own = claim.jointly or claim.axes[:1]
-            bent = lacking / (lower.units**2 if claim.jointly else np.ones(1))
+            units = Lower.of(claim, f, n).units if claim.jointly else np.ones(1)
+            bent = lacking * (units.min() / units) ** 2  # as much for every feature in scales of the kernel
             if np.sum(bent * sides[list(own)] ** 2) / 8 <= TILT * size:
                 bends |= dict(zip(own, (claim.sign * bent).tolist(), strict=True))
     if not tilts and not bends:

@@ -14,10 +14,10 @@ import numpy as np
 
 from rkhs.backend.arrays import Array
 from rkhs.backend.watch import Watch, unwatched
-from rkhs.finite.solution import Record
+from rkhs.finite.solution import TIME_LIMIT, Record
 from rkhs.finite.system import Iterate, System
 from rkhs.gram.base import GramOperator
-from rkhs.stopping import TIME_LIMIT, seconds_left
+from rkhs.stopping import seconds_left
 
 PATIENCE = 2.0  # seconds before progress is shown
 MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is watched

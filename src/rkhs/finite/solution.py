@@ -7,8 +7,9 @@ from typing import Any
 
 from rkhs.finite.certificate import CONVERGED, Certificate
 
-__all__ = ["CONVERGED", "INTERRUPTED", "Record", "Solution"]
+__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution"]
 INTERRUPTED = "interrupted"
+TIME_LIMIT = "time limit"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Claim:
         sign * D_axes f >= bound            a slope for one axis, a second derivative for two, a value for none
         sign * Hessian of f in `jointly`    has no eigenvalue below zero: f is convex (concave) in all these features
 
-    Eigenvalues are in units of the kernel's scales (`Lower.units`), which do not change their signs.
+    Eigenvalues are compared in units of the kernel's scales (`Lower.units`), which do not change their signs.
     """
 
     name: str

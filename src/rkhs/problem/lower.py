@@ -29,6 +29,7 @@ import numpy as np
 from rkhs.backend.arrays import to_numpy
 from rkhs.calculus.forms import Form
 from rkhs.finite.function import Function
+from rkhs.finite.monitor import Monitor
 from rkhs.gram import gram
 from rkhs.kernels.base import Kernel
 from rkhs.problem.claims import Claim, acting, check_provable, degree_of
@@ -45,6 +46,7 @@ class Bounds:
     """What is known of L_x f - bound on m cells; of a Hessian, of its least eigenvalue."""
 
     values: Matrix  # (m,), at the centres
+    plain: Matrix  # (m,), the same in the units of the features
     lower: Matrix  # (m,), on the whole cells
     costs: Matrix  # (m, n): what each side of a cell takes from its bound
     places: Matrix  # (m, n): about where it is least in the cell
@@ -53,18 +55,23 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """What several claims ask of one function: its derivatives, and how large it is."""
+    """What several claims ask of one function: its derivatives, and how large it is.
+
+    The monitor raises `Stopped` between tiles of derivatives, and before a norm that would take too long.
+    """
 
     f: Function
+    monitor: Monitor
 
     @cached_property
     def derivatives(self) -> Derivatives:
-        return Derivatives.of(self.f, degree_of(self.f) or 0)
+        return Derivatives.of(self.f, degree_of(self.f) or 0, lambda share: self.monitor.check())
 
     @cached_property
     def _representers(self) -> tuple[float, float]:
         """a'Ga, and sum_i |a_i| |z_i|."""
         own, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
+        self.monitor.check(own.seconds)
         sizes = np.sqrt(np.clip(to_numpy(own.diagonal()), 0, None))
         return float(own.energies(a)), float(np.abs(to_numpy(a)) @ sizes)
 
@@ -94,10 +101,11 @@ class Lower:
         return cls.all([claim], f, n)[0]
 
     @classmethod
-    def all(cls, claims: Sequence[Claim], f: Function, n: int) -> list[Lower]:
-        """Bounds for several claims about one function, which share what they can."""
+    def all(cls, claims: Sequence[Claim], f: Function, n: int, monitor: Monitor | None = None) -> list[Lower]:
+        """Bounds for several claims about one function, which share what they can, computed in float64."""
+        f = in_double(f)
         parts: dict[Kernel, Part] = {}
-        found = []
+        found, monitor = [], monitor or Monitor(0.0)
         smoothness = f.kernel.smoothness(n)
         for claim in claims:
             check_provable(claim, f, n)
@@ -108,7 +116,7 @@ class Lower:
                 active = tuple(range(n))
             most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
             degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
-            found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel))), active, degree))
+            found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel), monitor)), active, degree))
         return found
 
     @property
@@ -119,7 +127,8 @@ class Lower:
         """Bounds on the cells with these centres and half sides (m, n)."""
         own = list(self.active)
         h = np.where(np.isin(np.arange(self.n), own), h, 0.0)
-        C, V = self._in_own_axes(self._coefficients(centres))  # (m, s, s, k) and the axes (m, s, s)
+        given = self._coefficients(centres)
+        C, V = self._in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
         monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / self._factorials  # (m, k)
         size = len(self.claim.entries)
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
@@ -132,12 +141,14 @@ class Lower:
         values = diagonal[..., 0].min(axis=1) - self.claim.bound
         lower = _least_eigenvalue(M) - rest - self._slack(monomials, np.abs(M).sum(axis=(1, 2))) - self.claim.bound
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
-        directions = np.zeros_like(h)
+        directions, plain = np.zeros_like(h), values
         if self.claim.jointly:
             directions[:, self.claim.jointly] = V[rows, :, which] * self.units
+            plain = _least_eigenvalue(given[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
         places = centres.copy()
         places[:, own] += t[rows, which]
-        return Bounds(values, lower, self._costs(h, parabola[rows, which], C, monomials, rest), places, directions)
+        costs = self._costs(h, parabola[rows, which], C, monomials, rest)
+        return Bounds(values, plain, lower, costs, places, directions)
 
     def fallen(self, X: Matrix, h: Matrix) -> Matrix:
         """Where L_x f is least near the rows of X, within h, as far as its parabolas tell, (m, n)."""
@@ -156,6 +167,21 @@ class Lower:
         sizes, V = np.linalg.eigh(C)
         directions[:, self.claim.jointly] = V[..., 0] * self.units
         return sizes[:, 0] - self.claim.bound, directions
+
+    def in_units_of_features(self, bound: float) -> float:
+        """Return what a lower bound of eigenvalues in the kernel's scales says of those of the Hessian itself.
+
+        With U the scales and v = U w of length one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and
+        1 / min(U).
+        """
+        if not self.claim.jointly:
+            return bound
+        return bound / float(self.units.max() if bound >= 0 else self.units.min()) ** 2
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may hide of L_x f at a point."""
+        return self.part.rounding * float(self._sizes[0])
 
     def _coefficients(self, centres: Matrix) -> Matrix:
         """sign * D_entry D^tau f, (m, s, s, k), in units."""
@@ -292,6 +318,16 @@ class Lower:
         """How fast functions of the space change with each feature, (n,): |D_k| compared with values."""
         size = self.squared_norm((0,) * self.n)
         return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
+
+
+def in_double(f: Function) -> Function:
+    """Return the same function in NumPy and float64: rounding of float32 would be beyond what bounds allow for."""
+    a, c = f.coefficients, f.basis_coefficients
+    if isinstance(a, np.ndarray) and a.dtype == np.float64:
+        return f
+    family = f.functionals.like(np.zeros((0, f.functionals.dimension)))
+    basis = None if c is None else to_numpy(c).astype(np.float64)
+    return Function(f.kernel, family, to_numpy(a).astype(np.float64), f.basis, basis)
 
 
 def _least_eigenvalue(M: Matrix) -> Matrix:

@@ -21,6 +21,7 @@ from rkhs.finite.monitor import Monitor, Stopped
 from rkhs.finite.solution import Record
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
+from rkhs.stopping import interrupted
 
 Matrix = np.ndarray[Any, Any]
 AT_FIRST, AT_ONCE = 128, 256  # cells
@@ -32,8 +33,13 @@ PROVED, FAILS, OPEN = "proved", "fails", "open"
 class ClaimProof:
     """What is known about a claim: "proved", "fails" (at `worst`), or "open" (nothing found against it).
 
-    `margin` is what L_x f - bound is at least on the whole box, negative where it is not proved; `least` the smallest
-    value of it that was seen, at the point `worst`.  `share` is the part of the box's volume that is proved.
+    `margin` is a lower bound of L_x f - bound on the whole box: at least zero where the claim is proved, negative where
+    it is not, and -inf where cells were not looked at.  `least` is the value at the point `worst`, the smallest that
+    was seen, inf where there was none.  `share` is the part of the box's volume that is proved.
+
+    Both are in units of L_x f: y for values, y / x for slopes, y / x^2 for second derivatives.  Of a Hessian they bound
+    its least eigenvalue in these units, those of its features; search and proof measure each feature in scales of the
+    kernel (`Lower.units`), where features of different units can be compared.
     """
 
     claim: Claim
@@ -48,12 +54,19 @@ class ClaimProof:
     candidates: Matrix = field(repr=False)  # (m, n), where the claim fails or is hardest to prove
     directions: Matrix = field(repr=False)  # (m, n), in which a Hessian does
     stopped: bool = False  # by the time limit or Ctrl-C, before its cells were spent
+    rounding: float = 0.0  # what rounding of the sum over representers may hide of L_x f, in its units
+
+    @property
+    def hidden(self) -> bool:
+        """Whether rounding hides if the claim holds where it was looked at: smaller cells do not help."""
+        return self.status != PROVED and abs(self.least) <= self.rounding
 
     def __repr__(self) -> str:
         told = {
             PROVED: f"proved on the box, with a margin of {self.margin:.2g}",
-            FAILS: f"fails by {-self.least:.2g} at {np.round(self.worst, 4).tolist()}; {self.share:.1%} proved",
-            OPEN: f"open; {self.share:.1%} of the box proved, least value seen {self.least:.2g}",
+            FAILS: f"fails by {-self.least:.2g} at {np.array2string(self.worst, precision=4)}; {self.share:.1%} proved",
+            OPEN: f"open; {self.share:.1%} of the box proved, "
+            + ("no value seen" if np.isinf(self.least) else f"least value seen {self.least:.2g}"),
         }
         ended = ", stopped" if self.stopped else ""
         return f"{self.claim.name}: {told[self.status]} ({self.cells} cells, {self.seconds:.1f} s{ended})"
@@ -77,17 +90,20 @@ def prove(
     solvers do.
     """
     monitor = ProofMonitor(0.0, seconds, verbose=verbose)
-    box = np.asarray(box, dtype=np.float64)
+    box, f = np.asarray(box, dtype=np.float64), f.compress()  # zeros cost as much as other coefficients
     proofs = []
     try:
-        for lower in Lower.all(claims, f, box.shape[1]):
+        for lower in Lower.all(claims, f, box.shape[1], monitor):
             monitor.claim, started = lower.claim, monitor.seconds
             search = _Search(lower, box, enough, hurried)
             while search.goes_on and search.used < cells and not monitor.stopped:
                 try:
                     search.step()
                     monitor.report(None, search.proved, 1.0 - search.proved)
-                except (Stopped, KeyboardInterrupt):
+                except Stopped:
+                    monitor.stopped = True
+                except KeyboardInterrupt:
+                    interrupted()
                     monitor.stopped = True
             proofs.append(search.found(monitor.seconds - started, monitor.stopped))
     finally:
@@ -105,7 +121,7 @@ class ProofMonitor(Monitor):
     def line(self, record: Record) -> str:
         name = "" if self.claim is None else f" that {self.claim.name}"
         far = f"{record.primal:.1%} of the box, {record.seconds:.0f} s"
-        return f"proving{name}: {far}; Ctrl-C returns what is proved so far"
+        return f"proving{name}: {far}"
 
 
 class _Search:
@@ -122,10 +138,10 @@ class _Search:
             parts = [_halved(self.centres, self.halves, own[np.argmax(sizes, axis=1)], which) for which in (-1.0, 1.0)]
             self.centres, self.halves = (np.concatenate(both) for both in zip(*parts, strict=True))
         self.shares = np.full(len(self.centres), 1 / len(self.centres))  # of the volume
-        self.priority = np.zeros(len(self.centres))
+        self.priority = np.full(len(self.centres), -np.inf)  # nothing is known of them yet
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []
-        self.least, self.worst = np.inf, self.centres[0]
+        self.least, self.plain, self.worst = np.inf, np.inf, self.centres[0]
         self.directions = np.zeros_like(self.centres)
 
     @property
@@ -141,7 +157,7 @@ class _Search:
         self.used += len(chosen)
         k = int(np.argmin(seen.values))
         if seen.values[k] < self.least:
-            self.least, self.worst = float(seen.values[k]), centres[k].copy()
+            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), centres[k].copy()
         good = seen.lower >= 0
         self.proved += float(shares[good].sum())
         self.margin = min(self.margin, float(seen.lower[good].min(initial=np.inf)))
@@ -169,8 +185,8 @@ class _Search:
             self.lower.claim,
             status,
             1.0 if status == PROVED else min(self.proved, 1.0),
-            min(self.margin, float(self.priority.min(initial=np.inf))),
-            self.least,
+            self.lower.in_units_of_features(min(self.margin, float(self.priority.min(initial=np.inf)))),
+            self.plain,
             self.worst,
             self.box,
             self.used,
@@ -178,6 +194,7 @@ class _Search:
             np.array(places).reshape(-1, n),
             np.array(directions).reshape(-1, n),
             stopped and status != PROVED,
+            self.lower.in_units_of_features(self.lower.rounding) if self.used else 0.0,
         )
 
 
