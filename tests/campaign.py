@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds] [near]
 
-With `near` (any number but 0) points come in pairs at distances from 1e-12 to 1e-5, bases are redundant, landmarks repeat
-themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up to 1e12 periods away.
+With `near` (any number but 0) points come in pairs at distances from 1e-12 to 1e-5, bases are redundant, landmarks
+repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up to 1e12 periods away.
 
 The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-25 J(0):
 

@@ -21,6 +21,7 @@ from rkhs.finite.monitor import SUMMING, Monitor
 from rkhs.finite.represented import outputs_of
 from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.finite.summary import Summary
+from rkhs.finite.system import Rows, check_range
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.centring import centred
@@ -144,14 +145,18 @@ class SpanProblem:
     @cached_property
     def _at_zero(self) -> list[np.ndarray[Any, Any]]:
         """What the rows of each term cost at f = 0, (size, outputs)."""
-        found = []
+        return [np.asarray(t.weight * t.loss.value(0 * t.target, t.target)) for t in self._rows]
+
+    @property
+    def _rows(self) -> Iterator[Rows]:
+        """The losses, targets and weights of each term, in float64."""
         for term in self.terms:
             target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-            found.append(np.asarray(to_numpy(term.weights()) * term.loss.value(0 * target, target)))
-        return found
+            yield Rows(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
 
     def _summed(self, span: Span, shares: Mapping[int, Any] | None = None, monitor: Monitor | None = None) -> Summed:
         """What the terms say about the functions."""
+        check_range(self._rows)
         watch = unwatched if monitor is None else monitor.watch(SUMMING)
         summary = Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, watch=watch)
         if monitor is not None:
