@@ -265,3 +265,26 @@ def test_three_rows_need_no_more_landmarks_than_rows():
     rows = [rkhs.Term(rkhs.Evaluation(X[:3]), rkhs.Squared(), Y[:3], 10.0)]
     span = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=rkhs.Landmarks(100))
     assert span.solve().primal < 1e-12
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+def test_landmarks_that_share_an_array_with_a_term_are_not_its_functionals(basis):
+    """Differences whose points are those of the values: the span was taken for the whole space."""
+    values = rkhs.Evaluation(X)
+    term = rkhs.Term(values, rkhs.Squared(), Y, 10.0)
+    exact = rkhs.Problem(rkhs.Gaussian(1.2), [term], basis).solve()
+    for shared, apart in (
+        (rkhs.Difference(values.X, -values.X), rkhs.Difference(X.copy(), -X)),
+        (rkhs.Difference(values.X, -values.X).take(np.arange(20)), rkhs.Difference(X[:20].copy(), -X[:20])),
+        (0.5 * values + rkhs.Evaluation(-values.X), 0.5 * rkhs.Evaluation(X.copy()) + rkhs.Evaluation(-X)),
+        (rkhs.Gradient(values.X), rkhs.Gradient(X.copy())),
+    ):
+        one, other = (
+            rkhs.Problem(rkhs.Gaussian(1.2), [term], basis, approximation=rkhs.Landmarks(landmarks)).solve()
+            for landmarks in (shared, apart)
+        )
+        assert one.primal == pytest.approx(other.primal, rel=1e-6)
+        assert one.primal > (1 + 1e-4) * exact.primal
+    for landmarks in (values, rkhs.Evaluation(X.copy()), rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X.copy())])):
+        own = rkhs.Problem(rkhs.Gaussian(1.2), [term], basis, approximation=rkhs.Landmarks(landmarks)).solve()
+        assert own.primal == pytest.approx(exact.primal, rel=1e-6)

@@ -179,26 +179,31 @@ def attempts(
 
 
 def _among(functional: Functional, landmarks: Functional) -> bool:
-    """Whether functionals are among the landmarks: the same objects, or parts that are made of the same arrays."""
-    if functional is landmarks:
-        return True
-    return all(any(_same(part, other) for other in landmarks.parts) for part in functional.parts)
+    """Whether some consecutive rows of the landmarks are the functionals: the same parts, and no others, make them."""
+    first, *_ = functional.parts
+    for part in landmarks.parts:
+        start = part.start - first.start
+        rows = range(start, start + functional.size)
+        theirs = [other for other in landmarks.parts if other.start < rows.stop and other.rows.stop > rows.start]
+        if len(theirs) == len(functional.parts) and all(
+            any(_same(own, other, start) for other in theirs) for own in functional.parts
+        ):
+            return True
+    return False
 
 
-def _same(part: Part, other: Part) -> bool:
+def _same(part: Part, other: Part, start: int) -> bool:
+    """Whether two parts are equal but for their rows, which begin `start` later in the other one."""
     atoms, theirs = part.atoms, other.atoms
-    if atoms.points is not theirs.points or atoms.blur is not theirs.blur or part.weight != other.weight:
+    if part.start + start != other.start or part.weight != other.weight:
+        return False
+    if (part.matrix is None) != (other.matrix is None) or (atoms.blur is None) != (theirs.blur is None):
         return False
     matrices = part.matrix is other.matrix or (
-        part.matrix is not None
-        and other.matrix is not None
-        and part.matrix.shape == other.matrix.shape
-        and abs(part.matrix - other.matrix).max() == 0
+        part.matrix.shape == other.matrix.shape and abs(part.matrix - other.matrix).sum() == 0
     )
-    directions = atoms.directions.shape == theirs.directions.shape and bool(
-        (atoms.directions == theirs.directions).all()
-    )
-    return matrices and directions
+    pairs = ((getattr(atoms, name), getattr(theirs, name)) for name in ("points", "directions", "blur"))
+    return matrices and all(a is b or np.array_equal(to_numpy(a), to_numpy(b)) for a, b in pairs)
 
 
 def on_device(span: Span, device: str | None) -> Span:
