@@ -288,3 +288,17 @@ def test_landmarks_that_share_an_array_with_a_term_are_not_its_functionals(basis
     for landmarks in (values, rkhs.Evaluation(X.copy()), rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X.copy())])):
         own = rkhs.Problem(rkhs.Gaussian(1.2), [term], basis, approximation=rkhs.Landmarks(landmarks)).solve()
         assert own.primal == pytest.approx(exact.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Huber(0.3), rkhs.Absolute(), rkhs.SquaredOneSided()], ids=repr)
+@pytest.mark.parametrize("family", [rkhs.Gradient(X), rkhs.Difference(X, -X), rkhs.Laplacian(X)], ids=repr)
+def test_a_basis_that_the_functionals_do_not_see(family, loss):
+    """The dual point was projected to arbitrary directions: gaps of 2 to 190 %, "no further progress"."""
+    target = np.random.default_rng(0).normal(size=family.shape)
+    for basis in (rkhs.Constant(), rkhs.Polynomials(1)):
+        for approximation in (SPANS["values"], rkhs.FourierFeatures(30, random_state=0)):
+            seen = [rkhs.Term(rkhs.Difference(X[:9], X[9:18]), rkhs.Squared(), Y[:9])]
+            for more in ([], seen):
+                some = [rkhs.Term(family, loss, target, 10.0), *more]
+                found = rkhs.Problem(rkhs.Gaussian(1.0), some, basis, approximation=approximation).solve()
+                assert found.status == "converged", found
