@@ -82,6 +82,11 @@ class Represented:
         return without_null_space(system) if self.dropped else (system, None)
 
     @cached_property
+    def hidden(self) -> int:
+        """How many basis functions rounding hides: see `Basis.hidden`."""
+        return 0 if self.dropped else self.basis.hidden(self.functionals)
+
+    @cached_property
     def _magnitudes(self) -> Array:
         return magnitudes(self.kernel, self.functionals)
 

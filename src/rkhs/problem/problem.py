@@ -391,11 +391,16 @@ class Problem:
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
-        basis = self.represented.basis
+        basis, hidden = self.represented.basis, self.represented.hidden
+        said = certificate.status(monitor.tol, status)
+        if hidden:  # f could move along them at no cost: of the minimum nothing is known but that no J is below zero
+            certificate = replace(certificate, gaps=certificate.primal)
+            zero = certificate.relative == 0
+            said = said if said != CONVERGED or zero else f"rounding hides {hidden} of {basis.size} basis functions"
         return Solution(
             self.represented.function(iterate),
             certificate,
-            certificate.status(monitor.tol, status),
+            said,
             solver,
             len(monitor.history),
             monitor.products,
