@@ -285,8 +285,7 @@ class System:
 def check_range(terms: Iterable[Rows]) -> None:
     """Refuse targets and weights for which J(0) of an output overflows, or underflows.
 
-    J is zero because it underflows where the derivative of a smooth loss is not zero.  A minimum is compared with
-    rounding of J(0), and that with its own rounding: both must be normal numbers.
+    J(0) is less than a normal number because it underflows where the derivative of a smooth loss is not zero.
     """
     at_zero: Any = 0.0
     slopes: Any = 0.0
@@ -297,8 +296,8 @@ def check_range(terms: Iterable[Rows]) -> None:
             slope = to_numpy(t.loss.gradient(zero, t.target)) * (to_numpy(t.weight) > 0)
             slopes = np.maximum(slopes, np.max(np.abs(slope), axis=0, initial=0.0) if t.loss.smooth else 0.0)
     numbers = np.finfo(np.asarray(at_zero).dtype)
-    high = ~(at_zero <= float(numbers.max) * float(numbers.eps))
-    low = (at_zero < float(numbers.smallest_normal) / float(numbers.eps) ** 2) & (slopes > 0)
+    high = ~(at_zero <= float(numbers.max))
+    low = (at_zero < float(numbers.smallest_normal)) & (slopes > 0)
     for wrong, what in ((high, "overflows"), (low, "underflows")):
         if np.any(wrong):
             raise ValueError(
