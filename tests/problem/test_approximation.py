@@ -302,3 +302,33 @@ def test_a_basis_that_the_functionals_do_not_see(family, loss):
                 some = [rkhs.Term(family, loss, target, 10.0), *more]
                 found = rkhs.Problem(rkhs.Gaussian(1.0), some, basis, approximation=approximation).solve()
                 assert found.status == "converged", found
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-8, 1e-9, 1e-13])
+def test_landmarks_that_rounding_does_not_tell_apart(distance):
+    """J was up to three times that of the span, and "converged"; landmarks that repeat others lose nothing."""
+    centres = RNG.uniform(size=(6, 2))
+    moved = centres + distance * RNG.normal(size=(6, 2))
+    points = RNG.uniform(size=(30, 2))
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(6 * points[:, 0]), 10.0)
+    span = rkhs.Landmarks(rkhs.Evaluation(np.concatenate([centres, moved])))
+    found = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=span).solve()
+    if distance == 0:
+        assert found.status == "converged"
+        return
+    slopes = rkhs.DirectionalDerivative(centres, (moved - centres) / distance)  # the span, but for its rounding
+    limit = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(centres), slopes]))
+    least = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=limit).solve()
+    assert least.primal < 0.99 * found.primal
+    assert found.status == "rounding hides 6 of 12 functions"
+    assert found.dual <= least.primal
+
+
+def test_landmarks_beyond_number_lose_nothing():
+    """Random ones are as near, but others make up for what rounding hides."""
+    points = np.linspace(0, 1, 500)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(6 * points[:, 0]), 10.0)
+    span = rkhs.Landmarks(rkhs.Evaluation(np.random.default_rng(0).uniform(size=(300, 1))))
+    found = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=span).solve()
+    assert "tells apart" in found.span
+    assert found.status == "converged"

@@ -33,7 +33,7 @@ from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
 from rkhs.problem.solving import stopped
-from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan
+from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan, coincident
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
 
@@ -240,4 +240,8 @@ def solution_of(
     name = type(approximation).__name__
     told = f"{size} functions" if count == size else f"{size} functions, {count} of which rounding tells apart"
     said = certificate.status(monitor.tol, status)
+    hidden = coincident(span, summed.resolved) if count < size else 0
+    if hidden:  # they may lower J, and of the minimum nothing is known but that no J is below zero
+        certificate = replace(certificate, gaps=certificate.primal)
+        said = f"rounding hides {hidden} of {size} functions" if said == CONVERGED else said
     return Solution(function, certificate, said, name, 1, 0, monitor.seconds, (), span=f"{name}: {told}")
