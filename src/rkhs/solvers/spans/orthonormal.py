@@ -93,7 +93,7 @@ def coincident(span: Span, functions: Orthonormal) -> int:
     D = 1 / np.sqrt(np.diag(span.norm)[rows[first]])
     K = D[:, None] * span.norm[np.ix_(rows[first], rows[first])] * D
     largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # no eigenvalue is larger
-    near = np.triu(1 - K <= NEAR * lost(span.size) * largest, 1)
+    near = np.triu(NEAR * lost(span.size) * largest >= 1 - K, 1)
     later = np.flatnonzero(near.any(axis=0))
     if len(later) == 0 or span.kernel.smoothness(span.dimension) <= 1:
         return len(later)
