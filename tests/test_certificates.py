@@ -22,6 +22,16 @@ def test_certificates(seed):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    "seed", [10, 42, 49, 899, *(pytest.param(s, marks=pytest.mark.slow) for s in (*range(9), 29, 62, 74, 120, 132))]
+)
+def test_certificates_of_problems_near_a_singular_one(seed):
+    """Near-coincident points, redundant bases, landmarks that repeat, periodic kernels many periods away."""
+    found = campaign.verdicts(campaign.draw(seed, LARGEST, near=True), seed, every=False, time_limit=0.2, near=True)
+    wrong = [str(v) for v in found if v.broken]
+    assert not wrong, "\n".join(wrong)
+
+
 # The judge is judged too.
 
 

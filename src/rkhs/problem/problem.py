@@ -391,7 +391,7 @@ class Problem:
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
-        basis, hidden = self.represented.basis, self.represented.hidden
+        basis, hidden = self.represented.basis, self.represented.hidden(system)
         said = certificate.status(monitor.tol, status)
         if hidden:  # f could move along them at no cost: of the minimum nothing is known but that no J is below zero
             certificate = replace(certificate, gaps=certificate.primal)
