@@ -1,6 +1,9 @@
 """Random problems at all scales, solved in every way, and judged in 30 digits: does a certificate ever lie?
 
-    PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds]
+    PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds] [near]
+
+With `near` (any number but 0) points come in pairs at distances from 1e-12 to 1e-5, bases are redundant, landmarks
+repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up to 1e12 periods away.
 
 The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-25 J(0):
 
@@ -26,6 +29,7 @@ import judge
 import problems
 import rkhs
 import rkhs.solvers
+from rkhs.calculus.spaces import SumOfSpaces
 
 SLACK = 1e-9
 ZERO = 1e-25  # of J(0), what counts as zero
@@ -35,6 +39,12 @@ SOLVERS = {
     if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver) and n != "Solver"
 }
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
+REDUNDANT = (
+    *BASES,
+    SumOfSpaces((rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(1))),
+    SumOfSpaces((rkhs.Polynomials(2), rkhs.Polynomials(1))),
+    rkhs.Polynomials(4),
+)
 
 
 @dataclass(frozen=True)
@@ -56,25 +66,28 @@ class Verdict:
         return f"{self.seed:5d} {self.solver:24s} {broken:17s} {self.claim} | {self.truth} | {self.about}"
 
 
-def draw(seed, largest=400):
+def draw(seed, largest=400, near=False):
     """The random problem of a seed; most are small, and the large ones are squared (the judge is slow)."""
-    rng = np.random.default_rng([seed, 77])
+    rng = np.random.default_rng([seed, 79 if near else 77])
     d = int(rng.integers(1, 4))
     unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
     shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
-    kernel = _kernel(rng, d, unit)
+    kernel = _kernel(rng, d, unit, near)
     if isinstance(kernel, rkhs.Polynomial):  # whose values grow like powers of the points, beyond 30 digits
         unit, shift = 1.0, min(shift, 1e3)
+    if isinstance(kernel, rkhs.kernels.Composition) and rng.random() < 0.3:
+        shift = 1e12
     squared = rng.random() < 0.3
     most = largest if squared else min(largest, 90)
     losses = [rkhs.Squared() if squared else problems.LOSSES[rng.integers(12)] for _ in range(rng.integers(1, 4))]
     count = max(1, int(np.exp(rng.uniform(0, np.log(most)))) // len(losses))
-    basis = BASES[rng.integers(3)]
-    terms = [_term(rng, d, kernel, loss, count, unit, shift, first=k == 0) for k, loss in enumerate(losses)]
+    basis = REDUNDANT[rng.integers(6)] if near else BASES[rng.integers(3)]
+    points = _Points(rng, d, unit, shift, near)
+    terms = [_term(rng, kernel, loss, count, points, first=k == 0) for k, loss in enumerate(losses)]
     return rkhs.Problem(kernel, terms, basis)
 
 
-def _kernel(rng, d, unit):
+def _kernel(rng, d, unit, near):
     s = unit * float(10 ** rng.uniform(-0.7, 0.7))
     order = d // 2 + 1
     choices = [
@@ -87,13 +100,36 @@ def _kernel(rng, d, unit):
         lambda: rkhs.Gaussian(s) + 0.5 * rkhs.Matern(2.5, 2 * s),
         lambda: rkhs.Polyharmonic(3) + 0.5 * rkhs.Gaussian(s),
     ]
+    if near:
+        choices += 2 * [
+            lambda: rkhs.RationalQuadratic(float(10 ** rng.uniform(-0.7, 1)), s),
+            lambda: rkhs.Periodic(unit * float(rng.choice([0.7, 3.0, 24.0])), s),
+            lambda: rkhs.Periodic(3.0 * unit, s) + 0.5 * rkhs.RationalQuadratic(1.0, 2 * s),
+        ]
     return choices[rng.integers(len(choices))]()
 
 
-def _term(rng, d, kernel, loss, count, unit, shift, first):
-    def points(size):
-        return unit * (rng.normal(size=(size, d)) + shift)
+@dataclass(frozen=True)
+class _Points:
+    """Random points; where they are `near`, those of the second half are near some of the first half, or the same."""
 
+    rng: np.random.Generator
+    dimension: int
+    unit: float
+    shift: float
+    near: bool
+
+    def __call__(self, size):
+        rng, X = self.rng, self.rng.normal(size=(size, self.dimension))
+        if self.near and size > 1:
+            half = size // 2
+            distance = 10 ** rng.uniform(-12, -5, size=(half, 1)) * (rng.random((half, 1)) < 0.9)
+            X[-half:] = X[rng.integers(size - half, size=half)] + distance * rng.normal(size=(half, self.dimension))
+        return self.unit * (X + self.shift)
+
+
+def _term(rng, kernel, loss, count, points, first):
+    d, unit = points.dimension, points.unit
     X, kinds = points(count), ["values"]
     if not (first or loss.classification):
         kinds += ["difference", "nothing"] + ["deviation"] * (2 * isinstance(kernel, rkhs.Gaussian))
@@ -136,7 +172,7 @@ def about(problem):
     return f"{problem.kernel!r}, basis {problem.basis!r}: {terms}"
 
 
-def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6):
+def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, near=False):
     """(who, the function that solves, the judge of it), lazily."""
     rng = np.random.default_rng([seed, 78])
     judged = judge.Judge(problem)
@@ -167,6 +203,9 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6):
         count = int(rng.integers(1, 30))
         X = np.asarray(problem.terms[0].functional.prototype)
         C = X[rng.integers(len(X), size=count)] + 0.1 * np.std(X, axis=0) * rng.normal(size=(count, X.shape[1]))
+        if near:  # landmarks repeat themselves, exactly or nearly
+            C = C[rng.integers(max(1, count // 2), size=count)]
+            C = C + (rng.random((count, 1)) < 0.7) * 10 ** rng.uniform(-12, -5, size=(count, 1)) * np.std(X, axis=0)
         other = rkhs.Evaluation(C)
         span = replace(problem, approximation=rkhs.Landmarks(other))
         yield "Landmarks, other", lambda: span.solve(tol=tol), judge.Judge(problem, other)
@@ -225,13 +264,13 @@ def verdict(seed, who, solution, judged, line):
     return Verdict(seed, who, claim, truth, tuple(broken), solution.status == "converged", decided, bool(severe), line)
 
 
-def run(seeds, largest=400, seconds=inf, show=print, **options):
+def run(seeds, largest=400, seconds=inf, show=print, near=False, **options):
     """The campaign; returns all verdicts."""
     found, started, done = [], time.perf_counter(), 0
     for seed in seeds:
         if time.perf_counter() - started > seconds:
             break
-        for one in verdicts(draw(seed, largest), seed, **options):
+        for one in verdicts(draw(seed, largest, near), seed, near=near, **options):
             found.append(one)
             if one.broken:
                 show(one)
@@ -250,7 +289,7 @@ def run(seeds, largest=400, seconds=inf, show=print, **options):
 
 
 if __name__ == "__main__":
-    numbers = [float(a) for a in sys.argv[1:]] + [None] * 4
+    numbers = [float(a) for a in sys.argv[1:]] + [None] * 5
     count, first = int(numbers[0] or 1000), int(numbers[1] or 0)
-    result = run(range(first, first + count), int(numbers[2] or 400), numbers[3] or inf)
+    result = run(range(first, first + count), int(numbers[2] or 400), numbers[3] or inf, near=bool(numbers[4]))
     sys.exit(any(v.broken for v in result))

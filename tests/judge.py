@@ -17,16 +17,19 @@ over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from math import inf
+from itertools import product as tuples
+from math import comb, inf
 
 import numpy as np
 import scipy.sparse
 
 import rkhs
+from rkhs.calculus.spaces import SumOfSpaces
 
 Real = np.longdouble
 EPS = float(np.finfo(Real).eps)
 ENOUGH = 1e-20  # relative width of the bounds
+PI = Real("3.14159265358979323846264338327950288419717")
 
 
 class Judge:
@@ -42,7 +45,7 @@ class Judge:
         assert all(t.ndim == 1 for t in targets), "one output at a time"
         columns = [_interval(t.loss, b) for t, b in zip(terms, targets, strict=True)]
         self.low, self.high, self.below, self.above, self.width, self.logit = map(np.concatenate, zip(*columns))
-        degree = max(getattr(problem.basis, "degree", -1), problem.kernel.order - 1)
+        degree = max(*(getattr(space, "degree", -1) for space in _spaces(problem.basis)), problem.kernel.order - 1)
         self.atoms = _flat(self.family)
         points = np.concatenate([p.points for p in self.atoms])
         self.centre = points.mean(axis=0) if len(points) else np.zeros(self.dimension, Real)
@@ -97,14 +100,16 @@ class Judge:
         u = (G if same else self._cross(f.functionals)) @ a
         if f.basis is not None:
             c = np.asarray(f.basis_coefficients, Real).reshape(-1)
-            if isinstance(f.basis, rkhs.Polynomials) and f.basis.linear is None:
-                zero, one = np.zeros(self.dimension), np.ones(self.dimension)
-                origin = np.asarray(zero if f.basis.centre is None else f.basis.centre, Real)
-                scale = np.asarray(one if f.basis.scale is None else f.basis.scale, Real)
-                u = u + _monomials(self.atoms, self.family.size, f.basis.degree, origin, scale) @ c
-            else:
-                u = u + np.asarray(self.family.assemble(f.basis.on), Real) @ c
+            u = u + np.concatenate([self._on(space) for space in _spaces(f.basis)], axis=1) @ c
         return a @ (G @ a) / 2 + self.risk(u)
+
+    def _on(self, space):
+        """L_i of the functions of a space."""
+        if not isinstance(space, rkhs.Polynomials) or space.linear is not None:
+            return np.asarray(self.family.assemble(space.on), Real)
+        origin = np.zeros(self.dimension, Real) if space.centre is None else np.asarray(space.centre, Real)
+        scale = np.ones(self.dimension, Real) if space.scale is None else np.asarray(space.scale, Real)
+        return _monomials(self.atoms, self.family.size, space.degree, origin, scale)
 
     def risk(self, u):
         """sum_i w_i loss_i(u_i)."""
@@ -401,6 +406,8 @@ def _summands(kernel):
 
 def _pair(kernel, one, other):
     """<D_u k(x, .), D_v k(y, .)>: Faa di Bruno's sum over the ways to pair some of the directions off."""
+    if isinstance(kernel, rkhs.kernels.Composition):
+        return _periodic(kernel, one, other)
     x, y, n = one.points, other.points, one.points.shape[1]
     left = [one.directions[:, i, :, None] for i in range(one.directions.shape[1])]  # (p, n, 1)
     right = [other.directions.transpose(1, 2, 0)[i][None] for i in range(other.directions.shape[1])]  # (1, n, q)
@@ -439,6 +446,33 @@ def _pair(kernel, one, other):
     return np.broadcast_to(total(list(range(order)), 0), (len(x), len(y)))
 
 
+def _periodic(kernel, one, other):
+    """The same for k(x, y) = prod_j g(x_j - y_j), g(r) = exp((cos(w r) - 1) / (w scale)^2), w = 2 pi / period."""
+    if one.blur + other.blur > 0:
+        raise NotImplementedError("local averages are judged for Gaussian kernels")
+    n, scale = one.points.shape[1], Real(kernel.kernel.scale)
+    period = np.broadcast_to(np.asarray(kernel.map.period, Real), (n,))
+    left, right = one.directions.transpose(1, 2, 0), other.directions.transpose(1, 2, 0)  # (m, n, p), (m', n, q)
+    order = len(left) + len(right)
+    waves = []  # [j][m]: the m-th derivative of g at x_j - y_j
+    for j in range(n):
+        w = 2 * Real(PI) / period[j]
+        r = w * np.remainder(one.points[:, None, j] - other.points[None, :, j], period[j])
+        turns = [np.cos, lambda t: -np.sin(t), lambda t: -np.cos(t), np.sin]
+        h = [turns[k % 4](r) * w**k / (w * scale) ** 2 for k in range(order + 1)]
+        g = [np.exp(h[0] - 1 / (w * scale) ** 2)]
+        for m in range(order):
+            g.append(sum(comb(m, k) * h[k + 1] * g[m - k] for k in range(m + 1)))
+        waves.append(g)
+    total = np.zeros((len(one.points), len(other.points)), Real)
+    for chosen in tuples(range(n), repeat=order):
+        ours = np.prod([left[i, j] for i, j in enumerate(chosen[: len(left)])], axis=0, initial=Real(1))
+        theirs = np.prod([-right[i, j] for i, j in enumerate(chosen[len(left) :])], axis=0, initial=Real(1))
+        factors = [waves[j][chosen.count(j)] for j in range(n)]
+        total += np.prod(factors, axis=0) * np.reshape(ours, (-1, 1)) * np.reshape(theirs, (1, -1))
+    return total
+
+
 def _power(t, degree, order):
     """Derivatives 0..order of t^degree."""
     found, factor = [], Real(1)
@@ -457,6 +491,11 @@ def _radial(kernel, squared, n, order, blur):
         return [value * (-1 / wide) ** k for k in range(order + 1)]
     if blur > 0:
         raise NotImplementedError("local averages are judged for Gaussian kernels")
+    if isinstance(kernel, rkhs.RationalQuadratic):
+        alpha, scale = Real(kernel.alpha), Real(kernel.scale) ** 2
+        below = 1 + squared / (2 * alpha * scale)
+        rises = [np.prod([(alpha + j) / alpha for j in range(k)], initial=Real(1)) for k in range(order + 1)]
+        return [rises[k] * (-1 / scale) ** k * below ** -(alpha + k) for k in range(order + 1)]
     r = np.sqrt(squared)
     safe = np.where(r > 0, r, 1)
     if isinstance(kernel, rkhs.Matern):  # (1/z) d/dz z^m K_m = -z^(m-1) K_(m-1), m = p + 1/2
@@ -511,6 +550,11 @@ def _monomials(blocks, rows, degree, centre, scale=None):
             unit = 1 if scale is None else np.prod(scale ** np.asarray(e))
             np.add.at(found[:, j], block.rows, block.entries * value(e, directions)[block.columns] / unit)
     return found
+
+
+def _spaces(space):
+    """The spaces that a space is the sum of."""
+    return list(space.spaces) if isinstance(space, SumOfSpaces) else [space]
 
 
 def _less(e, d):

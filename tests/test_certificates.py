@@ -22,6 +22,16 @@ def test_certificates(seed):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    "seed", [10, 42, 49, 899, *(pytest.param(s, marks=pytest.mark.slow) for s in (*range(9), 29, 62, 74, 120, 132))]
+)
+def test_certificates_of_problems_near_a_singular_one(seed):
+    """Near-coincident points, redundant bases, landmarks that repeat, periodic kernels many periods away."""
+    found = campaign.verdicts(campaign.draw(seed, 60, near=True), seed, every=False, time_limit=0.2, near=True)
+    wrong = [str(v) for v in found if v.broken]
+    assert not wrong, "\n".join(wrong)
+
+
 # The judge is judged too.
 
 
@@ -43,6 +53,7 @@ def test_the_judge_knows_gram_matrices():
     kernels = [*(rkhs.Matern(nu, 1.2) for nu in (0.5, 1.5, 2.5, 3.5)), *(rkhs.Polyharmonic(p) for p in (1, 2, 3, 5))]
     kernels += [rkhs.Gaussian(0.9), rkhs.ThinPlate(2), rkhs.ThinPlate(4), rkhs.Polynomial(3), 0.5 * rkhs.Gaussian(1.0)]
     kernels += [rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.Linear()]
+    kernels += [rkhs.RationalQuadratic(0.6, 1.2), rkhs.Periodic(3.0, 0.8), rkhs.Periodic([1.0, 4.0], 0.8)]
     for kernel in kernels:
         families = [rkhs.Evaluation(X), rkhs.Difference(X, Y)]
         families += [rkhs.LocalDeviation(X, 0.4)] if isinstance(kernel, rkhs.Gaussian) else []

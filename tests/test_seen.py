@@ -85,6 +85,32 @@ def test_landmarks_of_thirty_functionals_against_the_judge(weight):
     honest(problem, replace(problem, approximation=rkhs.Landmarks(L)).solve(tol=TOL), judge.Judge(problem))
 
 
+# Targets and weights beyond the range of floating-point numbers.
+
+
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(4)], ids=["exact", "landmarks"])
+@pytest.mark.parametrize(("targets", "weight"), [(1e160, 1.0), (1e100, 1e120), (1e-200, 1.0), (1e-150, 1e-10)])
+def test_targets_beyond_the_range_of_numbers_are_refused(targets, weight, approximation):
+    """J was infinite, or zero, and f = 0 was said to be the minimum."""
+    X = np.linspace(0, 1, 9)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), targets * np.sin(5 * X[:, 0]), weight)
+    word = "overflows" if targets > 1 else "underflows"
+    with pytest.raises(ValueError, match=f"{word} float64: rescale the targets or the weights"):
+        rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=approximation).solve()
+
+
+@pytest.mark.parametrize("units", [1e-130, 1e140])
+def test_targets_near_the_ends_of_the_range_are_not(units):
+    X = np.linspace(0, 1, 9)[:, None]
+    y = np.sin(5 * X[:, 0])
+    one, other = (
+        rkhs.Problem(rkhs.Gaussian(0.4), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), unit * y)]).solve()
+        for unit in (1.0, units)
+    )
+    assert other.status == CONVERGED
+    np.testing.assert_allclose(other.function(X), units * one.function(X), rtol=1e-6)
+
+
 # Solvers that lie.
 
 

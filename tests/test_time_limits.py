@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 from sklearn.cluster import kmeans_plusplus
 
+import campaign
 import rkhs
 from rkhs.finite import monitor as monitors
 from rkhs.finite import summary
@@ -379,3 +380,55 @@ def test_a_surface_is_whole_or_none(monkeypatch):
     interrupting(monkeypatch, scipy.linalg.lapack, "dpotrf", 0)
     with pytest.raises(KeyboardInterrupt):
         rkhs.surface(points, points)
+
+
+# Several outputs: a stopped solve has all of them.
+
+
+def three_classes(loss, basis=None, gradients=0):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(40, 2)), rng.integers(3, size=40)
+    target = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
+    terms = [rkhs.Term(rkhs.Evaluation(X), loss, target, 10.0)]
+    terms += [rkhs.Term(rkhs.Gradient(X[:gradients]), rkhs.Squared())] if gradients else []
+    return rkhs.Problem(rkhs.Gaussian(1.0), terms, basis)
+
+
+def stopping(iteration, how):
+    def callback(record):
+        if record.iteration == iteration and how == "interrupted":
+            raise KeyboardInterrupt
+        return record.iteration == iteration
+
+    return callback
+
+
+@pytest.mark.parametrize("how", ["stopped by the callback", "interrupted"])
+@pytest.mark.parametrize("solver", ["auto", *campaign.SOLVERS])
+def test_a_stopped_solve_has_all_outputs(solver, how):
+    """Three classes were one or none, or a ValueError, where the solver of "auto" was Galerkin or Absorption."""
+    chosen = "auto" if solver == "auto" else campaign.SOLVERS[solver]
+    for loss in (rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Hinge()):
+        problem = three_classes(loss, rkhs.Constant() if loss.smooth else None, gradients=10 * loss.smooth)
+        try:
+            found = problem.solve(chosen, tol=1e-9, callback=stopping(2, how))
+        except rkhs.NotApplicableError:
+            continue
+        assert found.status in (how, "converged", "no further progress") or found.status.startswith("rounding")
+        assert found.function.coefficients.shape[1] == len(found.certificate.primal) == 3
+        assert found.primal <= problem.system.at_zero.sum()
+        honest = certify(problem.system, problem.represented.iterate(found.function), quick=True)
+        np.testing.assert_allclose(found.certificate.primal, honest.primal, rtol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["stopped by the callback", "interrupted"])
+def test_a_stopped_grid_has_all_outputs_of_all_cells(how):
+    for loss, gradients, iteration in ((rkhs.Hinge(), 0, 2), (rkhs.Logistic(), 10, 1)):
+        problem = three_classes(loss, gradients=gradients)
+        folds = {0: [np.arange(20), np.arange(20, 40)]}
+        found = problem.grid({0: [1.0, 10.0]}, folds, tol=1e-9, callback=stopping(iteration, how))
+        for solution in found.flat:
+            assert solution.status in (how, "converged")
+            assert len(solution.certificate.primal) == 3
+        assert any(solution.status == how for solution in found.flat)
+        assert any(np.any(solution.function.coefficients) for solution in found.flat), "the best iterate is lost"

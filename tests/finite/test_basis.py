@@ -7,6 +7,7 @@ import torch
 import rkhs
 from rkhs.backend.arrays import to_numpy
 from rkhs.finite.basis import Basis, joined
+from rkhs.finite.exact_rank import exact_rank
 from rkhs.finite.system import Geometry, System
 from rkhs.solvers.dense import in_memory
 
@@ -178,3 +179,45 @@ def test_joined():
     waves = rkhs.Functions(np.sin)
     assert joined(waves, rkhs.Polynomials(-1)) is waves
     assert joined(waves, rkhs.Polynomials(1)).size(2) == 5
+
+
+def nearly_one_point(distance):
+    """Three points at a distance of each other, two by two, and two others."""
+    corner = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    return np.concatenate([distance * corner, [[1.0, 0.3], [-0.4, 1.0]]])
+
+
+@pytest.mark.parametrize(
+    "family", [rkhs.Evaluation, rkhs.Gradient, rkhs.Laplacian, lambda X: rkhs.LocalAverage(X, 0.5)]
+)
+def test_the_rank_without_rounding(family):
+    L = family(X)
+    for degree in (0, 1, 3):
+        P = L.assemble(rkhs.Polynomials(degree).on)
+        assert exact_rank(L, rkhs.Polynomials(degree)) == np.linalg.matrix_rank(P)
+    difference = rkhs.Difference(X, X + 1e-30)
+    assert exact_rank(difference, rkhs.Polynomials(1)) == 0
+    assert exact_rank(rkhs.Evaluation(nearly_one_point(1e-200)), rkhs.Polynomials(4)) == 5
+    assert exact_rank(rkhs.Evaluation(np.outer(X[:, 0], [1.0, 2.0])), rkhs.Polynomials(1)) == 2
+    assert exact_rank(L, rkhs.Functions(np.sin)) is None
+
+
+@pytest.mark.parametrize("distance", [1e-4, 1e-12, 1e-16, 1e-18, 0.0])
+def test_basis_functions_that_rounding_hides(distance):
+    """Polynomials go through all points; J was said to be at its minimum where some of these cannot be told apart."""
+    points = nearly_one_point(distance)
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), [0.0, 1.0, 2.0, 0.5, 0.5], 1e-3)
+    found = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(4)).solve()
+    least = 2e-3 if distance == 0 else 0.0  # three values at one point: 0, 1 and 2
+    assert found.dual <= least * (1 + 1e-9)
+    if distance == 0:
+        assert found.status == "converged"
+    if 0 < distance <= 1e-16:
+        assert found.status == "rounding hides 2 of 15 basis functions"
+
+
+def test_features_that_are_dependent_are_not_hidden():
+    one_hot = np.eye(3)[np.arange(30) % 3]
+    term = rkhs.Term(rkhs.Evaluation(one_hot), rkhs.Squared(), np.arange(30.0))
+    found = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(1)).solve()
+    assert (found.status, found.basis_rank) == ("converged", (3, 4))

@@ -12,7 +12,7 @@ import torch
 import problems
 import rkhs
 from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import certificate_of, certify, dual_value, relative_gap
+from rkhs.finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
 from rkhs.finite.represented import Represented
 from rkhs.finite.system import Iterate
 
@@ -255,3 +255,21 @@ def test_columns_of_zeros_are_left_out_of_the_product():
         np.testing.assert_allclose(found.primal, whole.primal, rtol=1e-13)
         np.testing.assert_allclose(found.gaps, whole.gaps, rtol=1e-12)
         np.testing.assert_allclose(found.rounding, whole.rounding, rtol=1e-12)
+
+
+def test_an_overflow_is_not_rounding():
+    """A J that is infinite, and so is its rounding, counted as zero."""
+    infinite = np.array([np.inf])
+    found = Certificate(infinite, infinite, infinite, infinite, infinite, 1e-16)
+    assert found.relative == np.inf
+    assert not found.within(1.0)
+
+
+def test_a_dual_point_whose_squares_underflow():
+    """Its norm was zero, and with it what Q'alpha may be: Newton's f was 1.2e-3 from the minimum, and said 5e-7."""
+    X = np.linspace(0, 1, 6)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(5 * X[:, 0]), 0.01)
+    exact = rkhs.Problem(rkhs.Gaussian(0.4), [term], rkhs.Constant()).solve(tol=1e-10)
+    same = rkhs.Problem(1e200 * rkhs.Gaussian(0.4), [term.changed(weight=1e-202)], rkhs.Constant())
+    found = same.solve(rkhs.solvers.Newton())
+    assert found.dual <= exact.primal * 1e-200 * (1 + 1e-9)

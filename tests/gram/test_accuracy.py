@@ -221,3 +221,12 @@ def test_derivatives_of_a_known_function():
     k = lambda x, y: mp.exp(x[0] * y[0] + x[1] * y[1])  # noqa: E731
     found = oracle.inner(k, [(1.0, [0.0, 0.0], [[1.0, -1.0], [1.0, -1.0]])], [(2.0, [3.0, 5.0], [])])
     assert abs(found - 8) < mp.mpf(10) ** -28
+
+
+@pytest.mark.parametrize("alpha", [0.3, 10.0, 1e4, 1e7])
+def test_rational_quadratic_kernels_of_any_exponent(alpha):
+    """(1 + x)^-alpha by log(1 + x) is wrong by alpha times the rounding of 1 + x: 1e-9 for alpha = 1e7."""
+    r = np.linspace(0, 3, 50)
+    with mp.workdps(30):
+        wanted = [float((1 + mp.mpf(x) ** 2 / (2 * mp.mpf(alpha))) ** -mp.mpf(alpha)) for x in r]
+    np.testing.assert_allclose(rkhs.RationalQuadratic(alpha, 1.0)([[0.0]], r[:, None])[0], wanted, rtol=5e-15)

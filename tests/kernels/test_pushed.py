@@ -1,5 +1,7 @@
 """Kernels of pushed inputs: maps, symmetries, fields; fast products, settings, and what is refused."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -204,3 +206,15 @@ def test_settings_are_learnt_behind_a_map():
 def test_what_is_refused(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
+
+
+@pytest.mark.parametrize("away", [1e3, 1e9, 1e12, -1e15])
+@pytest.mark.parametrize("period", [3.0, 0.1, 1e-7])
+def test_periodic_kernels_many_periods_away(period, away):
+    """Points near 1e12 lost nine digits of their angles."""
+    X = away + np.random.default_rng(0).uniform(-2, 2, size=(8, 1))
+    near = np.array([[float(Fraction(x) % Fraction(period))] for x in X[:, 0]])  # the remainder is a float64
+    kernel = rkhs.Periodic(period, 0.3 * period)
+    np.testing.assert_allclose(kernel(X), kernel(near), atol=1e-13)
+    there, here = (rkhs.gram(kernel, rkhs.Gradient(points)).dense() for points in (X, near))
+    np.testing.assert_allclose(there, here, atol=1e-13 * np.max(np.abs(here)))

@@ -265,3 +265,70 @@ def test_three_rows_need_no_more_landmarks_than_rows():
     rows = [rkhs.Term(rkhs.Evaluation(X[:3]), rkhs.Squared(), Y[:3], 10.0)]
     span = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=rkhs.Landmarks(100))
     assert span.solve().primal < 1e-12
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+def test_landmarks_that_share_an_array_with_a_term_are_not_its_functionals(basis):
+    """Differences whose points are those of the values: the span was taken for the whole space."""
+    values = rkhs.Evaluation(X)
+    term = rkhs.Term(values, rkhs.Squared(), Y, 10.0)
+    exact = rkhs.Problem(rkhs.Gaussian(1.2), [term], basis).solve()
+    for shared, apart in (
+        (rkhs.Difference(values.X, -values.X), rkhs.Difference(X.copy(), -X)),
+        (rkhs.Difference(values.X, -values.X).take(np.arange(20)), rkhs.Difference(X[:20].copy(), -X[:20])),
+        (0.5 * values + rkhs.Evaluation(-values.X), 0.5 * rkhs.Evaluation(X.copy()) + rkhs.Evaluation(-X)),
+        (rkhs.Gradient(values.X), rkhs.Gradient(X.copy())),
+    ):
+        one, other = (
+            rkhs.Problem(rkhs.Gaussian(1.2), [term], basis, approximation=rkhs.Landmarks(landmarks)).solve()
+            for landmarks in (shared, apart)
+        )
+        assert one.primal == pytest.approx(other.primal, rel=1e-6)
+        assert one.primal > (1 + 1e-4) * exact.primal
+    for landmarks in (values, rkhs.Evaluation(X.copy()), rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X.copy())])):
+        own = rkhs.Problem(rkhs.Gaussian(1.2), [term], basis, approximation=rkhs.Landmarks(landmarks)).solve()
+        assert own.primal == pytest.approx(exact.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Huber(0.3), rkhs.Absolute(), rkhs.SquaredOneSided()], ids=repr)
+@pytest.mark.parametrize("family", [rkhs.Gradient(X), rkhs.Difference(X, -X), rkhs.Laplacian(X)], ids=repr)
+def test_a_basis_that_the_functionals_do_not_see(family, loss):
+    """The dual point was projected to arbitrary directions: gaps of 2 to 190 %, "no further progress"."""
+    target = np.random.default_rng(0).normal(size=family.shape)
+    for basis in (rkhs.Constant(), rkhs.Polynomials(1)):
+        for approximation in (SPANS["values"], rkhs.FourierFeatures(30, random_state=0)):
+            seen = [rkhs.Term(rkhs.Difference(X[:9], X[9:18]), rkhs.Squared(), Y[:9])]
+            for more in ([], seen):
+                some = [rkhs.Term(family, loss, target, 10.0), *more]
+                found = rkhs.Problem(rkhs.Gaussian(1.0), some, basis, approximation=approximation).solve()
+                assert found.status == "converged", found
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-8, 1e-9, 1e-13])
+def test_landmarks_that_rounding_does_not_tell_apart(distance):
+    """J was up to three times that of the span, and "converged"; landmarks that repeat others lose nothing."""
+    centres = RNG.uniform(size=(6, 2))
+    moved = centres + distance * RNG.normal(size=(6, 2))
+    points = RNG.uniform(size=(30, 2))
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(6 * points[:, 0]), 10.0)
+    span = rkhs.Landmarks(rkhs.Evaluation(np.concatenate([centres, moved])))
+    found = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=span).solve()
+    if distance == 0:
+        assert found.status == "converged"
+        return
+    slopes = rkhs.DirectionalDerivative(centres, (moved - centres) / distance)  # the span, but for its rounding
+    limit = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(centres), slopes]))
+    least = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=limit).solve()
+    assert least.primal < 0.99 * found.primal
+    assert found.status == "rounding hides 6 of 12 functions"
+    assert found.dual <= least.primal
+
+
+def test_landmarks_beyond_number_lose_nothing():
+    """Random ones are as near, but others make up for what rounding hides."""
+    points = np.linspace(0, 1, 500)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(6 * points[:, 0]), 10.0)
+    span = rkhs.Landmarks(rkhs.Evaluation(np.random.default_rng(0).uniform(size=(300, 1))))
+    found = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=span).solve()
+    assert "tells apart" in found.span
+    assert found.status == "converged"

@@ -194,3 +194,20 @@ def test_memory_limit():
 def test_settings_are_checked(settings, named):
     with pytest.raises(ValueError, match=named):
         Growth(**settings)
+
+
+@pytest.mark.parametrize("other", [rkhs.EpsilonInsensitive(0.1), rkhs.Absolute(), rkhs.Hinge()], ids=repr)
+def test_logistic_losses_beside_kinks_without_a_basis(other):
+    """Where no representer was chosen yet the dual point was 0, hence no slope, and f = 0 the end."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 2))
+    labels = np.where(X[:, 0] > 0, 1.0, -1.0)
+    target = labels if other.classification else np.sin(3 * X[:, 0])
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), labels, 3.0),
+        rkhs.Term(rkhs.Evaluation(X + 0.1), other, target, 2.0),
+    ]
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), terms)
+    found, best = problem.solve(rkhs.solvers.Growth()), problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
+    assert found.status == "converged"
+    assert found.primal == pytest.approx(best.primal, rel=1e-5)

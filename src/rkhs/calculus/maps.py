@@ -154,10 +154,11 @@ class Circles(Map):
         if period.size not in (1, X.shape[1]):
             raise ValueError(f"There are {period.size} periods for points of {int(X.shape[1])} features.")
         xp = namespace(X)
-        w = like(np.broadcast_to(2 * pi / period, (int(X.shape[1]),)), X)
-        turns = X / like(np.broadcast_to(period, (int(X.shape[1]),)), X)
-        angle = (2 * pi) * (turns - xp.round(turns))  # no digits are lost many periods away
-        return xp.cos(angle), xp.sin(angle), w
+        period = like(np.broadcast_to(period, (int(X.shape[1]),)), X)
+        rest = xp.fmod(X, period)  # exact, however many periods away; and so is the difference (Sterbenz)
+        rest = rest - period * xp.round(rest / period)
+        w = 2 * pi / period
+        return xp.cos(w * rest), xp.sin(w * rest), w
 
     def values(self, X: Array) -> Array:
         cos, sin, w = self._waves(X)

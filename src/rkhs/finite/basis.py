@@ -16,6 +16,7 @@ import scipy.linalg
 from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space, SumOfSpaces
+from rkhs.finite.exact_rank import exact_rank
 from rkhs.functionals.base import Functional
 from rkhs.functionals.centring import centred
 
@@ -63,6 +64,12 @@ class Basis:
     def rank(self) -> int:
         """How many of the basis functions are independent on the functionals."""
         return int(self.back.shape[1])
+
+    def hidden(self, functionals: Functional) -> int:
+        """How many of the others are independent too, in exact arithmetic, but not to rounding; 0 if not known."""
+        if self.space is None or self.rank == min(self.size, functionals.size):
+            return 0
+        return max((exact_rank(functionals, self.space) or 0) - self.rank, 0)
 
     @property
     def size(self) -> int:

@@ -121,6 +121,7 @@ class Certificate:
         """A part of each value; 0 where the value is lost in rounding."""
         size = np.maximum(np.abs(self.primal), np.abs(self.dual))
         lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size <= self.eps * self.nothing)
+        lost &= np.isfinite(size)  # an overflow is not rounding
         with np.errstate(invalid="ignore"):
             share = np.where(np.isfinite(size), part / np.where(lost | ~np.isfinite(size), 1.0, size), inf)
         return np.where(lost, 0.0, share)
@@ -332,5 +333,9 @@ def _free(t: Rows) -> bool:
 def _balanced(system: System, alpha: Array) -> Array:
     """For each output whether Q'alpha = 0, up to rounding."""
     xp = namespace(alpha)
+    if not alpha.shape[0]:
+        return xp.ones(alpha.shape[1:], dtype=xp.bool)
+    size = xp.max(abs(alpha), axis=0)
+    alpha = alpha / xp.where(size > 0, size, xp.ones_like(size))  # squares of weights near 1e-200 would underflow
     rounding = FEASIBLE * float(xp.finfo(alpha.dtype).eps) * xp.linalg.vector_norm(alpha, axis=0)
     return xp.linalg.vector_norm(system.Q.T @ alpha, axis=0) <= rounding

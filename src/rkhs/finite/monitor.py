@@ -40,8 +40,8 @@ class OutOfIterations(Stopped):
 class Monitor:
     """Told about each iteration; raises `Stopped` when it is time.
 
-    Solvers call `report` once an iteration, with an iterate that is the best so far.  Gram products count themselves
-    (`watching`), and are not begun where they would end after the time limit.
+    Solvers call `report` once an iteration, with the best iterate so far, which has all outputs of their system.  Gram
+    products count themselves (`watching`), and are not begun where they would end after the time limit.
     """
 
     tol: float
@@ -91,15 +91,19 @@ class Monitor:
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         """One more iteration: its objective and relative gap (infinity where not known yet).
 
-        Without an iterate there is progress to show, and nothing to return if it is stopped.
+        Without an iterate the best one stays what it was.
         """
-        self.best = iterate
+        self.keep(iterate)
         record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
         self.history.append(record)
         self._show(record.seconds, self.line(record))
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
         self.check()
+
+    def keep(self, iterate: Iterate | None) -> None:
+        """Make an iterate of all outputs the one to return if the solver is stopped; None changes nothing."""
+        self.best = self.best if iterate is None else iterate
 
     def taken_over(self, solver: str) -> None:
         """Another solver goes on."""
@@ -177,9 +181,13 @@ class InnerMonitor(Monitor):
     def taken_over(self, solver: str) -> None:
         self.outer.taken_over(solver)
 
+    def keep(self, iterate: Iterate | None) -> None:
+        super().keep(iterate)
+        self.outer.keep(None if iterate is None else self.whole(iterate))
+
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.best = iterate
-        self.outer.report(None if iterate is None else self.whole(iterate), primal + self.above, gap)
+        self.keep(iterate)
+        self.outer.report(None, primal + self.above, gap)
 
     def watch(self, what: str) -> Watch:
         return self.outer.watch(what)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.calculus.polynomials import Polynomials
 from rkhs.calculus.spaces import Space
 from rkhs.finite.basis import Basis, joined
 from rkhs.finite.function import Function
@@ -80,6 +81,24 @@ class Represented:
         geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
         system = System(geometry, self.rows, self.outputs)
         return without_null_space(system) if self.dropped else (system, None)
+
+    def hidden(self, system: System) -> int:
+        """How many basis functions rounding hides on the rows of a system that have a weight: see `Basis.hidden`."""
+        space = self.basis.space
+        if self.dropped or space is None or (isinstance(space, Polynomials) and space.degree == 0):
+            return 0
+        rows = np.flatnonzero(to_numpy(system.weight).max(axis=1, initial=0.0) > 0)
+        key = rows.tobytes()  # cells of a grid share their folds
+        if key not in self._hidden:
+            whole = len(rows) == self.functionals.size
+            functionals = self.functionals if whole else self.functionals.take(rows)
+            basis = self.basis if whole else Basis.of(functionals, space)
+            self._hidden[key] = basis.hidden(functionals)
+        return self._hidden[key]
+
+    @cached_property
+    def _hidden(self) -> dict[bytes, int]:
+        return {}
 
     @cached_property
     def _magnitudes(self) -> Array:

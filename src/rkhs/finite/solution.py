@@ -28,7 +28,10 @@ class Solution:
     """The minimiser that was found, and how far from the true one it can be.
 
     `status` is "converged" when the relative gap is within the tolerance, and otherwise says what stopped the
-    solver: an iteration or time limit, an interruption, or no further progress.
+    solver: an iteration or time limit, an interruption, or no further progress.  "rounding leaves 3e-06" is by how much
+    rounding may have hidden a larger gap, relative to J; "rounding hides 3 of 15 basis functions" (or of the functions
+    of a span) that f does not use functions which rounding cannot tell from others: with these J may be less, so the
+    lower bound is 0.
 
     `span` names the functions among which an approximation looked for f.  Primal, dual and gap are then those of the
     problem in their span, and say nothing about functions outside; None is for the whole space.

@@ -14,7 +14,7 @@ with f = sum_i alpha_i z_i at the solution.  Several outputs are several such pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -280,6 +280,30 @@ class System:
     def _rowwise(self, values: Callable[[Rows], Array]) -> Array:
         parts = [values(t) for t in self.terms]
         return namespace(parts[0]).concat(parts, axis=0)
+
+
+def check_range(terms: Iterable[Rows]) -> None:
+    """Refuse targets and weights for which J(0) of an output overflows, or underflows.
+
+    J(0) is less than a normal number because it underflows where the derivative of a smooth loss is not zero.
+    """
+    at_zero: Any = 0.0
+    slopes: Any = 0.0
+    with np.errstate(over="ignore", under="ignore"):
+        for t in terms:
+            zero = namespace(t.target).zeros_like(t.target)
+            at_zero = at_zero + np.sum(to_numpy(t.weight * t.loss.value(zero, t.target)), axis=0)
+            slope = to_numpy(t.loss.gradient(zero, t.target)) * (to_numpy(t.weight) > 0)
+            slopes = np.maximum(slopes, np.max(np.abs(slope), axis=0, initial=0.0) if t.loss.smooth else 0.0)
+    numbers = np.finfo(np.asarray(at_zero).dtype)
+    high = ~(at_zero <= float(numbers.max))
+    low = (at_zero < float(numbers.smallest_normal)) & (slopes > 0)
+    for wrong, what in ((high, "overflows"), (low, "underflows")):
+        if np.any(wrong):
+            raise ValueError(
+                f"The objective of f = 0, the sum of weight * loss(0; target), is {np.asarray(at_zero)[wrong][0]:g} "
+                f"and {what} {numbers.dtype}: rescale the targets or the weights of the terms."
+            )
 
 
 def consecutive(terms: Sequence[Rows]) -> tuple[Rows, ...]:

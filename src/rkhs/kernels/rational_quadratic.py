@@ -55,8 +55,8 @@ class RationalQuadratic(ScaledKernel):
         """With b = 1 - q/alpha:  phi = b^-alpha, and each further rung multiplies by (alpha + k)/alpha / b."""
         xp = namespace(q)
         q *= -1 / self.alpha
+        now = xp.log1p(q)  # whose rounding alpha does not multiply at near points, as it does that of log(1 + ..)
         q += 1
-        now = xp.log(q)
         now *= -(self.alpha + rungs[0])
         now = xp.exp(now)
         now *= prod((self.alpha + k) / self.alpha for k in range(rungs[0]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import inf
 from typing import Any
@@ -162,7 +164,8 @@ class GridTasks:
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
-                self._keep(k, _as_far_as(monitor.watching(cell), start, monitor))
+                with self._keeping(k, monitor):
+                    monitor.best = _as_far_as(monitor.watching(cell), start, monitor)
 
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
         """Cell by cell, each from the one before it in its fold."""
@@ -175,8 +178,8 @@ class GridTasks:
             fold, (cell, start) = k % self.folds, self.cell(k)
             own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
             first = before.get(fold) or to_memory(inside, self.system, start)
-            found = before[fold] = _as_far_as(own, first, monitor)
-            self._keep(k, from_memory(inside, self.system, found))
+            with self._keeping(k, monitor, partial(from_memory, inside, self.system)):
+                monitor.best = before[fold] = _as_far_as(own, first, monitor)
 
     def cell(self, k: int) -> tuple[System, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
@@ -185,9 +188,19 @@ class GridTasks:
         iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
         return self.system.with_rows(rows, self.outputs), iterate
 
-    def _keep(self, k: int, found: Iterate) -> None:
-        for c, task in enumerate(self.tasks[k]):
-            task.iterate = found.output(c)
+    @contextmanager
+    def _keeping(
+        self, k: int, monitor: Monitor, back: Callable[[Iterate], Iterate] = lambda iterate: iterate
+    ) -> Iterator[None]:
+        """Give a cell the best iterate of the monitor, also where its solver is stopped."""
+        monitor.best = None
+        try:
+            yield
+        finally:
+            if monitor.best is not None:
+                found = back(monitor.best)
+                for c, task in enumerate(self.tasks[k]):
+                    task.iterate = found.output(c)
 
     def _apart(self, tol: float, order: list[int]) -> bool:
         """Whether all cells one after the other, on a Gram matrix in memory, cost less than in other ways."""

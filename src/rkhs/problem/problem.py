@@ -19,7 +19,7 @@ from rkhs.finite.certificate import Certificate, certify
 from rkhs.finite.monitor import CHOICE, Monitor
 from rkhs.finite.represented import Represented
 from rkhs.finite.solution import CONVERGED, Record, Solution
-from rkhs.finite.system import Iterate, System
+from rkhs.finite.system import Iterate, System, check_range
 from rkhs.finite.term import Term
 from rkhs.gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.kernels.base import Kernel, check_known
@@ -123,6 +123,7 @@ class Problem:
         found = Represented.of(
             self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
         )
+        check_range(found.rows)
         for output in range(0 if found.dropped else found.system.columns):
             if recedes(found.system, output):
                 raise UnattainedError(
@@ -390,11 +391,16 @@ class Problem:
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
-        basis = self.represented.basis
+        basis, hidden = self.represented.basis, self.represented.hidden(system)
+        said = certificate.status(monitor.tol, status)
+        if hidden:  # f could move along them at no cost: of the minimum nothing is known but that no J is below zero
+            certificate = replace(certificate, gaps=certificate.primal)
+            zero = certificate.relative == 0
+            said = said if said != CONVERGED or zero else f"rounding hides {hidden} of {basis.size} basis functions"
         return Solution(
             self.represented.function(iterate),
             certificate,
-            certificate.status(monitor.tol, status),
+            said,
             solver,
             len(monitor.history),
             monitor.products,

@@ -107,7 +107,7 @@ class Absorption(Solver):
                 outputs[k] = cheapest(problem, monitor.tol).run(problem, outputs[k], inner)
             except (Stopped, KeyboardInterrupt):
                 outputs[k] = inner.best or outputs[k]
-                monitor.best = whole()
+                monitor.keep(whole())
                 raise
         found = whole()
         if inside is system or certify(inside, to_memory(inside, system, found), monitor.tol).within(monitor.tol):
@@ -119,9 +119,8 @@ class Absorption(Solver):
 class _Unlifted(InnerMonitor):
     """Watches the small problem; its iterates cost too much to lift for a report that may not be needed."""
 
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.best = iterate
-        self.outer.report(self.outer.best, primal + self.above, gap)
+    def keep(self, iterate: Iterate | None) -> None:
+        Monitor.keep(self, iterate)
 
 
 class _Rest:

@@ -68,9 +68,10 @@ class Galerkin(Solver):
             return joined([task.iterate or task.system.start() for task in tasks])
 
         try:
-            solve_together(tasks, system, monitor, self.capacity or capacity_of(system), system.inside(start.a))
+            capacity = self.capacity or capacity_of(system)
+            solve_together(tasks, system, monitor, capacity, system.inside(start.a), together)
         except (Stopped, KeyboardInterrupt):
-            monitor.best = together()
+            monitor.keep(together())
             raise
         found = together()
         if all(task.gap <= monitor.tol for task in tasks):

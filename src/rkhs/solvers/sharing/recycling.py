@@ -20,6 +20,7 @@ closes needs no product, and of the gradients of the others so many combinations
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -48,14 +49,19 @@ FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close 
 
 
 def solve_together(
-    tasks: list[Task], shared: System, monitor: Monitor, capacity: int, first: Array | None = None
+    tasks: list[Task],
+    shared: System,
+    monitor: Monitor,
+    capacity: int,
+    first: Array | None = None,
+    whole: Callable[[], Iterate] | None = None,
 ) -> None:
     """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
 
     The columns of `first` (N, k) are the first directions.  Iterates of solved tasks are `Checked`, all by one product
-    in the end.
+    in the end.  Where the tasks are the outputs of one problem, `whole` joins their iterates for the monitor.
     """
-    together = _Together(tasks, shared, monitor, max(capacity, 4 * min(BATCH, len(tasks))))
+    together = _Together(tasks, shared, monitor, max(capacity, 4 * min(BATCH, len(tasks))), whole)
     if first is not None and bool(namespace(first).any(first != 0)):
         together.directions.add(first, shared.exact @ first)
     try:
@@ -87,8 +93,15 @@ class _Points:
 class _Together:
     """The tasks, their directions, and what is solved."""
 
-    def __init__(self, tasks: list[Task], shared: System, monitor: Monitor, capacity: int) -> None:
-        self.tasks, self.shared, self.monitor = tasks, shared, monitor
+    def __init__(
+        self,
+        tasks: list[Task],
+        shared: System,
+        monitor: Monitor,
+        capacity: int,
+        whole: Callable[[], Iterate] | None,
+    ) -> None:
+        self.tasks, self.shared, self.monitor, self.whole = tasks, shared, monitor, whole
         self.directions = Directions(shared, capacity)
         self.ledger = Ledger(shared.geometry)
         others = shared.other_rows
@@ -274,7 +287,7 @@ class _Together:
 
     def _report(self, tasks: list[Task]) -> None:
         worst = max(tasks, key=lambda task: task.gap)
-        self.monitor.report(worst.iterate or self.shared.start(), worst.primal, worst.gap)
+        self.monitor.report(None if self.whole is None else self.whole(), worst.primal, worst.gap)
 
 
 class _Progress:

@@ -18,8 +18,9 @@ import numpy as np
 import scipy.linalg
 
 from rkhs.backend.arrays import to_numpy
+from rkhs.finite.certificate import feasible, lower_bound
 from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import System, consecutive
+from rkhs.finite.system import Iterate, System, consecutive
 from rkhs.linalg.projection import project
 from rkhs.solvers.base import Solver
 from rkhs.solvers.small.problem import Matrix, SmallProblem
@@ -62,12 +63,26 @@ class Elimination:
             found = solver.run(self.system, self.system.start(), monitor)
         except OutOfIterations:
             found = monitor.best or self.system.start()
+        if found.alpha is not None:
+            found = replace(found, alpha=self._best_dual_point(found))
         alpha, e = project(found.a, *self.system.box, self.system.Q)[:, 0], found.basis[:, 0]
         c = self.seen @ (self.seen.T @ (self.B.T @ alpha - self.force)) + self.unseen @ e
         tau = scipy.linalg.solve_triangular(
             self.L, self.F @ alpha - self.still - self.T @ c, lower=True, trans="T", check_finite=False
         )
-        return np.concatenate([c, tau]), alpha
+        return np.concatenate([c, tau]), alpha if found.alpha is None else found.alpha[:, 0]
+
+    def _best_dual_point(self, found: Iterate) -> Matrix:
+        """Return the best of the dual points that come with an iterate, (t, 1).
+
+        Coefficients a of a solver of the primal problem are any with the right image Ga, and with fewer variables than
+        rows that says little about alpha: nothing where G = 0.
+        """
+        system = self.system
+        u = system.exact @ found.a + system.Q @ found.basis
+        points = [feasible(system, alpha) for alpha in (found.alpha, -system.slope(u), found.a)]
+        values = [float(lower_bound(system, alpha, system.exact @ alpha)[0]) for alpha in points]
+        return np.asarray(points[int(np.argmax(values))])
 
     def _down(self, right: Matrix) -> Matrix:
         """L^-1 right."""

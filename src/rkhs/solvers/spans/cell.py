@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs.finite.basis import orthonormal
 from rkhs.finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
 from rkhs.finite.system import Rows
 from rkhs.linalg.projection import project
@@ -139,10 +140,14 @@ class Output:
         if not alphas:
             return []
         unseen = self.cell.basis.unseen
-        padded = np.concatenate([unseen, np.zeros((len(self.linear) - len(unseen), unseen.shape[1]))])
-        values = [part.E @ column for column in padded.T for part in self.parts]
-        table = np.concatenate(values).reshape(padded.shape[1], -1).T if padded.shape[1] else np.zeros((0, 0))
-        Q = np.linalg.qr(table)[0] if table.size else np.zeros((sum(map(len, alphas)), 0))
+        P = self._basis_on_rows() if unseen.size else np.zeros((sum(map(len, alphas)), len(unseen)))
+        values, sizes = P @ unseen, np.abs(P) @ np.abs(unseen)
+        Q = orthonormal(np.where(np.abs(values) <= UNIT * sizes, 0.0, values), EPS)[0]  # rows need not see it either
         lows, highs = zip(*(part.rows.box for part in self.parts), strict=True)
         whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
         return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))
+
+    def _basis_on_rows(self) -> Matrix:
+        """The values (t, r) of the basis functions on all kept rows, which may have to be read again."""
+        units = np.eye(self.cell.rank, len(self.linear))
+        return np.stack([np.concatenate([part.E @ unit for part in self.parts]) for unit in units], axis=1)

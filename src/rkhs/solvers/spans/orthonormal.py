@@ -14,14 +14,19 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like
+from rkhs.backend.arrays import Array, like, to_numpy
 from rkhs.functionals.base import Functional
+from rkhs.functionals.derivatives import DirectionalDerivative
+from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs.gram.operator import gram
 from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 
 Matrix = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float64).eps)
 UNITS = 8.0  # of rounding
+NEAR = 32  # times the rounding of K, up to which two landmarks may be one
+MADE_UP = 1e-6  # the share of a derivative's squared norm outside of the functions, up to which it is among them
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,7 @@ class Orthonormal:
         inner = D[:, None] * K * D
         inner = inner if Z is None else Z.T @ inner @ Z
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        seen = values > UNITS * EPS * len(values) ** 0.5 * max(values[-1], 0.0) if len(values) else values > 0
+        seen = values > lost(len(values)) * max(values[-1], 0.0) if len(values) else values > 0
         vectors = np.ascontiguousarray(vectors[:, seen][:, ::-1])
         return cls(D, vectors if Z is None else Z @ vectors, values[seen][::-1])
 
@@ -62,6 +67,41 @@ class Orthonormal:
         In orthonormal functions the errors of moments grow by 1 / values.
         """
         return int(np.count_nonzero(self.values > min(UNITS * EPS * moments, self.largest / 2)))
+
+
+def lost(size: int) -> float:
+    """The share of the largest eigenvalue of a matrix of this size under which others are rounding."""
+    return UNITS * EPS * float(size) ** 0.5
+
+
+def coincident(span: Span, functions: Orthonormal) -> int:
+    """Return how many landmarks are values at a point that only rounding identifies with that of another landmark.
+
+    What tells two of them apart is a derivative nearly, times their distance, and is left out where the square of that
+    is lost in K.  It is lost to the span where the functions that are left do not make up for it.  Landmarks at one
+    point have nothing to lose.  Second differences of three landmarks that near are not looked for.
+    """
+    if not isinstance(span, LandmarkSpan) or len(span.constraints):
+        return 0
+    parts = [part for part in span.functionals.parts if part.atoms.order == 0 and part.matrix is None]
+    single = sum(part.size for part in span.functionals.parts) == span.size  # each landmark is one atom
+    if not parts or not single or any(part.atoms.blur is not None for part in parts):
+        return 0
+    points = np.concatenate([to_numpy(part.atoms.points) for part in parts])
+    rows = np.concatenate([np.arange(part.rows.start, part.rows.stop) for part in parts])
+    points, first = np.unique(points, axis=0, return_index=True)
+    D = 1 / np.sqrt(np.diag(span.norm)[rows[first]])
+    K = D[:, None] * span.norm[np.ix_(rows[first], rows[first])] * D
+    largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # no eigenvalue is larger
+    near = np.triu(NEAR * lost(span.size) * largest >= 1 - K, 1)
+    later = np.flatnonzero(near.any(axis=0))
+    if len(later) == 0 or span.kernel.smoothness(span.dimension) <= 1:
+        return len(later)
+    apart = points[later] - points[np.argmax(near[:, later], axis=0)]
+    apart /= np.max(np.abs(apart), axis=1, keepdims=True)  # squares of distances may underflow
+    slopes = DirectionalDerivative(like(points[later], span.home), like(apart, span.home))
+    within = np.sum((to_numpy(span.rows(slopes)) @ functions.map) ** 2, axis=1)
+    return int(np.count_nonzero(within < (1 - MADE_UP) * to_numpy(gram(span.kernel, slopes).diagonal())))
 
 
 @dataclass(frozen=True, eq=False)

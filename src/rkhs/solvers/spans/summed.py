@@ -152,11 +152,11 @@ class Summed:
             elif term.count:
                 rows.append((term.loss, *self.images(k, self.map), np.ones((1, 1 + self.rank))))
         told = self.rank + self.functions.told_by(float(norms[1, 1]))
-        numbers = Sizes(*self._lengths, norms, self._strong(own), self.count, self._whole.largest)
+        numbers = Sizes(*self._lengths, norms, self._strong(own), self.count, self.resolved.largest)
         return Cell((S + S.T) / 2, linear, constant, rows, self.rank, told, numbers)
 
     @property
-    def _whole(self) -> Orthonormal:
+    def resolved(self) -> Orthonormal:
         """The functions whose coefficients are those of the span, whether rows were turned or not."""
         span = self.summary.span
         return span.functions if isinstance(span, OrthonormalSpan) else self.functions
@@ -165,13 +165,13 @@ class Summed:
     def _lengths(self) -> tuple[Matrix, Matrix]:
         """(m,) each: of the coefficients of psi D for one of each function, in the span, and in what was summed up."""
         summed = 1 / np.sqrt(self.functions.values)
-        if self._whole is self.functions:
+        if self.resolved is self.functions:
             return summed, summed
-        turned = self.functions.map / np.sqrt(self._whole.values)[:, None]  # they may come in another order here
+        turned = self.functions.map / np.sqrt(self.resolved.values)[:, None]  # they may come in another order here
         return np.linalg.norm(turned, axis=0), summed
 
     def _strong(self, factors: Sequence[Any]) -> float:
         """The largest weight times the square of the numbers behind a row that was turned and then summed up."""
-        if self._whole is self.functions:
+        if self.resolved is self.functions:
             return 0.0
         return sum(float(np.max(factor)) * k for k, factor in zip(self.strongest, factors, strict=True))
