@@ -22,6 +22,8 @@ from array_api_compat import (
 # NumPy and PyTorch share no static type; the array API's own is not published yet.
 Array = Any
 
+MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
+
 
 def namespace(*arrays: Array) -> Any:
     """The common array API namespace of the arrays, or an error that says which two disagree."""
@@ -68,6 +70,44 @@ def as_real(values: Any, name: str = "X") -> Array:
         small = xp.finfo(values.dtype).bits < 32
         values = xp.astype(values, xp.float32 if small else xp.float64)
     return values
+
+
+def owned(array: Array) -> Array:
+    """Return an array that nobody else can change: the array itself if it is read-only, otherwise a read-only copy.
+
+    All that outlives the call in which it is made (functionals, terms, functions, fitted models) takes its arrays
+    through this function, so that a later change of the caller's array does not reach them.  A NumPy array is ours if
+    it is read-only, and with it all arrays whose memory it shares; tensors have no such flag and carry a mark.
+
+    Examples
+    --------
+    >>> X = np.zeros((2, 1))
+    >>> own = owned(X)
+    >>> X += 1
+    >>> own.sum(), owned(own) is own, owned(own[:1]).base is own
+    (np.float64(0.0), True, True)
+    """
+    if is_torch_array(array):
+        return array if getattr(array, MARK, False) else frozen(array.clone())
+    return array if _read_only(array) else frozen(np.array(array))
+
+
+def frozen(array: Array) -> Array:
+    """Declare a new array, which nobody else refers to, as `owned`, without a copy."""
+    if is_torch_array(array):
+        setattr(array, MARK, True)
+    else:
+        array.flags.writeable = False
+    return array
+
+
+def _read_only(array: Any) -> bool:
+    """Whether a NumPy array and all arrays that it is a view of are read-only, down to one that has its own memory."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return False
 
 
 def as_column(values: Any) -> np.ndarray[Any, Any]:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, frozen, namespace, to_numpy
 from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Vector, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
@@ -46,7 +46,8 @@ class Machine(BaseEstimator):
     def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
         """The training points, X as it was given, y in NumPy, and where it says nothing.
 
-        Remembers the kind of array that X is.
+        The points are a copy, so that a model does not change with the caller's X.  Remembers the kind of array that X
+        is.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -56,9 +57,10 @@ class Machine(BaseEstimator):
         X = _gathered(X)
         y, missing = (None, np.zeros(0)) if y is None else self._told(y)
         several = y is not None and y.ndim == 2
-        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, **_accepted(X))
+        copy = not issparse(X)  # of which a dense copy is made anyhow
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
         self._kind = _kind(X)
-        return _dense(X), X, y, missing
+        return frozen(_dense(X)), X, y, missing
 
     def _told(self, y: Any) -> tuple[Vector, Vector]:
         """y with something in the place of what it does not say, and where that is."""

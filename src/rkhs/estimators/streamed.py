@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -117,7 +118,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
         _keep(machine, plan, *found, seen, monitor)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
-        machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
+        rows = deepcopy((X, y, sample_weight))  # which the caller may change before they are asked for
+        machine._rows = clone(machine), *rows  # to leave labels out of, where sums do not know how
 
 
 def approximated(machine: Any) -> bool:
