@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -133,9 +133,13 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
-        units, C, size = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C"), float(np.ptp(y)) or 1.0
-        curves = zip(levels, np.eye(m), strict=True)
-        data = [units.data(Term(at(X, curve), Quantile(level), y, C)) for level, curve in curves]
+        units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
+        middle, size = float(np.median(y)), float(np.ptp(y))  # offsets are free: J is that of y - middle, and rounds less
+        curves = list(zip(levels, np.eye(m), strict=True))
+
+        def data(targets: Matrix) -> list[Term]:
+            return [units.data(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
+
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
@@ -144,11 +148,10 @@ class QuantileRegressor(Machine):
                 units.data(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
                 for P, step in zip(places, steps, strict=True)
             ]
-            problem = Problem(joint, [*data, *held], Offsets(n, m))
-            solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
+            centred = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
+            solution = centred.solve(tol=self.tol, verbose=self.verbose or None)
             if solution.status == INTERRUPTED:
                 raise KeyboardInterrupt
-            functions = outputs_of(solution.function, kernel, n, np.eye(m))
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
             if all(proof.status == PROVED for proof in proofs):
@@ -157,8 +160,10 @@ class QuantileRegressor(Machine):
                 P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
                 for P, proof in zip(places, proofs, strict=True)
             ]
-        self._keep(problem, solution)
-        self.functions_ = functions
+        F = solution.function
+        F = replace(F, basis_coefficients=F.basis_coefficients + middle)
+        self._keep(replace(centred, terms=[*data(y), *held]), replace(solution, function=F))
+        self.functions_ = outputs_of(F, kernel, n, np.eye(m))
         self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
         if not self.crossing_certificate_.proved:
             warnings.warn(

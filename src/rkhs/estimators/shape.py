@@ -19,6 +19,7 @@ from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.estimators.constraints import Constraint, terms_of
 from rkhs.estimators.scout import Scout
 from rkhs.estimators.shape_words import claims_of
+from rkhs.estimators.targets import spread_of
 from rkhs.finite.function import Function
 from rkhs.finite.solution import INTERRUPTED, Solution
 from rkhs.invariances.base import as_invariances
@@ -89,7 +90,7 @@ def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution,
     for claim in claims:
         check_provable(claim, probe, n)
     targets = to_numpy(problem.terms[0].told)
-    size = float(np.nanmax(targets) - np.nanmin(targets)) or 1.0
+    size = spread_of(targets)
     constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
     if Scout.fits(problem):
         constraints = Scout(problem).chosen(constraints)

@@ -42,6 +42,21 @@ def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
     return np.where(missing, 0.0, np.stack([own for own, _ in columns], axis=1)), missing[:, 0]
 
 
+def spread_of(y: Vector) -> float:
+    """Return the spread of the targets, the unit of margins that f is to keep; NaN is for what was not observed.
+
+    It is at least the square root of the rounding unit times the largest target, so that a margin is above rounding
+    also where all targets are equal, and changes them by nothing that matters.
+
+    Examples
+    --------
+    >>> spread_of(np.array([1.0, 3.0])), f"{spread_of(np.array([5.0, 5.0])):.0e}", spread_of(np.zeros(2))
+    (2.0, '7e-08', 0.0)
+    """
+    rounding = np.finfo(np.float64).eps ** 0.5 * float(np.nanmax(np.abs(y)))
+    return max(float(np.nanmax(y) - np.nanmin(y)), rounding)
+
+
 def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     """Measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none.
 
