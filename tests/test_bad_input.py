@@ -94,6 +94,29 @@ def test_masked_points(take):
         take(np.ma.masked_array(X, X > 1))
 
 
+def test_masked_numbers_of_all_other_kinds():
+    """Also a list of rows that are masked, of which NumPy would make an array without a word."""
+    L, ones = rkhs.Evaluation(X), np.ones(6)
+    hidden = np.ma.masked_array(ones, np.arange(6) == 2)
+    for use in (
+        lambda: rkhs.Evaluation([np.ma.masked_array(row, row > 0) for row in X]),
+        lambda: rkhs.Term(L, rkhs.Squared(), target=hidden),
+        lambda: rkhs.Term(L, rkhs.Squared(), weight=hidden),
+        lambda: rkhs.Function(K, L, hidden),
+        lambda: L.__rmatmul__(hidden[None]),
+        lambda: L * hidden,
+        lambda: rkhs.DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
+        lambda: rkhs.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
+        lambda: rkhs.GraphDifference(X, [[0, 1]], hidden[2:3]),
+        lambda: rkhs.Average(X, hidden),
+        lambda: rkhs.Observed(L, hidden, 0.1),
+        lambda: rkhs.Observed(L, ones, hidden),
+        lambda: rkhs.InvariantRegressor(scale=1.0).fit(X, ones).function_(np.ma.masked_array(X, X > 0)),
+    ):
+        with pytest.raises(ValueError, match="has masked entries: impute or drop"):
+            use()
+
+
 def test_ragged_points():
     with pytest.raises(ValueError):  # noqa: PT011 (NumPy's own sentence)
         rkhs.Evaluation([[1.0, 2.0], [3.0]])

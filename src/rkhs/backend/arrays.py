@@ -23,6 +23,7 @@ from array_api_compat import (
 Array = Any
 
 MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
+LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
 
 
 def namespace(*arrays: Array) -> Any:
@@ -53,8 +54,7 @@ def as_real(values: Any, name: str = "X") -> Array:
     """The same without the check for NaN and infinity."""
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+    check_unmasked(values, name)
     if is_torch_array(values):
         values = values.detach()
     if isinstance(values, np.ndarray) or not is_array_api_obj(values):
@@ -70,6 +70,13 @@ def as_real(values: Any, name: str = "X") -> Array:
         small = xp.finfo(values.dtype).bits < 32
         values = xp.astype(values, xp.float32 if small else xp.float64)
     return values
+
+
+def check_unmasked(values: Any, name: str) -> None:
+    """Refuse a masked array, or a list of such rows, in which an entry is masked: NumPy would ignore the mask."""
+    rows = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
 
 
 def owned(array: Array) -> Array:
@@ -111,15 +118,21 @@ def _read_only(array: Any) -> bool:
 
 
 def as_column(values: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array of the values; of objects where a list mixes text with others, of which NumPy would make text.
+    """A NumPy array of the values; of objects where NumPy would change those of a list.
+
+    It would make text of a list of texts and others, and floating-point numbers, which are rounded, of whole numbers
+    some of which are negative and some too large for 64 bits with a sign.
 
     Examples
     --------
-    >>> as_column(["a", -1]), as_column([1, 2])
-    (array(['a', -1], dtype=object), array([1, 2]))
+    >>> as_column(["a", -1]), as_column([1, 2]), as_column([-1, 2**63 + 1])
+    (array(['a', -1], dtype=object), array([1, 2]), array([-1, 9223372036854775809], dtype=object))
     """
-    mixed = isinstance(values, list | tuple) and 0 < sum(isinstance(v, str) for v in values) < len(values)
-    return np.asarray(values, dtype=object) if mixed else np.asarray(values)
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    mixed = 0 < sum(isinstance(v, str) for v in values) < len(values)
+    large = any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in values)
+    return np.asarray(values, dtype=object) if mixed or large else np.asarray(values)
 
 
 def as_points(points: Any, name: str = "X") -> Array:

@@ -182,7 +182,7 @@ class InvariantRegressor(Regressor):
         self._marker = self.unlabeled  # of targets that were not observed
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
-            y = np.full(len(X), self._marker) if y is None else y
+            y = np.full(np.shape(X)[0], self._marker) if y is None else y
         elif (
             self.approximation is not None
             and shape_of(self) is None

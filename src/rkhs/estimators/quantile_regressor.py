@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.calculus.atoms import Atoms
@@ -22,7 +21,7 @@ from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.constraints import FIRST, ROOM, filling
-from rkhs.estimators.machine import Machine
+from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.estimators.units import Units
@@ -134,7 +133,10 @@ class QuantileRegressor(Machine):
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
         units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
-        middle, size = float(np.median(y)), float(np.ptp(y))  # offsets are free: J is that of y - middle, and rounds less
+        middle, size = (
+            float(np.median(y)),
+            float(np.ptp(y)),
+        )  # offsets are free: J is that of y - middle, and rounds less
         curves = list(zip(levels, np.eye(m), strict=True))
 
         def data(targets: Matrix) -> list[Term]:
@@ -173,11 +175,11 @@ class QuantileRegressor(Machine):
             )
         return self
 
-    def predict(self, X: Any) -> Matrix:
+    def predict(self, X: Any) -> Array:
         """The quantiles at the rows of X, (t, quantiles)."""
-        check_is_fitted(self, "functions_")
-        points = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
-        return np.stack([to_numpy(f(points)) for f in self.functions_], axis=1)
+        given = self._given(X, "predict")
+        points = Evaluation(to_numpy(self._points(given)).astype(np.float64))
+        return home(self._checked(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
 
 
 def at(X: Matrix, direction: Matrix) -> Evaluation:

@@ -14,7 +14,7 @@ from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
-from rkhs.estimators.targets import checked_slopes, warn_of_units
+from rkhs.estimators.targets import check_columns_of, checked_slopes, warn_of_units
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
@@ -30,6 +30,7 @@ class Regressor(RegressorMixin, Machine):
         points, given, y, missing = self._validated(X, y)
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
+        check_columns_of(gradients, self, "gradients")
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
         if slopes is not None:
             known = np.where(missing if outputs is None else missing[:, None], np.nan, y)

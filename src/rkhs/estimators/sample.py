@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 
-from rkhs.backend.arrays import Array, taken, to_numpy
+from rkhs.backend.arrays import Array, check_unmasked, taken, to_numpy
 
 Vector = np.ndarray[Any, Any]
 
@@ -85,6 +85,7 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
     """One weight for each point, in NumPy."""
     if sample_weight is None:
         return np.ones(int(X.shape[0]))
+    check_unmasked(sample_weight, "sample_weight")
     weight = as_numpy(sample_weight)
     weight = check_array(weight, ensure_2d=False, dtype=np.float64, copy=True, input_name="sample_weight")
     if weight.ndim != 1:

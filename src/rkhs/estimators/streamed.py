@@ -28,7 +28,7 @@ from rkhs.errors import BlockError
 from rkhs.estimators.block_terms import BlockTerms, Weighed, Weight, weighed
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.invariant_problem import kernel_of
-from rkhs.estimators.labels import class_weights, of_one_kind
+from rkhs.estimators.labels import check_classes, class_weights, of_one_kind
 from rkhs.estimators.options import as_kernel, check_in_span
 from rkhs.estimators.sample import Vector, as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
@@ -220,13 +220,9 @@ def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) ->
     facts: Facts = seen.facts
     name = type(machine).__name__
     if is_classifier(machine):
-        found = np.unique(np.asarray(list(facts.classes) if classes is None else classes))
-        if len(found) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes among the labelled points; there is only one class: {found}."
-                if len(found)
-                else f"{name} needs labelled points of at least two classes; every y is {machine.unlabeled!r}."
-            )
+        found = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
+        weights = np.array([facts.classes[c] for c in found.tolist()])
+        check_classes(found, weights, seen.kinds[1].total, machine.unlabeled, name)
         machine.classes_ = own.classes_ = found
         own.class_weight, own.class_prior = _class_weight(machine, found, facts, classes), None
     elif facts.labels == 0:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, owned, same_kind, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_points, check_unmasked, owned, same_kind, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
@@ -108,6 +108,7 @@ def _as_edges(edges: Any, weights: Any, t: int) -> tuple[np.ndarray[Any, Any], n
             raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
         upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
         edges, weights = np.stack([upper.row, upper.col], axis=1), upper.data
+    check_unmasked(edges, "edges")
     edges = np.asarray(to_numpy(edges))
     if edges.size == 0:
         edges = np.zeros((0, 2), dtype=np.intp)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from rkhs.streams.blocks import ROWS, Blocks, LocalBlocks
 
@@ -129,7 +130,8 @@ def _triple(part: Any) -> tuple[Any, ...]:
 
 def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
     """Slices of an array, of which a memory map reads no more."""
-    for start in range(0, len(X), rows):
+    X = X.tocsr() if issparse(X) else X  # others cannot be cut
+    for start in range(0, X.shape[0] if issparse(X) else len(X), rows):
         some = slice(start, start + rows)
         yield tuple(None if column is None else _by_place(column)[some] for column in (X, y, weight))
 
