@@ -177,7 +177,8 @@ class InvariantRegressor(Regressor):
         y : (t,), or (t, outputs) for several functions that share all settings; not needed beside `gradients`
         sample_weight : (t,) factors of the weights of all that was observed at a point
         gradients : (t, n), or (t, n, outputs): slopes of f that were measured.  NaN, here and in y, is for what was not
-            observed.  With them, invariance="gradient" is left out: these slopes are known
+            observed.  With them, invariance="gradient" is left out: these slopes are known.  A data frame must have the
+            columns of X, in the same order
         """
         self._marker = self.unlabeled  # of targets that were not observed
         if gradients is not None:

@@ -97,11 +97,14 @@ class Regressor(RegressorMixin, Machine):
         points (what rows say about functions outside of the span is not used) and somewhat too small at others; with
         few waves it is too small (once learnt, they are known everywhere).  Take more where that matters.
         """
+        if return_std and return_cov:
+            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
+        if return_cov:
+            given = self._given(X, "predict")
+            Posterior.check_memory(int(given.shape[0]), self._points(given[:0]))
         values, given = self._values(X, "predict")
         if not (return_std or return_cov):
             return home(values, given)
-        if return_std and return_cov:
-            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
         self._check_spread()
         posterior, points = self._posterior, Evaluation(self._points(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)

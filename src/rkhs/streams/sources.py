@@ -22,7 +22,8 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
         y and weights of the same kind; a function without arguments that returns an iterator of blocks X, (X, y) or
         (X, y, weights); or such an iterator itself, which can be read only once: landmarks are then chosen from its
         first block
-    y, sample_weight : for arrays and dask collections
+    y, sample_weight : for arrays and dask collections.  As with arrays, NaN in y is refused unless the estimator has
+        unlabeled=np.nan
     rows : of a block of an array
 
     Examples
