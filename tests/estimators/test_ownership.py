@@ -169,3 +169,13 @@ def test_no_second_copy_of_the_points():
     points = {id(part.atoms.points) for term in model.problem_.terms for part in term.functional.parts}
     assert len(model.problem_.terms) == 2
     assert len(points) == 1
+
+
+def test_rows_of_which_none_is_kept_are_not_copied(tmp_path):
+    """A memory map may be larger than the memory; and the caller's array stays one that can be written to."""
+    rows = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
+    rows[:] = X
+    model = clone(MACHINES["regressor, landmarks"])
+    assert np.shares_memory(model._validated(rows, TARGET, own=False)[0], rows)
+    model.fit(rows, TARGET)
+    assert rows.flags.writeable

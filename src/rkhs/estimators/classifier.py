@@ -40,8 +40,8 @@ class Classifier(ClassifierMixin, Machine):
     def _told(self, y: Any) -> tuple[Vector, Vector]:
         return told(y, getattr(self, "unlabeled", None), classes=True)
 
-    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
-        points, given, y, missing = super()._validated(X, y)
+    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
+        points, given, y, missing = super()._validated(X, y, own)
         check_classification_targets(y)
         return points, given, y, missing
 

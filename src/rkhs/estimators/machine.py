@@ -44,11 +44,11 @@ class Machine(BaseEstimator):
         tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
-    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
+    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
         """The training points, X as it was given, y in NumPy, and where it says nothing.
 
-        The points are a copy, so that a model does not change with the caller's X.  Remembers the kind of array that X
-        is.
+        The points are a copy, so that a model does not change with the caller's X; without `own`, for a model that
+        keeps none of them, they may be the caller's.  Remembers the kind of array that X is.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -58,10 +58,11 @@ class Machine(BaseEstimator):
         X = _taken(X)
         y, missing = (None, np.zeros(0)) if y is None else self._told(y)
         several = y is not None and y.ndim == 2
-        copy = not issparse(X)  # of which a dense copy is made anyhow
+        copy = own and not issparse(X)  # of which a dense copy is made anyhow
         X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
         self._kind = _kind(X)
-        return frozen(_dense(X)), X, y, missing
+        points = _dense(X)
+        return frozen(points) if own else points, X, y, missing
 
     def _told(self, y: Any) -> tuple[Vector, Vector]:
         """y with something in the place of what it does not say, and where that is."""

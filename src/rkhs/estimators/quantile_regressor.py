@@ -123,7 +123,7 @@ class QuantileRegressor(Machine):
     def fit(self, X: Any, y: Any) -> QuantileRegressor:
         """Learn the quantiles from points X (t, n) and their targets y."""
         levels = _levels(self.quantiles)
-        points, _, y, _ = self._validated(X, y)
+        points, _, y, _ = self._validated(X, y, own=False)  # of which a copy is made here
         X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
         kernel = as_kernel(self.kernel, self.scale, X)

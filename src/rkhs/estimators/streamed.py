@@ -183,7 +183,7 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
         vars(machine).pop("feature_names_in_", None)  # of an earlier fit
         return blocks(X, y, sample_weight)
-    points, _, _, _ = machine._validated(X, y)
+    points, _, _, _ = machine._validated(X, y, own=False)
     if is_torch_array(points):
         raise TypeError(
             "An approximation takes NumPy arrays, data frames, or blocks of them: pass X.numpy(force=True)."
