@@ -117,6 +117,17 @@ def test_predict(name, change):
         np.testing.assert_allclose(found, values(clone(machine).fit(X, y_of(machine)), X), atol=1e-9)
 
 
+@cache
+def quantiles():
+    return rkhs.QuantileRegressor([0.3, 0.7], scale=2.0).fit(FRAME, TARGET)
+
+
+def test_quantiles(change):
+    found = check(change, quantiles().predict)
+    if found is not None:
+        np.testing.assert_array_equal(found, quantiles().predict(lazy(FRAME)))
+
+
 def test_score(name, change):
     machine = fitted(name, "fit")
     check(change, lambda frame: machine.score(frame, y_of(machine)))
