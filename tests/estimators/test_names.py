@@ -289,6 +289,15 @@ def test_frames_beside_X_have_its_columns(what, kind, change):
         fit(FRAME, frame)
 
 
+def test_scales_go_by_the_order_of_features():
+    scale = pd.Series([1.0, 2.0, 3.0], index=PERMUTED)
+    for model in (rkhs.InvariantRegressor(scale=scale), rkhs.QuantileRegressor(scale=scale)):
+        with pytest.raises(ValueError, match=r"scale is a series with names.*scale\[X\.columns\]\.to_numpy\(\)"):
+            model.fit(FRAME, TARGET)
+    for given in (scale[list(FRAME)].to_numpy(), [2.0, 3.0, 1.0], pd.Series([2.0, 3.0, 1.0])):
+        assert rkhs.InvariantRegressor(scale=given).fit(FRAME, TARGET).function_.kernel.scale == (2.0, 3.0, 1.0)
+
+
 def test_weights_and_targets_go_by_rows(name):
     """A series has an index, which scikit-learn does not look at: rows are those of X by their place."""
     machine, weight = MACHINES[name], RNG.uniform(0.5, 2.0, 24)
