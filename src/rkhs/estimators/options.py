@@ -70,7 +70,8 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
             raise ValueError(
                 f"scale must be positive, one per feature, or one of {_listed(('median', *LEARNT))}, got {scale!r}."
             )
-        if not isinstance(scale, list | tuple) and any(isinstance(name, str) for name in getattr(scale, "index", ())):
+        index = getattr(scale, "index", ())  # of a series; a method of texts, lists and tuples
+        if not callable(index) and any(isinstance(name, str) for name in index):
             raise ValueError(
                 "scale is a series with names, and scales are those of the features in their order: pass "
                 "scale[X.columns].to_numpy()."
