@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.metaestimators import available_if
 
 from rkhs.estimators.atomic import all_or_nothing
@@ -183,7 +184,7 @@ class InvariantRegressor(Regressor):
         self._marker = self.unlabeled  # of targets that were not observed
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
-            y = np.full(np.shape(X)[0], self._marker) if y is None else y
+            y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
         elif (
             self.approximation is not None
             and shape_of(self) is None

@@ -20,7 +20,7 @@ SEEN = 1000  # rows that are looked at for that
 
 def columns_of(y: Any) -> int:
     """How many outputs y has: its columns, 1 for an array of one axis."""
-    shape = np.shape(as_numpy(y))
+    shape = np.asarray(as_numpy(y)).shape
     return int(shape[1]) if len(shape) == 2 else 1
 
 
