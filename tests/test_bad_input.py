@@ -94,6 +94,29 @@ def test_masked_points(take):
         take(np.ma.masked_array(X, X > 1))
 
 
+def test_masked_numbers_of_all_other_kinds():
+    """Also a list of rows that are masked, of which NumPy would make an array without a word."""
+    L, ones = rkhs.Evaluation(X), np.ones(6)
+    hidden = np.ma.masked_array(ones, np.arange(6) == 2)
+    for use in (
+        lambda: rkhs.Evaluation([np.ma.masked_array(row, row > 0) for row in X]),
+        lambda: rkhs.Term(L, rkhs.Squared(), target=hidden),
+        lambda: rkhs.Term(L, rkhs.Squared(), weight=hidden),
+        lambda: rkhs.Function(K, L, hidden),
+        lambda: L.__rmatmul__(hidden[None]),
+        lambda: L * hidden,
+        lambda: rkhs.DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
+        lambda: rkhs.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
+        lambda: rkhs.GraphDifference(X, [[0, 1]], hidden[2:3]),
+        lambda: rkhs.Average(X, hidden),
+        lambda: rkhs.Observed(L, hidden, 0.1),
+        lambda: rkhs.Observed(L, ones, hidden),
+        lambda: rkhs.InvariantRegressor(scale=1.0).fit(X, ones).function_(np.ma.masked_array(X, X > 0)),
+    ):
+        with pytest.raises(ValueError, match="has masked entries: impute or drop"):
+            use()
+
+
 def test_ragged_points():
     with pytest.raises(ValueError):  # noqa: PT011 (NumPy's own sentence)
         rkhs.Evaluation([[1.0, 2.0], [3.0]])
@@ -704,6 +727,104 @@ def test_parameters_are_not_shared():
         np.testing.assert_array_equal(kernel(X), values)
     with pytest.raises(ValueError, match="read-only"):
         kernels[1].linear[0, 0] = 5.0
+
+
+class Handed:
+    """Copies of arrays as a caller would hand them over, all of which are then overwritten."""
+
+    def __init__(self, library):
+        self.library, self.arrays = library, []
+
+    def __call__(self, values):
+        self.arrays.append(self.library(values))
+        return self.arrays[-1]
+
+    def spoil(self):
+        for array in self.arrays:
+            array[...] = 0
+
+
+OWNERS = {
+    **{name: make for name, make in FAMILIES.items() if isinstance(make(X), rkhs.Functional)},
+    "Difference of two": lambda X: rkhs.Difference(X, X + 1),
+    "Components": rkhs.Components,
+    "Average": rkhs.Average,
+    "sum": lambda X: rkhs.Evaluation(X) - 2 * rkhs.LocalAverage(X, 0.5),
+}
+LIBRARIES = pytest.mark.parametrize("library", [np.array, torch.tensor], ids=["NumPy", "PyTorch"])
+
+
+def parts_of(family):
+    return [np.asarray(part.atoms.points) for part in family.parts]
+
+
+@LIBRARIES
+@pytest.mark.parametrize("name", OWNERS)
+def test_functionals_own_their_points(name, library):
+    """Also those whose normal form is made when it is first asked for."""
+    handed = Handed(library)
+    family, expected = OWNERS[name](handed(X)), OWNERS[name](library(X))
+    handed.spoil()
+    for found, wanted in zip(parts_of(family), parts_of(expected), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@LIBRARIES
+def test_functionals_own_directions_weights_and_matrices(library):
+    V, W, edges, c = rng.standard_normal((6, 2)), rng.standard_normal((3, 6)), np.array([[0, 1], [2, 3]]), np.ones(6)
+
+    def families(hand):
+        points = rkhs.Evaluation(library(X))
+        numpy = hand if library is np.array else np.asarray  # these are NumPy's
+        yield rkhs.DirectionalDerivative(library(X), hand(V))
+        yield hand(W) @ points
+        sparse = numpy(np.ones(2)), numpy(np.array([1, 4])), numpy(np.array([0, 2]))
+        yield scipy.sparse.csr_array(sparse, shape=(1, 6)) @ points
+        yield rkhs.GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
+        yield rkhs.Average(library(X), numpy(c))
+        yield numpy(c) * points
+
+    handed = Handed(library)
+    found, expected = list(families(handed)), list(families(library))
+    handed.spoil()
+    f = rkhs.Function(K, rkhs.Evaluation(library(Y)), library(np.ones(4)))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(one(f)), np.asarray(other(f)))
+
+
+@LIBRARIES
+def test_functions_terms_and_solutions_own_their_numbers(library):
+    """Before they are solved, and after; so do functions that are made by hand."""
+
+    def made(hand):
+        points = hand(X)
+        term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), hand(X[:, 0]), hand(np.arange(1.0, 7.0)))
+        slopes = rkhs.Term(rkhs.Gradient(points), rkhs.Absolute(), hand(X), 0.5)
+        by_hand = rkhs.Function(K, rkhs.Evaluation(hand(Y)), hand(np.ones(4)), rkhs.Constant(), hand(np.ones(1)))
+        return rkhs.Problem(K, [term, slopes], rkhs.Constant()), by_hand
+
+    handed = Handed(library)
+    problem, f = made(handed)
+    solved, g = made(handed)
+    solution = solved.solve(tol=1e-8)
+    handed.spoil()
+    expected, h = made(library)
+    new = library(Y + 0.1)
+    wanted = np.asarray(expected.solve(tol=1e-8).function(new))
+    for found in (solution.function, solved.solve(tol=1e-8).function, problem.solve(tol=1e-8).function):
+        np.testing.assert_array_equal(np.asarray(found(new)), wanted)
+    for function in (f, g):
+        np.testing.assert_array_equal(np.asarray(function(new)), np.asarray(h(new)))
+
+
+def test_what_is_owned_is_not_copied_again():
+    L = rkhs.Evaluation(X)
+    assert rkhs.Gradient(L.X).X is L.X
+    with pytest.raises(ValueError, match="read-only"):
+        L.X[0, 0] = 5.0
+    view = X.view()
+    view.flags.writeable = False  # whose memory can still be changed through X
+    assert not np.shares_memory(rkhs.Evaluation(view).X, X)
 
 
 def test_results_are_the_callers_own():

@@ -76,6 +76,7 @@ def test_sums_in_less_than_float64_are_refused(precision):
             getattr(machine, learn)(X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 @pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
 def test_machines_on_a_device(loss, span, tmp_path):

@@ -1,6 +1,8 @@
 """The archive that a model file is: members, and the entry `rkhs.json` with notes and a checksum of all of it.
 
-Nothing is believed of a file that is read: neither its sizes, nor its methods, nor its JSON.  Damaged bytes make
+Nothing is believed of a file that is read: neither its sizes, nor its methods, nor its JSON, nor the headers of its
+arrays.  Members are arrays in NumPy's format, or archives of such arrays (sparse matrices): what all layers unpack to
+is bounded together, and an array has as many bytes as its header says, before any array is made.  Damaged bytes make
 zipfile, zlib and json raise a dozen kinds of errors; all of them become a `ModelFileError` that names the file.
 """
 
@@ -9,13 +11,21 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from math import prod
 from pathlib import Path
 from typing import Any, NoReturn
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+import numpy as np
+
 from rkhs.errors import ModelFileError
 
-NOTE = "rkhs.json"
+NOTE, SCHEMA = "rkhs.json", "schema.json"  # ours, and that of skops
+ARCHIVE = b"PK"  # how archives begin
+HEADERS: dict[Any, Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 CHECKSUM = "sha256"
 LARGEST, TIMES = 2**26, 50  # a file unpacks to at most 64 MiB, or 50 times its own size
 
@@ -23,18 +33,19 @@ LARGEST, TIMES = 2**26, 50  # a file unpacks to at most 64 MiB, or 50 times its 
 def packed(members: bytes, note: dict[str, Any]) -> bytes:
     """An archive of skops with a note added to it.
 
-    What would unpack to more than a reader allows, such as an array of zeros, is stored as it is.
+    What would unpack to more than a reader allows, such as an array of zeros, is stored as it is.  Archives within it
+    are not packed themselves, so that there is one layer to unpack.
     """
     try:
         text = json.dumps(note, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"The notes cannot be written as JSON ({error}): use texts and finite numbers.") from error
     with ZipFile(io.BytesIO(members)) as source:
-        contents = {info.filename: source.read(info) for info in source.infolist()}
+        contents = {info.filename: _loose(source.read(info)) for info in source.infolist()}
     note = {**json.loads(text), CHECKSUM: _checksum(contents, json.loads(text))}
     contents[NOTE] = json.dumps(note, indent=2).encode()
     data = _zipped(contents, ZIP_DEFLATED)
-    small = sum(map(len, contents.values())) <= _most(len(data))
+    small = sum(map(_unpacked_size, contents.values())) <= _most(len(data))
     return data if small else _zipped(contents, ZIP_STORED)
 
 
@@ -55,6 +66,7 @@ def opened(path: str | Path) -> tuple[dict[str, Any], bytes]:
     try:
         archive = ZipFile(io.BytesIO(data))
         note, contents = _note(archive, len(data)), _contents(archive, len(data))
+        _check_arrays(contents, len(data))
     except Exception as error:
         _refuse(path, error)
     stated = note.pop(CHECKSUM, None)  # files of early versions have none
@@ -112,6 +124,68 @@ def _check_sizes(members: list[ZipInfo], size: int) -> None:
             f"its {size} bytes unpack to {unpacked}, more than {_most(size)} (64 MiB, or {TIMES} times its size), "
             "which rkhs.save never writes"
         )
+
+
+def _check_arrays(contents: dict[str, bytes], size: int) -> None:
+    """Refuse arrays that take more memory than the members, with the archives among them, are allowed to unpack to."""
+    unpacked = sum(map(_unpacked_size, contents.values()))
+    if unpacked > _most(size):
+        raise ValueError(f"its {size} bytes unpack to {unpacked}, in layers, which rkhs.save never writes")
+    for name, content in contents.items():
+        _check_header(name, content)
+        if content.startswith(ARCHIVE):
+            inner = ZipFile(io.BytesIO(content))
+            _check_sizes(inner.infolist(), size)
+            for info in inner.infolist():
+                _check_header(f"{name}/{info.filename}", _unpacked(inner, info))
+    _check_references(json.loads(contents.get(SCHEMA, b"{}")), contents)
+
+
+def _unpacked_size(content: bytes) -> int:
+    """The bytes of a member, and those of the members that it has if it is an archive."""
+    if not content.startswith(ARCHIVE):
+        return len(content)
+    return len(content) + sum(info.file_size for info in ZipFile(io.BytesIO(content)).infolist())
+
+
+def _check_header(name: str, content: bytes) -> None:
+    """Refuse an array whose header asks for other memory than its bytes fill: NumPy would allocate it first."""
+    if not content.startswith(np.lib.format.MAGIC_PREFIX):
+        return
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    if version not in HEADERS:
+        raise ValueError(f"{name} is an array in version {version} of NumPy's format, which rkhs.save does not use")
+    shape, _, dtype = HEADERS[version](stream)
+    if prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"the header of {name}, of shape {shape}, does not fit its {len(content)} bytes")
+
+
+def _check_references(schema: Any, contents: dict[str, bytes]) -> None:
+    """Refuse a member that stands for several objects: each of them would be a copy of it."""
+    owners: dict[str, Any] = {}
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            file = one.get("file")
+            if (
+                isinstance(file, str)
+                and file in contents
+                and owners.setdefault(file, one.get("__id__")) != one.get("__id__")
+            ):
+                raise ValueError(f"{file} stands for several objects")
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+
+
+def _loose(content: bytes) -> bytes:
+    """A member; an archive with all of its members stored as they are."""
+    if not content.startswith(ARCHIVE):
+        return content
+    with ZipFile(io.BytesIO(content)) as inner:
+        return _zipped({info.filename: inner.read(info) for info in inner.infolist()}, ZIP_STORED)
 
 
 def _most(size: int) -> int:

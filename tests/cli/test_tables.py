@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rkhs.cli.commands import app
 from rkhs.cli.fit import points_of
 from rkhs.cli.options import Request
-from rkhs.cli.tables import Format
+from rkhs.cli.tables import Format, write
 
 NAN = np.nan
 
@@ -389,6 +389,23 @@ def test_numbers_to_predict(tmp_path):
         path.write_text(f"a,label\n1,2\n2,{wrong}\n3,4\n")
         complaint = refused("fit", path, "--target", "label", "--regression", "--out", tmp_path / "m.skops")
         assert f"odd.csv, line {line}: column 'label' has '{wrong}'" in complaint
+
+
+TEXTS = ["=1+2", '=HYPERLINK("x")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "-x\ry", "+"]
+PLAIN = ["-1.5", "+3", "-2e-3", "-1,5", "-.5", "yes", "a=b", "", "'=1"]
+
+
+def test_no_text_is_written_as_a_formula(tmp_path):
+    """Spreadsheets compute what begins with such a sign, in headers too; numbers stay, and Parquet has types."""
+    frame = pd.DataFrame({"=label": TEXTS, "plain": PLAIN, "number": np.linspace(-1, 1, len(TEXTS))})
+    write(frame, tmp_path / "table.csv")
+    found = pd.read_csv(tmp_path / "table.csv", dtype={"plain": str}, keep_default_na=False)
+    assert found.columns.tolist() == ["'=label", "plain", "number"]
+    assert found["'=label"].tolist() == [f"'{text}" for text in TEXTS]
+    assert found["plain"].tolist() == PLAIN
+    np.testing.assert_array_equal(found["number"], frame["number"])
+    write(frame, tmp_path / "table.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), frame)
 
 
 def test_the_table_of_what_was_read(tmp_path):

@@ -238,6 +238,7 @@ def test_random_states_of_every_kind(monkeypatch):
         assert rkhs.InvariantClassifierCV(random_state=seed).fit(X, y).score(X, y) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 @pytest.mark.parametrize("labels", [40, 60])
 def test_graphs_are_tried_where_there_are_unlabelled_points(labels, monkeypatch):
     """Also where all landmarks are labelled points; and not where all points are labelled, but some of them used."""

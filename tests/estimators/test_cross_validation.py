@@ -35,6 +35,7 @@ def test_without_invariances_it_is_the_grid_search_of_svc(moons):
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 def test_every_cell_is_the_machine_with_these_values(moons):
     X, y = moons
     few = np.where(np.arange(60) < 40, y, -1)
@@ -125,6 +126,7 @@ def test_own_folds_name_rows_of_X(moons):
     assert search.best_score_ == pytest.approx(machine.score(X[test], y[test]))
 
 
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 def test_knowledge_with_several_losses_has_one_nu(moons):
     X, y = moons
     knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "laplacian"]

@@ -24,7 +24,13 @@ CLASSIFIERS = [
     rkhs.ThinPlateClassifier(),
     rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
 ]
-REGRESSORS = [rkhs.InvariantRegressor(), rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]), rkhs.ThinPlateRegressor()]
+REGRESSORS = [
+    rkhs.InvariantRegressor(),
+    rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
+    rkhs.ThinPlateRegressor(),
+]
+SPAN = rkhs.InvariantRegressor(scale=1.0, approximation=rkhs.Landmarks(5))
+ALL = [*CLASSIFIERS, *REGRESSORS, rkhs.QuantileRegressor([0.3, 0.7]), SPAN]
 
 
 def named(estimator):
@@ -49,11 +55,80 @@ def test_frames(estimator, frame, moons):
         machine.predict(frame({"north": X[:, 1], "east": X[:, 0]}))
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS + REGRESSORS, ids=named)
+@pytest.mark.parametrize("estimator", ALL, ids=named)
 def test_sparse_points(estimator, moons):
     X, y = moons
     dense, thin = clone(estimator).fit(X, y), clone(estimator).fit(scipy.sparse.csr_array(X), y)
     np.testing.assert_array_equal(thin.predict(scipy.sparse.coo_array(X)), dense.predict(X))
+
+
+def test_sparse_points_in_blocks(moons):
+    X, y = moons
+    expected = clone(SPAN).fit(X, y).predict(X)
+    for thin in (scipy.sparse.csr_array(X), scipy.sparse.coo_array(X)):
+        for model in (clone(SPAN).fit(rkhs.blocks(thin, y)), clone(SPAN).partial_fit(thin, y)):
+            np.testing.assert_allclose(model.predict(thin), expected, atol=1e-9)
+    slopes = rkhs.InvariantRegressor().fit(scipy.sparse.csr_array(X), gradients=X)
+    np.testing.assert_array_equal(slopes.predict(X), rkhs.InvariantRegressor().fit(X, gradients=X).predict(X))
+
+
+def test_what_must_be_dense_is_named(moons):
+    X, y = moons
+    thin, model = scipy.sparse.csr_array(X), rkhs.InvariantRegressor()
+    with pytest.raises(TypeError, match=r"^gradients is a sparse matrix.*gradients\.toarray"):
+        model.fit(X, y, gradients=thin)
+    with pytest.raises(TypeError, match=r"^y is a sparse matrix.*y\.toarray"):
+        model.fit(X, thin[:, [0]])
+    with pytest.raises(TypeError, match=r"sample_weight.*toarray"):
+        model.fit(X, y, thin[:, [0]])
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=named)
+def test_frames_without_columns(estimator, moons):
+    X, y = moons
+    fitted = clone(estimator).fit(X, y)
+    for frame in (pd.DataFrame(), pd.DataFrame(index=range(40)), pl.DataFrame()):
+        for use in (
+            lambda frame=frame: clone(estimator).fit(frame, y[: len(frame)]),
+            lambda f=frame: fitted.predict(f),
+        ):
+            with pytest.raises(ValueError, match=r"^X has 0 feature\(s\).*it has no columns"):
+                use()
+
+
+def masked(values):
+    values = np.asarray(values, dtype=float)
+    return np.ma.masked_array(values, np.arange(values.size).reshape(values.shape) == 3)
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=named)
+def test_masked_entries_are_refused(estimator, moons):
+    X, y = moons
+    fitted = clone(estimator).fit(np.ma.masked_array(X), np.ma.masked_array(y))  # nothing is masked
+    uses = {
+        "X": [lambda: clone(estimator).fit(masked(X), y), lambda: fitted.predict(masked(X))],
+        "y": [lambda: clone(estimator).fit(X, masked(y))],
+        "sample_weight": [lambda: clone(estimator).fit(X, y, masked(np.ones(40)))],
+        "gradients": [lambda: clone(estimator).fit(X, y, gradients=masked(X))],
+    }
+    if isinstance(estimator, rkhs.QuantileRegressor):
+        del uses["sample_weight"]
+    if not isinstance(estimator, rkhs.InvariantRegressor) or estimator is SPAN:
+        del uses["gradients"]
+    else:
+        uses["y"].append(lambda: clone(estimator).fit(X, masked(np.stack([y, y], axis=1))))
+    for name, ways in uses.items():
+        for use in ways:
+            with pytest.raises(ValueError, match=f"^{name} has masked entries: impute or drop"):
+                use()
+    if estimator is SPAN:
+        for rows in [(masked(X), y), (X, masked(y)), (X, y, masked(np.ones(40)))]:
+            for use in (
+                lambda r=rows: clone(SPAN).partial_fit(*r),
+                lambda r=rows: clone(SPAN).fit(rkhs.blocks(iter([r]))),
+            ):
+                with pytest.raises(rkhs.BlockError, match=r"cannot be used: \w+ has masked entries"):
+                    use()
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS + REGRESSORS, ids=named)

@@ -44,6 +44,7 @@ def test_without_invariances_it_is_svc():
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_it_is_the_problem_written_by_hand(blobs, classes):
     X, y = blobs[0], blobs[1] % classes

@@ -1,5 +1,7 @@
 """Labels of all kinds, and what stands for none: each works, or is refused with the remedy."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +9,8 @@ import pytest
 from sklearn.base import clone
 
 import rkhs
+
+pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third of the rows has no label
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -105,6 +109,93 @@ ALL = [*MACHINES, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.Inva
 def test_a_gap_that_nobody_spoke_of(machine):
     with pytest.raises(ValueError, match=r"y contains NaN.* at row 0: drop .* unlabeled=np.nan"):
         clone(machine).fit(X, gaps(TRUE, np.nan, float))
+
+
+@pytest.mark.parametrize("y", [gaps(TRUE, np.nan, float), gaps(TRUE, None), gaps(X[:, 0], np.nan, float)])
+def test_one_rule_for_arrays_blocks_and_partial_fit(y):
+    """A gap that nobody spoke of is refused wherever rows come from; with unlabeled=np.nan it has no label."""
+    machine = rkhs.InvariantRegressor if y[1] % 1 else rkhs.InvariantClassifier
+    options = {"loss": "squared", "scale": 1.0, "approximation": SPAN}
+    ways = {
+        "fit": lambda model: model.fit(X, y),
+        "blocks of an array": lambda model: model.fit(rkhs.blocks(X, y, rows=7)),
+        "blocks of an iterator": lambda model: model.fit(rkhs.blocks(iter([(X, y)]))),
+        "partial_fit": lambda model: model.partial_fit(X, y),
+    }
+    expected = machine(**options, unlabeled=np.nan).fit(X, y).function_(X)
+    for learn in ways.values():
+        with pytest.raises(ValueError, match=r"y contains NaN.* at row \d: drop .* unlabeled=np.nan"):
+            learn(machine(**options))
+        np.testing.assert_allclose(learn(machine(**options, unlabeled=np.nan)).function_(X), expected, atol=1e-6)
+
+
+SEARCH = {"loss": "squared", "Cs": [1], "nus": [0], "cv": 2, "scales": 1.0}
+SPAN_OF_SQUARES = {"loss": "squared", "scale": 1.0, "approximation": SPAN}
+LEARN = {
+    "fit": lambda y, **more: rkhs.InvariantClassifier(loss="squared", scale=1.0, **more).fit(X, y),
+    "landmarks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(X, y),
+    "blocks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(rkhs.blocks(X, y)),
+    "partial_fit": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).partial_fit(X, y),
+    "search": lambda y, **more: rkhs.InvariantClassifierCV(**SEARCH, **more).fit(X, y),
+    "LaplacianSVC": lambda y, **more: rkhs.LaplacianSVC(loss="squared_hinge", scale=1.0, **more).fit(X, y),
+}
+THIRDS = np.arange(30) % 3
+MINUS = {  # labels, whether -1 may have been meant as a class
+    "a scale of three": (THIRDS - 1, True),
+    "a scale of three, as floats": (THIRDS - 1.0, True),
+    "a scale of five": (np.arange(30) % 5 - 2, True),
+    "most have no label": (np.where(np.arange(30) < 20, -1, THIRDS % 2), False),
+    "three classes": (np.where(np.arange(30) % 4 == 0, -1, THIRDS), False),
+    "all have one": (THIRDS, False),
+}
+
+
+@pytest.mark.filterwarnings("default:y is -1")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("way", LEARN)
+@pytest.mark.parametrize("kind", MINUS)
+def test_minus_one_on_a_scale_is_not_taken_as_no_label_without_a_word(way, kind):
+    y, ambiguous = MINUS[kind]
+    expected = pytest.warns(
+        UserWarning, match=r"y is -1, .*takes -1 for points without.*unlabeled=None.*unlabeled=np.nan"
+    )
+    with expected if ambiguous else nullcontext():
+        LEARN[way](y)
+    if ambiguous:  # both remedies
+        assert -1 in LEARN[way](y, unlabeled=None).classes_
+        assert -1 not in LEARN[way](np.where(y == -1, np.nan, y), unlabeled=np.nan).classes_
+
+
+@pytest.mark.parametrize("other", [0, 1])
+@pytest.mark.parametrize("way", LEARN)
+def test_minus_one_as_one_of_two_classes(way, other):
+    with pytest.raises(ValueError, match=f"y is -1 or {other} and .* If -1 is a class, say so with unlabeled=None"):
+        LEARN[way](np.where(TRUE, other, -1))
+
+
+LARGE = [2**63 + 1 if one else 2**63 + 2 for one in TRUE]
+WIDE = {
+    "unsigned": (np.array(LARGE, dtype=np.uint64), {}),
+    "list": (LARGE, {}),
+    "objects": (np.array(LARGE, dtype=object), {}),
+    "list with -1": ([-1, *LARGE[1:]], {}),
+    "list with -1 as a class": ([-1, *LARGE[1:]], {"unlabeled": None}),
+    "list with a float": ([2**53 + 1 if one else 2.0**53 for one in TRUE], {}),
+    "more than 64 bits": ([2**70 + 1 if one else 2**70 for one in TRUE], {}),
+}
+
+
+@pytest.mark.parametrize("way", ["fit", "landmarks", "blocks", "partial_fit"])
+@pytest.mark.parametrize("kind", WIDE)
+def test_whole_numbers_that_rounding_makes_equal_are_two_classes_or_refused(kind, way):
+    y, options = WIDE[kind]
+    if kind in ("unsigned", "list", "objects", "list with -1"):
+        found = LEARN[way](y, **options)
+        assert found.classes_.tolist() == [2**63 + 1, 2**63 + 2]
+        assert set(found.predict(X).tolist()) == {2**63 + 1, 2**63 + 2}
+    else:
+        with pytest.raises(ValueError, match=r"rounding could make one class of two: make text"):
+            LEARN[way](y, **options)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,17 @@ def test_predict(name, change):
         np.testing.assert_allclose(found, values(clone(machine).fit(X, y_of(machine)), X), atol=1e-9)
 
 
+@cache
+def quantiles():
+    return rkhs.QuantileRegressor([0.3, 0.7], scale=2.0).fit(FRAME, TARGET)
+
+
+def test_quantiles(change):
+    found = check(change, quantiles().predict)
+    if found is not None:
+        np.testing.assert_array_equal(found, quantiles().predict(lazy(FRAME)))
+
+
 def test_score(name, change):
     machine = fitted(name, "fit")
     check(change, lambda frame: machine.score(frame, y_of(machine)))
@@ -214,6 +225,88 @@ def test_knowledge_by_name(way, file, monkeypatch):
     machine = fitted("named", way, file)
     np.testing.assert_allclose(machine.predict(FRAME), expected.predict(X), atol=1e-4)
     assert np.abs(machine.predict(FRAME) - fitted("InvariantRegressor", "fit").predict(FRAME)).max() > 0.1
+
+
+PERMUTED = ["height", "age", "income"]
+SHAPED = {"kernel": rkhs.Gaussian(3.0), "tol": 1e-6}
+PRIORS = {  # what is said about the column "age", in words, of models that take it
+    "shape, regressor": lambda key: rkhs.InvariantRegressor(shape={key: "decreasing"}, **SHAPED),
+    "shape, classifier": lambda key: rkhs.InvariantClassifier(loss="squared", shape={key: "decreasing"}, **SHAPED),
+    "monotone, regressor": lambda key: rkhs.InvariantRegressor(invariance=Monotone({key: -1}), nu=10.0, **SHAPED),
+    "monotone, classifier": lambda key: rkhs.InvariantClassifier(
+        loss="squared", invariance=Monotone({key: -1}), nu=10.0, **SHAPED
+    ),
+    "monotone, regressor CV": lambda key: rkhs.InvariantRegressorCV(
+        invariance=Monotone({key: -1}), Cs=[1.0], nus=[10.0], scales=3.0, tol=1e-6
+    ),
+    "monotone, classifier CV": lambda key: rkhs.InvariantClassifierCV(
+        loss="squared", invariance=Monotone({key: -1}), Cs=[1.0], nus=[10.0], scales=3.0, tol=1e-6, cv=2
+    ),
+}
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_prior_knowledge_follows_its_column(prior):
+    """By name it is about the same column wherever that stands; where there is no such column it is refused."""
+    y = y_of(PRIORS[prior](0))
+    expected = values(PRIORS[prior](0).fit(X, y), X)
+    drawn = 0.02 if "shape" in prior else 1e-3  # points at which a shape is asked for are drawn column by column
+    for columns, atol in ((list(FRAME), 1e-9), (PERMUTED, drawn)):
+        model = PRIORS[prior]("age").fit(FRAME[columns], y)
+        np.testing.assert_allclose(values(model, FRAME[columns]), expected, atol=atol)
+    plain = {"loss": "squared", "invariance": None, **SHAPED}
+    free = (rkhs.InvariantClassifier if is_classifier(model) else rkhs.InvariantRegressor)(**plain).fit(X, y)
+    assert np.abs(values(free, X) - expected).max() > 0.05  # it says something
+    for frame in (FRAME[["income", "height"]], FRAME.rename(columns={"age": "Age"})):
+        with pytest.raises(ValueError, match=r"'age'.*Its columns are '(income|Age)'"):
+            PRIORS[prior]("age").fit(frame, y)
+    with pytest.raises(ValueError, match="no column names"):
+        PRIORS[prior]("age").fit(X, y)
+
+
+SLOPES = pd.DataFrame(np.tile([1.0, -2.0, 0.0], (24, 1)), columns=list(FRAME))
+BOX = pd.DataFrame(np.stack([X.min(axis=0), X.max(axis=0)]), columns=list(FRAME))
+BESIDE = {  # frames beside X, about its columns
+    "gradients": lambda X, frame: rkhs.InvariantRegressor(scale=2.0).fit(X, TARGET, gradients=frame),
+    "shape_box": lambda X, frame: rkhs.InvariantRegressor(shape={"f": (-9, 9)}, shape_box=frame).fit(X, TARGET),
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("shape_box", pd.DataFrame)],
+    ids=["gradients", "gradients of polars", "shape_box"],
+)
+def test_frames_beside_X_have_its_columns(what, kind, change):
+    fit, given = BESIDE[what], SLOPES if what == "gradients" else BOX
+    changed, message = CHANGES[change]
+    frame = kind(changed(given))
+    if message is None:
+        expected = fit(X, given.to_numpy()).predict(X)
+        np.testing.assert_allclose(fit(FRAME, frame).predict(FRAME), expected, atol=1e-9)
+        return
+    with pytest.raises(ValueError, match=f"^The columns of {what} must be those of X(?s:.*){message}"):
+        fit(FRAME, frame)
+
+
+def test_scales_go_by_the_order_of_features():
+    scale = pd.Series([1.0, 2.0, 3.0], index=PERMUTED)
+    for model in (rkhs.InvariantRegressor(scale=scale), rkhs.QuantileRegressor(scale=scale)):
+        with pytest.raises(ValueError, match=r"scale is a series with names.*scale\[X\.columns\]\.to_numpy\(\)"):
+            model.fit(FRAME, TARGET)
+    for given in (scale[list(FRAME)].to_numpy(), [2.0, 3.0, 1.0], pd.Series([2.0, 3.0, 1.0])):
+        assert rkhs.InvariantRegressor(scale=given).fit(FRAME, TARGET).function_.kernel.scale == (2.0, 3.0, 1.0)
+
+
+def test_weights_and_targets_go_by_rows(name):
+    """A series has an index, which scikit-learn does not look at: rows are those of X by their place."""
+    machine, weight = MACHINES[name], RNG.uniform(0.5, 2.0, 24)
+    shuffled = RNG.permutation(24)
+    found = clone(machine).fit(FRAME, pd.Series(y_of(machine), index=shuffled), pd.Series(weight, index=shuffled))
+    expected = clone(machine).fit(X, y_of(machine), weight)
+    np.testing.assert_allclose(values(found, FRAME), values(expected, X), atol=1e-9)
+    with pytest.raises(ValueError, match="must be 1D"):
+        clone(machine).fit(FRAME, y_of(machine), FRAME.abs())
 
 
 def test_knowledge_about_columns_that_are_not_there():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 import rkhs
 from rkhs.estimators.block_terms import BlockTerms, Weight
@@ -334,3 +335,26 @@ def test_monotone_is_as_firm_in_any_units():
     one = learnt(1.0, 1)
     assert np.diff(one).min() > -1e-3
     assert_allclose(learnt(1e3, 2), one, atol=1e-4)
+
+
+CONSTANT = {
+    "default": rkhs.InvariantRegressor(),
+    "absolute": rkhs.InvariantRegressor(loss="absolute"),
+    "landmarks": rkhs.InvariantRegressor(approximation=rkhs.Landmarks(8)),
+    "increasing": rkhs.InvariantRegressor(shape={0: "increasing"}),
+    "convex": rkhs.InvariantRegressor(shape={0: "convex"}),
+    "search": rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0.1]),
+    "thin plate": rkhs.ThinPlateRegressor(),
+    "quantiles": rkhs.QuantileRegressor(),
+}
+
+
+@pytest.mark.parametrize("constant", [1e-6, -3.0, 1e6, 0.0])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_equal_targets_have_the_size_of_the_targets(name, constant):
+    """Where they do not spread, margins are small beside the targets themselves; a unit of 1 would be none."""
+    X = np.random.default_rng(0).normal(size=(20, 1))
+    model = clone(CONSTANT[name]).fit(X, np.full(20, constant))
+    np.testing.assert_allclose(model.predict(X), constant, rtol=np.finfo(float).eps ** 0.5, atol=0)
+    for certificate in ("shape_certificate_", "crossing_certificate_"):
+        assert getattr(model, certificate, None) is None or getattr(model, certificate).proved

@@ -173,3 +173,26 @@ def test_error_bars_cover(name, unit):
     posterior, L = tuned.solve().posterior, rkhs.Evaluation(points[new])
     away = np.abs(posterior.mean(L) - unit * targets[new]) / posterior.std(L, weight=tuned.terms[0].weight)
     assert 0.92 <= np.mean(away <= 1.96) <= 0.98, np.mean(away <= 1.96)
+
+
+def test_covariances_that_no_memory_holds_are_refused_before_the_work(monkeypatch):
+    """At 60,000 points they would take 115 GB; a process that is told so has computed nothing."""
+    X = np.linspace(0, 1, 20)[:, None]
+    model = rkhs.InvariantRegressor(scale=0.3).fit(X, np.sin(6 * X[:, 0]))
+    points = np.linspace(0, 1, 300)[:, None]
+    at, posterior = rkhs.Evaluation(points), model.solution_.posterior
+    expected = model.predict(points, return_cov=True)[1]
+    monkeypatch.setattr("rkhs.backend.memory.free_main_memory", lambda: 4 * 8 * 300**2)
+    np.testing.assert_allclose(model.predict(points, return_cov=True)[1], expected, atol=1e-12)
+    monkeypatch.setattr("rkhs.backend.memory.free_main_memory", lambda: 4 * 8 * 300**2 - 1)
+    monkeypatch.setattr(rkhs.Function, "apply", None)  # nor is f
+    for ask in (
+        lambda: model.predict(points, return_cov=True),
+        lambda: posterior.cov(at),
+        lambda: posterior.cov(rkhs.Evaluation(points[:150]), rkhs.Gradient(points[150:])),
+        lambda: posterior.sample(at),
+    ):
+        with pytest.raises(
+            MemoryError, match=r"at 300 points take .* GB of memory, more than is free: ask for standard"
+        ):
+            ask()

@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import rkhs
 from damage import X, load_damaged, saved, without_checksum
+from rkhs import archives
 from rkhs.saving import notes_of
 
 
@@ -190,6 +191,119 @@ def test_a_file_that_lies_about_its_sizes_is_refused_at_once(model, tmp_path):
         rkhs.load(path)
     assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     tracemalloc.stop()
+
+
+def sparse_of(contents):
+    """The member that is a sparse matrix, and the name of one that is an array."""
+    thin = next(name for name in contents if name.endswith(".npz"))
+    return thin, next(name for name in contents if name.endswith(".npy"))
+
+
+def npz(arrays, method=ZIP_DEFLATED):
+    """What scipy.sparse.save_npz writes, with arrays or bytes of our choice."""
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w", method) as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", array if isinstance(array, bytes) else npy(array))
+    return buffer.getvalue()
+
+
+def npy(array, shape=None):
+    """An array in NumPy's format, with another shape in its header."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    content = buffer.getvalue()
+    return content if shape is None else header(shape) + array.tobytes()
+
+
+def header(shape, descr="<f8"):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
+    return buffer.getvalue()
+
+
+LONG = 10 * 2**20  # numbers, 80 MiB
+
+
+def packed_in_layers(contents):
+    """Zeros, packed once in an archive that is a member and is packed again."""
+    thin, _ = sparse_of(contents)
+    zeros = header((LONG,)) + bytes(8 * LONG)
+    return {thin: npz({"data": zeros, "shape": np.array([1, 1]), "format": np.array(b"csr")})}
+
+
+def archive_as_an_array(contents):
+    _, plain = sparse_of(contents)
+    return {plain: npz({"data": header((LONG,)) + bytes(8 * LONG)})}
+
+
+def header_of_an_array(contents):
+    _, plain = sparse_of(contents)
+    return {plain: npy(np.zeros(3), (LONG,))}
+
+
+def header_of_one_entry(contents):
+    _, plain = sparse_of(contents)
+    return {plain: header((1,), f"|V{8 * LONG}") + bytes(3)}
+
+
+def header_within_an_archive(contents):
+    thin, _ = sparse_of(contents)
+    return {thin: npz({"data": npy(np.zeros(3), (LONG,)), "shape": np.array([1, 1]), "format": np.array(b"csr")})}
+
+
+BOMBS = [
+    packed_in_layers,
+    archive_as_an_array,
+    header_of_an_array,
+    header_of_one_entry,
+    header_within_an_archive,
+]
+
+
+@pytest.fixture(scope="module")
+def with_a_matrix(tmp_path_factory):
+    """The members of a file of functionals with a sparse matrix."""
+    path = tmp_path_factory.mktemp("matrix") / "model.skops"
+    rkhs.save(rkhs.Function(rkhs.Gaussian(1.0), rkhs.GraphDifference(X, [[0, 1]]), [1.0]), path)
+    with ZipFile(path) as archive:
+        return unsigned({name: archive.read(name) for name in archive.namelist()})
+
+
+@pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: bomb.__name__)
+def test_no_layer_of_a_file_unpacks_to_very_much(bomb, with_a_matrix, tmp_path):
+    """Neither archives within archives, nor headers that promise more than there is, nor copies."""
+    contents = with_a_matrix | bomb(with_a_matrix)
+    path = written(tmp_path / "model.skops", contents)
+    assert path.stat().st_size < 2e6
+    tracemalloc.start()
+    with pytest.raises(rkhs.ModelFileError):
+        rkhs.load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50 * 2**20
+
+
+def test_a_member_that_stands_for_many_objects_is_refused(tmp_path):
+    """Each of them would be a copy of it: here of a megabyte."""
+    rkhs.save([np.zeros(2**17)], tmp_path / "model.skops")
+    with ZipFile(tmp_path / "model.skops") as archive:
+        contents = unsigned({name: archive.read(name) for name in archive.namelist()})
+    schema = schema_of(contents)
+    schema["content"] = [{**schema["content"][0], "__id__": k} for k in range(100)]
+    path = written(tmp_path / "model.skops", {**contents, "schema.json": as_json(schema)})
+    with pytest.raises(rkhs.ModelFileError, match="stands for several objects"):
+        rkhs.load(path)
+
+
+def test_a_sparse_matrix_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path, monkeypatch):
+    """What is packed within a file is packed once, as a whole: `rkhs.load` bounds what both layers unpack to."""
+    monkeypatch.setattr(archives, "LARGEST", 2**14)
+    many = np.zeros((10**5, 1))
+    graph = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Average(many.reshape(1, -1, 1)), [1.0])
+    rkhs.save(graph, tmp_path / "model.skops")
+    found = rkhs.load(tmp_path / "model.skops")
+    assert_array_equal(found([[0.5]]), graph([[0.5]]))
 
 
 def test_two_members_of_one_name_are_refused(model, tmp_path):

@@ -191,11 +191,14 @@ def test_balanced_classes_are_those_of_all_rows():
     np.testing.assert_allclose(balanced.decision_function(X), own.decision_function(X), atol=1e-7)
 
 
-def test_missing_targets_of_a_file_are_no_labels(tmp_path):
+def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     names = np.where(LABELS == -1, None, np.array(["a", "b", "c", "?"])[LABELS])
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.assign(y=names).to_parquet(tmp_path / "rows.parquet")
-    machine = classifier().fit(rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=300))
+    rows = rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=300)
+    with pytest.raises(rkhs.BlockError, match=r"y contains NaN, or no value, at row \d+: .*unlabeled=np.nan"):
+        classifier().fit(rows)
+    machine = classifier(unlabeled=np.nan).fit(rows)
     assert machine.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(
         machine.decision_function(frame), classifier().fit(X, LABELS).decision_function(X), atol=1e-6

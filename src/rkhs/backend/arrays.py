@@ -22,6 +22,9 @@ from array_api_compat import (
 # NumPy and PyTorch share no static type; the array API's own is not published yet.
 Array = Any
 
+MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
+LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
+
 
 def namespace(*arrays: Array) -> Any:
     """The common array API namespace of the arrays, or an error that says which two disagree."""
@@ -51,8 +54,7 @@ def as_real(values: Any, name: str = "X") -> Array:
     """The same without the check for NaN and infinity."""
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
-    if np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+    check_unmasked(values, name)
     if is_torch_array(values):
         values = values.detach()
     if isinstance(values, np.ndarray) or not is_array_api_obj(values):
@@ -70,16 +72,67 @@ def as_real(values: Any, name: str = "X") -> Array:
     return values
 
 
-def as_column(values: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array of the values; of objects where a list mixes text with others, of which NumPy would make text.
+def check_unmasked(values: Any, name: str) -> None:
+    """Refuse a masked array, or a list of such rows, in which an entry is masked: NumPy would ignore the mask."""
+    rows = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+
+
+def owned(array: Array) -> Array:
+    """Return an array that nobody else can change: the array itself if it is read-only, otherwise a read-only copy.
+
+    All that outlives the call in which it is made (functionals, terms, functions, fitted models) takes its arrays
+    through this function, so that a later change of the caller's array does not reach them.  A NumPy array is ours if
+    it is read-only, and with it all arrays whose memory it shares; tensors have no such flag and carry a mark.
 
     Examples
     --------
-    >>> as_column(["a", -1]), as_column([1, 2])
-    (array(['a', -1], dtype=object), array([1, 2]))
+    >>> X = np.zeros((2, 1))
+    >>> own = owned(X)
+    >>> X += 1
+    >>> own.sum(), owned(own) is own, owned(own[:1]).base is own
+    (np.float64(0.0), True, True)
     """
-    mixed = isinstance(values, list | tuple) and 0 < sum(isinstance(v, str) for v in values) < len(values)
-    return np.asarray(values, dtype=object) if mixed else np.asarray(values)
+    if is_torch_array(array):
+        return array if getattr(array, MARK, False) else frozen(array.clone())
+    return array if _read_only(array) else frozen(np.array(array))
+
+
+def frozen(array: Array) -> Array:
+    """Declare a new array, which nobody else refers to, as `owned`, without a copy."""
+    if is_torch_array(array):
+        setattr(array, MARK, True)
+    else:
+        array.flags.writeable = False
+    return array
+
+
+def _read_only(array: Any) -> bool:
+    """Whether a NumPy array and all arrays that it is a view of are read-only, down to one that has its own memory."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        if array.base is None:
+            return True
+        array = array.base
+    return False
+
+
+def as_column(values: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of the values; of objects where NumPy would change those of a list.
+
+    It would make text of a list of texts and others, and floating-point numbers, which are rounded, of whole numbers
+    some of which are negative and some too large for 64 bits with a sign.
+
+    Examples
+    --------
+    >>> as_column(["a", -1]), as_column([1, 2]), as_column([-1, 2**63 + 1])
+    (array(['a', -1], dtype=object), array([1, 2]), array([-1, 9223372036854775809], dtype=object))
+    """
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    mixed = 0 < sum(isinstance(v, str) for v in values) < len(values)
+    large = any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in values)
+    return np.asarray(values, dtype=object) if mixed or large else np.asarray(values)
 
 
 def as_points(points: Any, name: str = "X") -> Array:

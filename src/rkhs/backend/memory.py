@@ -54,6 +54,24 @@ def budget_bytes(memory: float | None, array: Array) -> int:
     return int(memory)
 
 
+def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -> None:
+    """Refuse, before any work, what needs some square tables of so many rows at once where they do not fit in memory.
+
+    Examples
+    --------
+    >>> check_tables(10**7, 1, np.zeros(0), "Covariances", "ask for deviations")
+    Traceback (most recent call last):
+    ...
+    MemoryError: Covariances at 10,000,000 points take 800,000 GB of memory, more than is free: ask for deviations.
+    """
+    itemsize = 4 if "32" in str(array.dtype) else 8
+    needed = tables * itemsize * rows**2
+    if needed > free_memory(array):
+        raise MemoryError(
+            f"{name} at {rows:,} points take {needed / 1e9:,.0f} GB of memory, more than is free: {remedy}."
+        )
+
+
 def keep_freed_memory() -> None:
     """Let the C library keep what is freed between tiles, where it would give it back to the system.
 

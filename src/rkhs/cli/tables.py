@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.cli.cells import NUMBER, Column
+from rkhs.cli.cells import NUMBER, WITH_COMMA, Column
 from rkhs.cli.csv_files import read_csv
 from rkhs.cli.errors import CommandError, Problems, meant
 from rkhs.cli.parquet_files import read_parquet
@@ -21,6 +22,7 @@ Frame = Any  # pandas has no types of its own
 PARQUET = (".parquet", ".pq")
 LONGEST = 1000  # characters of a class's name
 UNLABELLED = ""  # the label of a row that has none
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
 
 
 @dataclass(frozen=True)
@@ -137,13 +139,32 @@ def _marked(cells: Any, missing: Sequence[str]) -> Any:
 
 
 def write(frame: Frame, path: Path) -> None:
-    """Write a table, in the format that the name of the file asks for."""
+    """Write a table, in the format that the name of the file asks for.
+
+    In CSV files texts that a spreadsheet would compute as formulas begin with an apostrophe, which it hides.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         if path.suffix.lower() in PARQUET:
             frame.to_parquet(file, index=False)
         else:
-            frame.to_csv(file, index=False)
+            texts = frame.select_dtypes(exclude="number").columns
+            frame = frame.assign(**{name: frame[name].map(_no_formula) for name in texts})
+            returns = any("\r" in str(cell) for name in texts for cell in frame[name])  # which pandas does not quote
+            quoting = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+            frame.rename(columns=_no_formula).to_csv(file, index=False, quoting=quoting)
+
+
+def _no_formula(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers with a sign stay numbers.
+
+    Examples
+    --------
+    >>> [_no_formula(cell) for cell in ("=1+2", "-x", "-1.5", "yes", 3)]
+    ["'=1+2", "'-x", '-1.5', 'yes', 3]
+    """
+    number = isinstance(cell, str) and (re.match(NUMBER, cell) or re.match(WITH_COMMA, cell))
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not number else cell
 
 
 def labels(column: Column) -> np.ndarray[Any, Any]:

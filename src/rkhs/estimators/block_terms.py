@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from rkhs.errors import BlockError
-from rkhs.estimators.labels import no_value, unlabelled
+from rkhs.estimators.labels import checked_unlabelled
 from rkhs.estimators.options import check_number
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.terms import about, copies, invariance_term, size_of
@@ -58,7 +58,7 @@ class BlockTerms:
         if block.y is None:
             return np.zeros(len(block.X), dtype=bool)
         try:
-            return ~unlabelled(block.y, self.machine.unlabeled) & ~no_value(block.y)
+            return ~checked_unlabelled(block.y, self.machine.unlabeled)
         except ValueError as error:
             raise BlockError(block.index, f"cannot be used: {error}") from error
 

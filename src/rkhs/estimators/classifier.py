@@ -15,7 +15,7 @@ from rkhs.estimators.conformal import bound, class_scores
 from rkhs.estimators.discriminant import Discriminant
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.held_out import left_out_labels
-from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest
+from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest, told
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
@@ -38,8 +38,11 @@ class Classifier(ClassifierMixin, Machine):
             return values, given
         return like(self.discriminant_(to_numpy(values)), values), given
 
-    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
-        points, given, y, missing = super()._validated(X, y)
+    def _told(self, y: Any) -> tuple[Vector, Vector]:
+        return told(y, getattr(self, "unlabeled", None), classes=True)
+
+    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
+        points, given, y, missing = super()._validated(X, y, own)
         check_classification_targets(y)
         return points, given, y, missing
 
@@ -48,9 +51,13 @@ class Classifier(ClassifierMixin, Machine):
         points, given, y, missing = self._validated(X, y)
         labels = Labels.of(y, missing)
         marks = user_marks(self, labels.codes, labels.labelled)
-        own = labels.codes, labels.labelled, marks
-        sample = Sample.of(points, sample_weight, *own, merge=not keeps_rows(self))
-        check_classes(labels, sample.y[sample.labelled], getattr(self, "unlabeled", None), type(self).__name__)
+        given_labels = labels.codes, labels.labelled, marks
+        sample = Sample.of(points, sample_weight, *given_labels, merge=not keeps_rows(self))
+        known = sample.labelled
+        codes, own = np.unique(sample.y[known], return_inverse=True)
+        weights, others = np.bincount(own, sample.weight[known]), float(sample.weight[~known].sum())
+        marker = getattr(self, "unlabeled", None)
+        check_classes(labels.classes[codes], weights, others, marker, type(self).__name__)
         self.classes_ = labels.classes
         self.labelled_ = home(labels.labelled, given)
         return sample

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.metaestimators import available_if
 
 from rkhs.estimators.atomic import all_or_nothing
@@ -177,12 +178,13 @@ class InvariantRegressor(Regressor):
         y : (t,), or (t, outputs) for several functions that share all settings; not needed beside `gradients`
         sample_weight : (t,) factors of the weights of all that was observed at a point
         gradients : (t, n), or (t, n, outputs): slopes of f that were measured.  NaN, here and in y, is for what was not
-            observed.  With them, invariance="gradient" is left out: these slopes are known
+            observed.  With them, invariance="gradient" is left out: these slopes are known.  A data frame must have the
+            columns of X, in the same order
         """
         self._marker = self.unlabeled  # of targets that were not observed
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
-            y = np.full(len(X), self._marker) if y is None else y
+            y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
         elif (
             self.approximation is not None
             and shape_of(self) is None

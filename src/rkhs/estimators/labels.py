@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import as_column
+from rkhs.backend.arrays import LARGEST_EXACT, as_column, check_unmasked
 from rkhs.estimators.sample import Vector, as_numpy
 
 
@@ -33,44 +36,67 @@ class Labels:
         return self.codes >= 0
 
 
-def check_classes(labels: Labels, kept: Vector, marker: Any, name: str) -> None:
-    """Refuse fewer than two classes among the labelled points that are kept, with the remedy."""
-    left = labels.classes[np.unique(kept)]
+def check_classes(left: Vector, weights: Vector, others: float, marker: Any, name: str) -> None:
+    """Refuse fewer than two classes, with the remedy; warn where the marker may have been meant as a class.
+
+    The classes `left` of labelled points have weights, and `others` is that of the points without a label.  The number
+    -1 stands for no label, as in scikit-learn, and is ambiguous on a scale: beside other negative classes, or beside 0
+    and 1 where it is no more frequent than they are.
+    """
+    minus = isinstance(marker, Real) and marker == -1 and left.dtype.kind in "iuf" and others > 0
     if len(left) >= 2:
+        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= weights.max())):
+            warnings.warn(
+                f"y is -1, {', '.join(f'{c:g}' for c in left[:4])}{', ..' if len(left) > 4 else ''}, and {name} takes "
+                "-1 for points without a label. If -1 is a class, pass unlabeled=None. Otherwise, marking missing "
+                "labels by NaN, with unlabeled=np.nan, avoids this warning.",
+                stacklevel=5,
+            )
         return
     if len(left) == 0:
         raise ValueError(f"{name} needs labelled points of at least two classes; every y is {marker!r}, unlabelled.")
-    if marker == -1 and left[0] == 1 and np.any(~labels.labelled):
+    if minus and left[0] in (0, 1):
         raise ValueError(
-            f"y is -1 or 1 and {name} takes -1 for unlabelled points, which leaves only one class. If -1 is a class, "
-            "say so with unlabeled=None, or encode the classes as 0 and 1."
+            f"y is -1 or {left[0]:g} and {name} takes -1 for unlabelled points, which leaves only one class. If -1 is "
+            "a class, say so with unlabeled=None, or encode the classes as 0 and 1."
         )
     raise ValueError(
         f"{name} needs at least two classes among the labelled points; there is only one class: {left[0]}."
     )
 
 
-def told(y: Any, marker: Any) -> tuple[Vector, Vector]:
+def told(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:
     """y with a label of others in the place of the marker, so that scikit-learn's checks let it pass, and where it was.
+
+    With `classes`, different labels stay different: whole numbers that rounding would make equal are refused.
 
     Examples
     --------
     >>> told(["a", -1, "b"], -1)
     (array(['a', 'a', 'b'], dtype='<U1'), array([False,  True, False]))
     """
+    if issparse(y):
+        raise TypeError("y is a sparse matrix; dense labels are needed: pass y.toarray().ravel().")
+    check_unmasked(y, "y")
     column = column_or_1d(as_column(as_numpy(y)), warn=True)
-    missing = unlabelled(column, marker)
-    lost = np.flatnonzero(no_value(column) & ~missing)
+    missing = checked_unlabelled(column, marker)
+    known = of_one_kind(column[~missing], classes)
+    filled = np.zeros(len(column), dtype=known.dtype)
+    filled[~missing] = known
+    filled[missing] = known[:1] if len(known) else 0
+    return filled, missing
+
+
+def checked_unlabelled(y: Vector, marker: Any) -> Vector:
+    """Where y is the marker; refuse what is no value and not the marker, wherever rows come from."""
+    missing = unlabelled(y, marker)
+    lost = np.flatnonzero(no_value(y) & ~missing)
     if len(lost):
         raise ValueError(
             f"y contains NaN, or no value, at row {lost[0]}: drop such points, or say unlabeled=np.nan, where the "
             "estimator has that, if they have no label."
         )
-    known = of_one_kind(column[~missing])
-    filled = np.zeros(len(column), dtype=known.dtype)
-    filled[~missing] = known
-    filled[missing] = known[:1] if len(known) else 0
-    return filled, missing
+    return missing
 
 
 def unlabelled(y: Vector, marker: Any) -> Vector:
@@ -122,8 +148,8 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def of_one_kind(values: Vector) -> Vector:
-    """An array of text or of numbers, also from one of objects."""
+def of_one_kind(values: Vector, classes: bool = True) -> Vector:
+    """An array of text or of numbers, also from one of objects; as `classes` they must not be changed by rounding."""
     if values.dtype.kind != "O":
         return values
     text = [v for v in values if isinstance(v, str)]
@@ -133,7 +159,14 @@ def of_one_kind(values: Vector) -> Vector:
             f"y mixes text ({text[0]!r}) and numbers ({other!r}): make text of all classes, or numbers. What stands "
             "for no label is said with `unlabeled`."
         )
-    return np.array(values.tolist()) if len(values) else values
+    found = np.array(values.tolist()) if len(values) else values
+    large = [v for v in values if isinstance(v, int) and abs(v) > LARGEST_EXACT]
+    if classes and large and found.dtype.kind not in "iu":
+        raise ValueError(
+            f"y has the whole number {large[0]} beside others with which it has no common type of 64 bits, so that "
+            "rounding could make one class of two: make text of all classes."
+        )
+    return found
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:

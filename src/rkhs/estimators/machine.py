@@ -15,10 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs.backend.arrays import Array, namespace, to_numpy
+from rkhs.backend.arrays import Array, check_unmasked, frozen, namespace, to_numpy
 from rkhs.estimators.labels import told
 from rkhs.estimators.sample import Sample, Vector, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
+from rkhs.estimators.targets import check_columns_of
 from rkhs.finite.function import Function
 from rkhs.finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs.functionals import Evaluation, Functional
@@ -43,22 +44,25 @@ class Machine(BaseEstimator):
         tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
-    def _validated(self, X: Any, y: Any) -> tuple[Array, Array, Vector, Vector]:
+    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
         """The training points, X as it was given, y in NumPy, and where it says nothing.
 
-        Remembers the kind of array that X is.
+        The points are a copy, so that a model does not change with the caller's X; without `own`, for a model that
+        keeps none of them, they may be the caller's.  Remembers the kind of array that X is.
         """
         if isinstance(X, Blocks):
             raise TypeError(
                 f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
                 "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
             )
-        X = _gathered(X)
+        X = _taken(X)
         y, missing = (None, np.zeros(0)) if y is None else self._told(y)
         several = y is not None and y.ndim == 2
-        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, **_accepted(X))
+        copy = own and not issparse(X)  # of which a dense copy is made anyhow
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
         self._kind = _kind(X)
-        return _dense(X), X, y, missing
+        points = _dense(X)
+        return frozen(points) if own else points, X, y, missing
 
     def _told(self, y: Any) -> tuple[Vector, Vector]:
         """y with something in the place of what it does not say, and where that is."""
@@ -76,6 +80,7 @@ class Machine(BaseEstimator):
         """The same with a shape that f has everywhere."""
         if problem.terms[0].outputs is not None:
             raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
+        check_columns_of(getattr(self, "shape_box", None), self, "shape_box")
         whole, solution, function, certificate = shaped(self, problem, _points_of(problem))
         self._keep(whole, solution)
         self.function_, self.shape_certificate_ = function, certificate
@@ -116,17 +121,25 @@ class Machine(BaseEstimator):
         """Points that this library computes with."""
         return _dense(given)
 
-    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
-        """f(X), or other functionals of f there, and X as it was given, to bring results back to."""
+    def _given(self, X: Any, method: str) -> Array:
+        """X as the arrays that `fit` has seen: its columns, library and device are checked."""
         check_is_fitted(self)
-        X = _gathered(X)
+        X = _taken(X)
         given = validate_data(self, X, reset=False, **_accepted(X))
         if _kind(given) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
             )
-        values = family(_dense(given))(self.function_)
+        return given
+
+    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
+        """f(X), or other functionals of f there, and X as it was given, to bring results back to."""
+        given = self._given(X, method)
+        return self._checked(family(_dense(given))(self.function_)), given
+
+    def _checked(self, values: Array) -> Array:
+        """The values, if all are finite."""
         finite = namespace(values).isfinite(values)
         if not bool(namespace(values).all(finite)):
             row = int(np.argwhere(~to_numpy(finite))[0, 0])
@@ -134,7 +147,7 @@ class Machine(BaseEstimator):
                 f"f is not finite at row {row} of X: the kernel's numbers are too large there for a computer. Give the "
                 "features another unit, in fit and here, or the kernel another scale."
             )
-        return values, given
+        return values
 
 
 def _points_of(problem: Problem) -> Array:
@@ -143,9 +156,19 @@ def _points_of(problem: Problem) -> Array:
     return np.unique(np.concatenate([to_numpy(part.atoms.points) for part in parts]), axis=0)
 
 
-def _gathered(X: Any) -> Any:
-    """A collection of dask in memory, where scikit-learn sees the names of its columns; anything else as it is."""
-    return X.compute() if hasattr(X, "__dask_graph__") else X
+def _taken(X: Any) -> Any:
+    """X for scikit-learn's checks, but for what they do not see: masks, and frames without columns.
+
+    A collection of dask is brought to memory, where scikit-learn sees the names of its columns.
+    """
+    X = X.compute() if hasattr(X, "__dask_graph__") else X
+    check_unmasked(X, "X")
+    shape: Any = getattr(X, "shape", ())
+    if len(shape) == 2 and shape[1] == 0:
+        raise ValueError(
+            f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: it has no columns."
+        )
+    return X
 
 
 def _accepted(X: Any) -> dict[str, Any]:

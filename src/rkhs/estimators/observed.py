@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import as_array, as_real, to_numpy
+from rkhs.backend.arrays import as_array, as_real, owned, to_numpy
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
 from rkhs.kernels.open import learn
@@ -69,6 +69,7 @@ class Observed:
                     f"shape {L.shape}; got {self.noise!r}."
                 )
             object.__setattr__(self, "noise", float(noise) if noise.ndim == 0 else noise)
+        object.__setattr__(self, "target", owned(as_real(self.target, "target")))
         Term(L, Squared(), self.target)  # which checks the target
 
     def __repr__(self) -> str:

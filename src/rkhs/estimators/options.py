@@ -70,6 +70,12 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
             raise ValueError(
                 f"scale must be positive, one per feature, or one of {_listed(('median', *LEARNT))}, got {scale!r}."
             )
+        index = getattr(scale, "index", ())  # of a series; a method of texts, lists and tuples
+        if not callable(index) and any(isinstance(name, str) for name in index):
+            raise ValueError(
+                "scale is a series with names, and scales are those of the features in their order: pass "
+                "scale[X.columns].to_numpy()."
+            )
         kernel = KERNELS[kernel](scale)
     left = any(isinstance(value, str) for value in kernel.parameters().values())
     return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs.backend.arrays import Array, like, namespace, to_numpy
 from rkhs.calculus.atoms import Atoms
@@ -22,7 +21,7 @@ from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.constraints import FIRST, ROOM, filling, range_of
-from rkhs.estimators.machine import Machine
+from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.estimators.units import Units
@@ -123,7 +122,7 @@ class QuantileRegressor(Machine):
     def fit(self, X: Any, y: Any) -> QuantileRegressor:
         """Learn the quantiles from points X (t, n) and their targets y."""
         levels = _levels(self.quantiles)
-        points, _, y, _ = self._validated(X, y)
+        points, _, y, _ = self._validated(X, y, own=False)  # of which a copy is made here
         X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
         kernel = as_kernel(self.kernel, self.scale, X)
@@ -133,9 +132,13 @@ class QuantileRegressor(Machine):
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
         units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
-        curves = zip(levels, np.eye(m), strict=True)
-        data = [units.data(Term(at(X, curve), Quantile(level), y, C)) for level, curve in curves]
-        steps, size = np.diff(np.eye(m), axis=0), range_of(y)  # e_(k+1) - e_k
+        middle, size = float(np.median(y)), range_of(y)  # offsets are free: J is that of y - middle, and rounds less
+        curves = list(zip(levels, np.eye(m), strict=True))
+
+        def data(targets: Matrix) -> list[Term]:
+            return [units.data(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
+
+        steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
@@ -143,9 +146,8 @@ class QuantileRegressor(Machine):
                 units.data(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
                 for P, step in zip(places, steps, strict=True)
             ]
-            problem = Problem(joint, [*data, *held], Offsets(n, m))
-            solution = problem.solve(tol=self.tol, verbose=self.verbose or None)
-            functions = outputs_of(solution.function, kernel, n, np.eye(m))
+            centred = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
+            solution = centred.solve(tol=self.tol, verbose=self.verbose or None)
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
             if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
@@ -154,8 +156,10 @@ class QuantileRegressor(Machine):
                 P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
                 for P, proof in zip(places, proofs, strict=True)
             ]
-        self._keep(problem, solution)
-        self.functions_ = functions
+        F = solution.function
+        F = replace(F, basis_coefficients=F.basis_coefficients + middle)
+        self._keep(replace(centred, terms=[*data(y), *held]), replace(solution, function=F))
+        self.functions_ = outputs_of(F, kernel, n, np.eye(m))
         self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
         if not self.crossing_certificate_.proved:
             warnings.warn(
@@ -165,11 +169,11 @@ class QuantileRegressor(Machine):
             )
         return self
 
-    def predict(self, X: Any) -> Matrix:
+    def predict(self, X: Any) -> Array:
         """The quantiles at the rows of X, (t, quantiles)."""
-        check_is_fitted(self, "functions_")
-        points = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
-        return np.stack([to_numpy(f(points)) for f in self.functions_], axis=1)
+        given = self._given(X, "predict")
+        points = Evaluation(to_numpy(self._points(given)).astype(np.float64))
+        return home(self._checked(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
 
 
 def at(X: Matrix, direction: Matrix) -> Evaluation:

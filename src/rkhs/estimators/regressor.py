@@ -15,7 +15,7 @@ from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
-from rkhs.estimators.targets import checked_slopes, warn_of_units
+from rkhs.estimators.targets import check_columns_of, checked_slopes, warn_of_units
 from rkhs.estimators.terms import keeps_rows
 from rkhs.finite.solution import Solution
 from rkhs.finite.term import Term
@@ -32,6 +32,7 @@ class Regressor(RegressorMixin, Machine):
         points, given, y, missing = self._validated(X, y)
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
+        check_columns_of(gradients, self, "gradients")
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
         if slopes is not None:
             known = np.where(missing if outputs is None else missing[:, None], np.nan, y)
@@ -104,11 +105,14 @@ class Regressor(RegressorMixin, Machine):
         points (what rows say about functions outside of the span is not used) and somewhat too small at others; with
         few waves it is too small (once learnt, they are known everywhere).  Take more where that matters.
         """
+        if return_std and return_cov:
+            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
+        if return_cov:
+            given = self._given(X, "predict")
+            Posterior.check_memory(int(given.shape[0]), self._points(given[:0]))
         values, given = self._values(X, "predict")
         if not (return_std or return_cov):
             return home(values, given)
-        if return_std and return_cov:
-            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
         self._check_spread()
         posterior, points = self._posterior, Evaluation(self._points(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs.backend.arrays import Array, taken, to_numpy
+from rkhs.backend.arrays import Array, check_unmasked, taken, to_numpy
 
 Vector = np.ndarray[Any, Any]
 MOST_COUNTED = 2.0**53  # rows, which float64 can count; larger weights are no numbers of rows
@@ -138,7 +138,9 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
     """One weight for each point, in NumPy."""
     if sample_weight is None:
         return np.ones(int(X.shape[0]))
-    weight = check_array(as_numpy(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    check_unmasked(sample_weight, "sample_weight")
+    weight = as_numpy(sample_weight)
+    weight = check_array(weight, ensure_2d=False, dtype=np.float64, copy=True, input_name="sample_weight")
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weight.shape}.")
     check_consistent_length(to_numpy(X[:, :1]), weight)

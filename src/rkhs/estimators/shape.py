@@ -171,7 +171,7 @@ def _monitor(machine: Any) -> Monitor:
 def _box(given: Any, points: Matrix) -> Matrix:
     if given is None:
         return np.stack([points.min(axis=0), points.max(axis=0)])
-    box = np.asarray(given, dtype=np.float64)
+    box = np.array(given, dtype=np.float64)  # the model's own
     if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
         raise ValueError(
             f"shape_box has the lowest and the highest value of each feature, (2, {points.shape[1]}), got {given!r}."

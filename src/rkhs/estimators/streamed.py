@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,7 +28,7 @@ from rkhs.errors import BlockError
 from rkhs.estimators.block_terms import BlockTerms, Weighed, Weight, weighed
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.invariant_problem import kernel_of
-from rkhs.estimators.labels import class_weights, of_one_kind
+from rkhs.estimators.labels import check_classes, class_weights, of_one_kind
 from rkhs.estimators.options import as_kernel, check_in_span
 from rkhs.estimators.sample import Vector, as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
@@ -117,7 +118,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
         _keep(machine, plan, *found, seen, monitor)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
-        machine._rows = clone(machine), X, y, sample_weight  # to leave labels out of, where sums do not know how
+        rows = deepcopy((X, y, sample_weight))  # which the caller may change before they are asked for
+        machine._rows = clone(machine), *rows  # to leave labels out of, where sums do not know how
 
 
 def approximated(machine: Any) -> bool:
@@ -181,7 +183,7 @@ def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
         vars(machine).pop("feature_names_in_", None)  # of an earlier fit
         return blocks(X, y, sample_weight)
-    points, _, _, _ = machine._validated(X, y)
+    points, _, _, _ = machine._validated(X, y, own=False)
     if is_torch_array(points):
         raise TypeError(
             "An approximation takes NumPy arrays, data frames, or blocks of them: pass X.numpy(force=True)."
@@ -218,13 +220,9 @@ def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) ->
     facts: Facts = seen.facts
     name = type(machine).__name__
     if is_classifier(machine):
-        found = np.unique(np.asarray(list(facts.classes) if classes is None else classes))
-        if len(found) < 2:
-            raise ValueError(
-                f"{name} needs at least two classes among the labelled points; there is only one class: {found}."
-                if len(found)
-                else f"{name} needs labelled points of at least two classes; every y is {machine.unlabeled!r}."
-            )
+        found = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
+        weights = np.array([facts.classes[c] for c in found.tolist()])
+        check_classes(found, weights, seen.kinds[1].total, machine.unlabeled, name)
         machine.classes_ = own.classes_ = found
         own.class_weight, own.class_prior = _class_weight(machine, found, facts, classes), None
     elif facts.labels == 0:

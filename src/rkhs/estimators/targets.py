@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
+from scipy.sparse import issparse
 
-from rkhs.backend.arrays import Array, as_real, to_numpy
+from rkhs.backend.arrays import Array, as_real, check_unmasked, to_numpy
 from rkhs.estimators.labels import no_value, told
 from rkhs.estimators.sample import Vector, as_numpy
 from rkhs.finite.term import Term
 from rkhs.problem import Problem
+from rkhs.streams.columns import Columns, check_columns
 
 FACTORS = 10.0 ** np.arange(-4, 9, 2)  # of C that are tried for the noise
 LIKELIER = 20.0  # by which the log evidence of another C has to be larger
@@ -38,6 +40,7 @@ def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
     (array([[1., 2.],
            [0., 0.]]), array([False,  True]))
     """
+    check_unmasked(y, "y")
     columns = [told(column, marker) for column in np.asarray(as_numpy(y)).T]
     missing = np.stack([own for _, own in columns], axis=1)
     some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
@@ -57,7 +60,9 @@ def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     >>> checked_slopes([[1.0, None]], np.zeros((1, 2)), None)
     array([[ 1., nan]])
     """
-    given = np.asarray(as_numpy(gradients)) if not hasattr(gradients, "__dlpack__") else gradients
+    check_unmasked(gradients, "gradients")
+    tensor = hasattr(gradients, "__dlpack__") or issparse(gradients)  # of which the latter is refused below
+    given = gradients if tensor else np.asarray(gradients)
     if isinstance(given, np.ndarray) and given.dtype.kind == "O":
         given = np.where(no_value(given.reshape(-1)).reshape(given.shape), np.nan, given).astype(np.float64)
     slopes = to_numpy(as_real(given, "gradients")).astype(np.float64)
@@ -73,6 +78,20 @@ def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     if np.all(np.isnan(slopes)):
         raise ValueError("Every one of gradients is NaN, not observed: leave gradients out.")
     return slopes
+
+
+def check_columns_of(frame: Any, machine: Any, name: str) -> None:
+    """Refuse a data frame beside X, such as one of slopes, whose columns are not those of X in the same order.
+
+    Arrays have no names, and are about the features of X in their order.
+    """
+    named = getattr(Columns.of(frame), "feature_names_in_", None) if hasattr(frame, "columns") else None
+    if named is None or not hasattr(machine, "feature_names_in_"):
+        return
+    try:
+        check_columns(machine, frame)
+    except ValueError as error:
+        raise ValueError(f"The columns of {name} must be those of X. {error}") from error
 
 
 def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:

@@ -11,16 +11,22 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from scipy.sparse import issparse
 
-from rkhs.backend.arrays import to_numpy
+from rkhs.backend.arrays import owned, to_numpy
 from rkhs.functionals import Functional
 
 FREE = ("tol", "verbose", "random_state")  # which say nothing about the sums of the rows
 
 
 def parameters(machine: Any) -> dict[str, Any]:
-    """The parameters of a machine as they are now, whatever becomes of lists and dictionaries among them."""
+    """The parameters of a machine as they are now, whatever becomes of lists, dictionaries and arrays among them."""
     given = machine.get_params(deep=False)
-    return {name: copy(value) if isinstance(value, list | dict) else value for name, value in given.items()}
+    return {name: _kept(value) for name, value in given.items()}
+
+
+def _kept(value: Any) -> Any:
+    if is_array_api_obj(value):
+        return owned(value)
+    return copy(value) if isinstance(value, list | dict) else value
 
 
 def check_unchanged(machine: Any, before: dict[str, Any]) -> None:

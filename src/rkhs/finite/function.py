@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_array, like, namespace, taken, to_numpy
+from rkhs.backend.arrays import Array, as_array, like, namespace, owned, taken, to_numpy
 from rkhs.backend.devices import in_one_place
 from rkhs.calculus.spaces import Space, SumOfSpaces
 from rkhs.functionals.base import Functional, stack
@@ -44,7 +44,7 @@ class Function:
 
     def __post_init__(self) -> None:
         L = self.functionals
-        coefficients = like(as_array(self.coefficients, "coefficients"), L.prototype)
+        coefficients = owned(like(as_array(self.coefficients, "coefficients"), L.prototype))
         shape = tuple(coefficients.shape)
         if shape == L.shape:
             coefficients = namespace(coefficients).reshape(coefficients, (L.size,))
@@ -54,7 +54,7 @@ class Function:
         if (self.basis is None) != (self.basis_coefficients is None):
             raise ValueError("A basis goes with basis_coefficients: give both or neither.")
         if self.basis_coefficients is not None:
-            theirs = like(self.basis_coefficients, coefficients)
+            theirs = owned(like(self.basis_coefficients, coefficients))
             if tuple(theirs.shape[1:]) != tuple(coefficients.shape[1:]):
                 raise ValueError(
                     f"coefficients of shape {tuple(coefficients.shape)} and basis_coefficients of shape "

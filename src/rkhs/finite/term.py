@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_array, as_real, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
 from rkhs.functionals.base import Functional
 from rkhs.kernels.open import Open
 from rkhs.losses.base import Loss
@@ -101,7 +101,7 @@ class Term:
     def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
         """(size,) or (size, outputs), of the family's dtype; and where it was observed, None for everywhere."""
         L = self.functional
-        target = as_real(self.target, "target")
+        target = owned(as_real(self.target, "target"))
         xp = namespace(target)
         shape = tuple(target.shape)
         if shape == ():
@@ -119,7 +119,7 @@ class Term:
             target = xp.where(xp.isnan(target), xp.ones_like(target), target)
         if self.loss.classification and not bool(xp.all(abs(target) == 1)):
             raise ValueError(f"{self.loss!r} needs targets +1 and -1; encode the classes so.")
-        return like(as_array(target, "target"), L.prototype), observed
+        return owned(like(as_array(target, "target"), L.prototype)), observed
 
     def _observed(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         """Where the target is not NaN, (size,); None where it never is."""
@@ -156,7 +156,7 @@ class Term:
             if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
                 raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
             return self.weight
-        weight = np.asarray(as_array(self.weight, "weight"), dtype=np.float64)
+        weight = owned(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
         if weight.shape not in ((), self.functional.shape, (self.size,)):
             raise ValueError(
                 f"weight has shape {weight.shape}; {self.functional!r} needs a number or {self.functional.shape}."

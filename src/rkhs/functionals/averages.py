@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, namespace, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_points, namespace, owned, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 from rkhs.functionals.evaluation import Evaluation
@@ -37,7 +37,7 @@ class LocalAverage(Functional):
     width: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", as_points(self.X))
+        object.__setattr__(self, "X", owned(as_points(self.X)))
         width = to_numpy(as_array(self.width, "width"))
         n = self.X.shape[1]
         if width.shape not in ((), (n,)) or not np.all(width > 0):
@@ -106,7 +106,7 @@ class Average(Functional):
         total = weights.sum(axis=-1, keepdims=True)
         if np.any(total == 0):
             raise ValueError("weights of an average sum to zero; use W @ Evaluation(X) for such a combination.")
-        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "points", owned(points))
         object.__setattr__(self, "weights", np.broadcast_to(weights / total, (t, k)))
 
     def __repr__(self) -> str:

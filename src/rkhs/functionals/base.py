@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_array_api_obj, is_torch_array
 
-from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, same_kind, to_numpy, zeros
+from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, owned, same_kind, to_numpy, zeros
 from rkhs.calculus.atoms import Atoms
 
 
@@ -291,7 +291,7 @@ def _as_matrix(matrix: Any, family: Functional) -> Any:
         W = as_array(matrix, "W")
         if not (isinstance(W, np.ndarray) or is_torch_array(family.prototype)):
             raise TypeError(f"W is a tensor, but {family!r} is on NumPy arrays: convert one of them.")
-        W = like(W, family.prototype)
+        W = owned(like(W, family.prototype))
     if len(W.shape) != 2 or W.shape[1] != family.size:
         raise ValueError(f"W has shape {tuple(W.shape)}; W @ {family!r} needs shape (any, {family.size}).")
     return W

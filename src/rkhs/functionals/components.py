@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, like, namespace
+from rkhs.backend.arrays import Array, as_points, like, namespace, owned
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
@@ -31,7 +31,7 @@ class Components(Functional):
     outputs: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", as_points(self.X))
+        object.__setattr__(self, "X", owned(as_points(self.X)))
         outputs = int(self.X.shape[1]) if self.outputs is None else self.outputs
         if not (isinstance(outputs, int) and outputs > 0):
             raise ValueError(f"outputs is a positive whole number, got {self.outputs!r}.")

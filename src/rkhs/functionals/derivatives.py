@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, like, same_kind, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_points, like, owned, same_kind, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
@@ -37,7 +37,7 @@ class Derivative(Functional):
     axes: Sequence[int] | Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", as_points(self.X))
+        object.__setattr__(self, "X", owned(as_points(self.X)))
         object.__setattr__(self, "axes", _as_axes(self.axes, int(self.X.shape[1])))
 
     def __repr__(self) -> str:
@@ -74,8 +74,8 @@ class DirectionalDerivative(Functional):
         if V.ndim not in (2, 3) or V.shape[0] != X.shape[0] or V.shape[-1] != X.shape[1]:
             t, n = X.shape
             raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to go with X, got {tuple(V.shape)}.")
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "V", V)
+        object.__setattr__(self, "X", owned(X))
+        object.__setattr__(self, "V", owned(V))
 
     def __repr__(self) -> str:
         return described("DirectionalDerivative", self.X)
@@ -97,7 +97,7 @@ class _AtPoints(Functional):
     X: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", as_points(self.X))
+        object.__setattr__(self, "X", owned(as_points(self.X)))
 
     def __repr__(self) -> str:
         return described(type(self).__name__, self.X)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, same_kind, to_numpy
+from rkhs.backend.arrays import Array, as_array, as_points, check_unmasked, owned, same_kind, to_numpy
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
@@ -34,8 +34,8 @@ class Difference(Functional):
         X, Y = same_kind(as_points(self.X), as_points(self.Y, "Y"))
         if X.shape != Y.shape:
             raise ValueError(f"X has shape {tuple(X.shape)} and Y has {tuple(Y.shape)}: a Difference needs pairs.")
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "Y", Y)
+        object.__setattr__(self, "X", owned(X))
+        object.__setattr__(self, "Y", owned(Y))
 
     def __repr__(self) -> str:
         return described("Difference", self.X)
@@ -80,9 +80,9 @@ class GraphDifference(Functional):
     def __post_init__(self) -> None:
         X = as_points(self.X)
         edges, weights = _as_edges(self.edges, self.weights, int(X.shape[0]))
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "edges", edges)
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "X", owned(X))
+        object.__setattr__(self, "edges", owned(edges))
+        object.__setattr__(self, "weights", owned(weights))
 
     def __repr__(self) -> str:
         return described("GraphDifference", self.X)[:-1] + f", {len(self.edges)} edges)"
@@ -108,6 +108,7 @@ def _as_edges(edges: Any, weights: Any, t: int) -> tuple[np.ndarray[Any, Any], n
             raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
         upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
         edges, weights = np.stack([upper.row, upper.col], axis=1), upper.data
+    check_unmasked(edges, "edges")
     edges = np.asarray(to_numpy(edges))
     if edges.size == 0:
         edges = np.zeros((0, 2), dtype=np.intp)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.backend.arrays import Array, as_points
+from rkhs.backend.arrays import Array, as_points, owned
 from rkhs.calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
@@ -27,7 +27,7 @@ class Evaluation(Functional):
     X: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", as_points(self.X))
+        object.__setattr__(self, "X", owned(as_points(self.X)))
 
     def __repr__(self) -> str:
         return described("Evaluation", self.X)

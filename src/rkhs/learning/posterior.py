@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy
 from rkhs.backend.devices import in_one_place
+from rkhs.backend.memory import check_tables
 from rkhs.finite.basis import Basis
 from rkhs.finite.represented import Represented
 from rkhs.finite.solution import Solution
@@ -23,6 +24,8 @@ from rkhs.functionals.base import Functional, stack
 from rkhs.learning.observations import Matrix, Observations
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.warped import WarpedGram
+
+TO_TELL, TO_DRAW = 4, 8  # square tables that covariances and draws need at once, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +71,13 @@ class Posterior:
         """
         if M is not None and weight is not None:
             raise ValueError("Noise is that of observations of one family: leave M out, or the weight.")
+        self.check_memory(L.size if M is None else L.size + M.size, L.prototype)
         both = self._there(L if M is None else stack([L, M]))
         table = self.spread.covariance(both)[: L.size]
         xp = namespace(table)
         if M is None:
-            table = table + like(_noise(weight) * np.eye(L.size), table)
+            every = indices(np.arange(L.size), table)
+            table[every, every] += _noise(weight)
         shaped = xp.reshape(table if M is None else table[:, L.size :], (*L.shape, *(L if M is None else M).shape))
         return self._scaled(like(shaped, L.prototype), 2)
 
@@ -80,6 +85,7 @@ class Posterior:
         """n draws of L(f), (n, shape of L), with a last axis for several outputs, which are independent."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive whole number of draws, got {n!r}.")
+        self.check_memory(L.size, L.prototype, TO_DRAW)
         table = to_numpy(self.spread.covariance(self._there(L))).astype(np.float64)
         values, vectors = np.linalg.eigh((table + table.T) / 2)
         root = vectors * np.sqrt(np.clip(values, 0, None))
@@ -90,6 +96,12 @@ class Posterior:
             drawn = drawn[:, :, 0]
         mean = self.mean(L)
         return mean[None] + like(drawn.reshape(n, *mean.shape), mean)
+
+    @staticmethod
+    def check_memory(size: int, array: Array, tables: int = TO_TELL) -> None:
+        """Refuse covariances of more functionals than there is memory for, before any is computed."""
+        remedy = "ask for standard deviations, which are one number each, or for fewer points at a time"
+        check_tables(size, tables, array, "Covariances", remedy)
 
     def _there(self, L: Functional) -> Functional:
         """The functionals where the representers are."""

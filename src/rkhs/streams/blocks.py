@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from rkhs.backend.arrays import as_column
+from rkhs.backend.arrays import as_column, check_unmasked
 from rkhs.errors import BlockError
 
 ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
@@ -51,6 +51,11 @@ class Block:
 
         A `BlockError` says what is wrong with it.
         """
+        try:
+            for name, column in (("X", X), ("y", y), ("weights", weight)):
+                check_unmasked(column, name)
+        except ValueError as error:
+            raise BlockError(index, f"cannot be used: {error}") from error
         points = X.toarray() if issparse(X) else np.asarray(X)
         if points.dtype not in (np.float32, np.float64):
             try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from rkhs.streams.blocks import ROWS, Blocks, LocalBlocks
 
@@ -21,7 +22,8 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
         y and weights of the same kind; a function without arguments that returns an iterator of blocks X, (X, y) or
         (X, y, weights); or such an iterator itself, which can be read only once: landmarks are then chosen from its
         first block
-    y, sample_weight : for arrays and dask collections
+    y, sample_weight : for arrays and dask collections.  As with arrays, NaN in y is refused unless the estimator has
+        unlabeled=np.nan
     rows : of a block of an array
 
     Examples
@@ -129,7 +131,8 @@ def _triple(part: Any) -> tuple[Any, ...]:
 
 def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
     """Slices of an array, of which a memory map reads no more."""
-    for start in range(0, len(X), rows):
+    X = X.tocsr() if issparse(X) else X  # others cannot be cut
+    for start in range(0, X.shape[0] if issparse(X) else len(X), rows):
         some = slice(start, start + rows)
         yield tuple(None if column is None else _by_place(column)[some] for column in (X, y, weight))
 
