@@ -1,6 +1,7 @@
 """The choice of settings and of unlabelled points by exact leave-one-out errors."""
 
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -173,6 +174,7 @@ def test_kinds_are_tried_in_the_order_of_trust():
     ]
 
 
+@pytest.mark.filterwarnings("ignore:InvariantClassifierCV learns from 400 points in the span of 60 landmarks")
 @pytest.mark.parametrize(("labels", "seed"), [(20, 1), (60, 2)])
 def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     """With few labels some of the points, with more of them landmarks."""
@@ -260,22 +262,8 @@ def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
     assert kept.solution_.span is None
 
 
-def test_ctrl_c_takes_the_best_so_far_or_leaves_nothing(monkeypatch):
+def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    report, count = ChoiceMonitor.report, []
-
-    def interrupt(self, *told):
-        count.append(1)
-        report(self, *told)
-        if len(count) == after:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(ChoiceMonitor, "report", interrupt)
-    after = 2
-    machine = rkhs.InvariantClassifierCV().fit(X, y)
-    assert machine.search_status_ == "interrupted"
-    assert len(machine.cv_results_["params"]) == 2 * 10
-    assert machine.score(X, y) > 0.8
     monkeypatch.setattr("rkhs.estimators.choosing.search.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
@@ -284,11 +272,10 @@ def test_ctrl_c_takes_the_best_so_far_or_leaves_nothing(monkeypatch):
 
 
 def test_progress_is_told(capfd):
-    monitor = ChoiceMonitor(0.0, verbose=True, started=-100.0)
+    monitor = ChoiceMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
     monitor.report(None, 0.5, np.inf)
     monitor.close()
-    assert "choosing: 1 kernels" in monitor.line(monitor.history[0])
-    assert "Ctrl-C takes the best so far" in monitor.line(monitor.history[0])
+    assert "choosing: 1 of about 5 kernels, 100 s, about 400 s to go" in monitor.line(monitor.history[0])
 
 
 def test_a_class_with_one_label_and_one_with_two():

@@ -272,6 +272,7 @@ BESIDE = {  # frames beside X, about its columns
 }
 
 
+@pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
 @pytest.mark.parametrize(
     ("what", "kind"),
     [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("shape_box", pd.DataFrame)],

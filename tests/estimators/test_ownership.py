@@ -109,6 +109,7 @@ def test_all_kinds_of_arrays(name, kind):
         check_machine(name, kind)
 
 
+@pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
 def test_measured_slopes():
     check(lambda X, y, w, G: rkhs.InvariantRegressor().fit(X, y, w, gradients=G), [X, TARGET, WEIGHT, SLOPES], NEW)
 

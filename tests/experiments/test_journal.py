@@ -16,6 +16,7 @@ from rkhs.cli.commands import app
 from rkhs.datasets import MissingDataError
 from rkhs.experiments import EXPERIMENTS, Experiment, Record, experiment_of, run
 from rkhs.experiments.journal import Journal, finished
+from rkhs.stopping import interrupted
 
 CELLS = [{"k": k} for k in range(4)]
 
@@ -139,6 +140,7 @@ def test_ctrl_c_keeps_no_cell_of_which_a_solver_would_return_the_best_so_far(tmp
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(1)
         except KeyboardInterrupt:
+            interrupted()
             return {"square": "the best so far"}
         return squared(cell)
 

@@ -189,7 +189,7 @@ def test_landmarks_that_are_all_functionals_change_nothing(basis):
     spanned = Spanned(span.span, span.space, exact.terms, Observations.of(exact.represented))
     found = spanned.gradient([*kernel_settings(kernel), Setting(term=0), Setting(term=1)])
     expected = exact.evidence(gradient=True)
-    assert spanned.likelihood.value == pytest.approx(expected.value, rel=1e-8)
+    assert spanned.likelihood.value == pytest.approx(expected.value, rel=3e-8)  # rounding times condition number
     np.testing.assert_allclose(found, list(expected.gradient.values()), rtol=1e-5, atol=1e-6)
 
 

@@ -151,8 +151,8 @@ class CrossValidated:
         That is where there are more than `most` points, or where the time limit is too short by the speed of one matrix
         product; a warning tells.
         """
-        size, left = problem.terms[0].size, max(seconds_left(), 0.0)
-        if size < most and left == inf:
+        size, left = max(term.size for term in problem.terms), max(seconds_left(), 0.0)
+        if size <= most and left == inf:
             return problem
         count, reason = FUNCTIONS, f"more than {most} points"
         if left < inf:

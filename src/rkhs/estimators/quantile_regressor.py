@@ -20,7 +20,7 @@ from rkhs.calculus.atoms import Atoms
 from rkhs.calculus.polynomials import Constant
 from rkhs.calculus.spaces import Space
 from rkhs.estimators.atomic import all_or_nothing
-from rkhs.estimators.constraints import FIRST, ROOM, filling, range_of
+from rkhs.estimators.constraints import FIRST, ROOM, filling
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
@@ -132,7 +132,10 @@ class QuantileRegressor(Machine):
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
         joint = components(kernel, n, np.eye(m))
         units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
-        middle, size = float(np.median(y)), range_of(y)  # offsets are free: J is that of y - middle, and rounds less
+        middle, size = (
+            float(np.median(y)),
+            float(np.ptp(y)),
+        )  # offsets are free: y - middle rounds less
         curves = list(zip(levels, np.eye(m), strict=True))
 
         def data(targets: Matrix) -> list[Term]:
