@@ -56,7 +56,7 @@ class InvariantClassifier(Classifier):
         and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
     unlabeled : the y of points without a label, which take part in the invariances only; None if all have one.  A
         warning says so where -1 may have been meant as a class: beside other negative classes, or beside 0 and 1 where
-        it is no more frequent than they are
+        it is about as frequent as the larger of them, or less
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
         in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
     solver : "auto" or an rkhs solver

@@ -15,6 +15,8 @@ from sklearn.utils import column_or_1d
 from rkhs.backend.arrays import LARGEST_EXACT, as_column, check_unmasked
 from rkhs.estimators.sample import Vector, as_numpy
 
+ALIKE = 1.5  # times the larger of two classes that a third one may be
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -41,11 +43,11 @@ def check_classes(left: Vector, weights: Vector, others: float, marker: Any, nam
 
     The classes `left` of labelled points have weights, and `others` is that of the points without a label.  The number
     -1 stands for no label, as in scikit-learn, and is ambiguous on a scale: beside other negative classes, or beside 0
-    and 1 where it is no more frequent than they are.
+    and 1 where it is about as frequent as the larger of them, or less.
     """
     minus = isinstance(marker, Real) and marker == -1 and left.dtype.kind in "iuf" and others > 0
     if len(left) >= 2:
-        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= weights.max())):
+        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= ALIKE * weights.max())):
             warnings.warn(
                 f"y is -1, {', '.join(f'{c:g}' for c in left[:4])}{', ..' if len(left) > 4 else ''}, and {name} takes "
                 "-1 for points without a label. If -1 is a class, pass unlabeled=None. Otherwise, marking missing "
