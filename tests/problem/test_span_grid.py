@@ -171,8 +171,7 @@ def test_progress_promises_what_there_is(monkeypatch):
         watched = Monitor(1e-6, verbose=True)
         watched._display = SimpleNamespace(update=said.append)
         watched.report(best, 1.0, 0.5)
-    assert "Ctrl-C" not in said[0]
-    assert said[1].endswith("Ctrl-C returns the best so far")
+    assert not any("Ctrl-C" in line for line in said)  # which `solve` and `fit` answer differently
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

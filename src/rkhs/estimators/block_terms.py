@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from rkhs.backend.arrays import owned
 from rkhs.errors import BlockError
 from rkhs.estimators.labels import checked_unlabelled
 from rkhs.estimators.options import check_number
@@ -71,7 +72,8 @@ class BlockTerms:
         else:
             y = np.where(labelled, y, 0).astype(np.float64)
         weight = np.ones(len(y)) if block.weight is None else block.weight
-        return Sample(block.X, weight, y, labelled, np.zeros((len(y), 0)), np.ones(len(y), dtype=np.int64))
+        X = owned(block.X)  # one copy, which the functionals of all terms share
+        return Sample(X, weight, y, labelled, np.zeros((len(y), 0)), np.ones(len(y), dtype=np.int64))
 
     def __call__(self, block: Block) -> list[Term]:
         rows = self.rows(block)

@@ -33,7 +33,7 @@ class BoundaryDisplay:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 1.2]]), np.array([0, 1, -1])
+    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.9, 1.2]]), np.array([0, 1, 1])
     >>> model = rkhs.InvariantClassifier().fit(X, y)
     >>> display = rkhs.plotting.BoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
     >>> display.response.shape
