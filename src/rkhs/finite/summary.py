@@ -27,6 +27,7 @@ from rkhs.finite.moments import Kept, KeptBlock, Moments
 from rkhs.finite.term import Term
 from rkhs.functionals.base import Functional
 from rkhs.functionals.pointwise import pointwise
+from rkhs.gram.jet_points import same_points
 from rkhs.gram.magnitude import cancelled, magnitudes
 from rkhs.gram.span import LEAST, Span, square
 
@@ -90,10 +91,19 @@ class Summary:
         return replace(self, terms=tuple(one.times(factor) for one, factor in zip(self.terms, factors, strict=True)))
 
 
-def _place(functional: Functional, k: int) -> Any:
-    """Terms on the same points share what is computed there; any other family is on its own."""
-    atoms = _pointwise(functional)
-    return ("alone", k) if atoms is None else ("points", id(atoms.points))
+def _on_same_points(terms: Sequence[Term]) -> list[list[int]]:
+    """Return groups of terms that share what is computed at their points; any other family is on its own."""
+    groups: list[list[int]] = []
+    for k, term in enumerate(terms):
+        atoms = _pointwise(term.functional)
+        for members in groups:
+            first = _pointwise(terms[members[0]].functional)
+            if atoms is not None and first is not None and same_points(first.points, atoms.points):
+                members.append(k)
+                break
+        else:
+            groups.append([k])
+    return groups
 
 
 def _pointwise(functional: Functional) -> Any:
@@ -145,10 +155,7 @@ class _Work:
 
     def result(self) -> tuple[Moments | Kept, ...]:
         """All terms; those on the same points together."""
-        groups: dict[Any, list[int]] = {}
-        for k, term in enumerate(self.terms):
-            groups.setdefault(_place(term.functional, k), []).append(k)
-        for members in groups.values():
+        for members in _on_same_points(self.terms):
             self._add_group(members)
         found: list[Moments | Kept] = []
         for k, term in enumerate(self.terms):
