@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import rkhs
-from rkhs.backend.memory import DEVICE_ENTRIES, tiles
-from rkhs.backend.precision import PRECISIONS, dtype_of, products_in
+from rkhs._backend.memory import DEVICE_ENTRIES, tiles
+from rkhs._backend.precision import PRECISIONS, dtype_of, products_in
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NOISE = 0.01

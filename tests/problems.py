@@ -16,7 +16,7 @@ import scipy.linalg
 import scipy.optimize
 
 import rkhs
-from rkhs.gram.matrix import GramMatrix
+from rkhs._gram.matrix import GramMatrix
 
 LOSSES = (
     rkhs.Squared(),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import rkhs
+from rkhs._gram.magnitude import magnitudes
 from rkhs.functionals.base import Combination
-from rkhs.gram.magnitude import magnitudes
 from rkhs.testing.laws import demand, demand_equal, largest, restricted, rounding
 
 settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from rkhs.backend import limits
+from rkhs._backend import limits
 
 resource = pytest.importorskip("resource")
 
 
 def test_a_limit_on_the_address_space_counts():
     code = (
-        "import resource; from rkhs.backend.limits import free_main_memory;"
+        "import resource; from rkhs._backend.limits import free_main_memory;"
         "resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)); print(free_main_memory())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

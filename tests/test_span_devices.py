@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs._gram.landmark_span import LandmarkSpan
 
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((300, 3)), RNG.standard_normal((9, 3))
@@ -135,8 +135,8 @@ def crowded(monkeypatch):
         return tile(self, points)
 
     monkeypatch.setattr(LandmarkSpan, "tile", limited)
-    monkeypatch.setattr("rkhs.finite.summary.out_of_memory", lambda: (FullError,))
-    monkeypatch.setattr("rkhs.finite.summary.release_memory", lambda: released.append(True))
+    monkeypatch.setattr("rkhs._finite.summary.out_of_memory", lambda: (FullError,))
+    monkeypatch.setattr("rkhs._finite.summary.release_memory", lambda: released.append(True))
     return room, released
 
 

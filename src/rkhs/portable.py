@@ -11,8 +11,8 @@ from typing import Any
 from array_api_compat import is_torch_array
 from sklearn.base import BaseEstimator
 
+from rkhs._finite.function import Function
 from rkhs.estimators.machine import Machine
-from rkhs.finite.function import Function
 
 HERE = ("numpy", "cpu")
 

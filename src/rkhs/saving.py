@@ -27,15 +27,15 @@ from rkhs.portable import in_numpy
 from rkhs.writing import replacing
 
 OURS = (
-    "rkhs.calculus",
+    "rkhs._calculus",
     "rkhs.estimators",
-    "rkhs.finite",
+    "rkhs._finite",
     "rkhs.functionals",
-    "rkhs.gram",
+    "rkhs._gram",
     "rkhs.invariances",
     "rkhs.kernels",
     "rkhs.learning",
-    "rkhs.linalg",
+    "rkhs._linalg",
     "rkhs.losses",
     "rkhs.preprocessing",
     "rkhs.problem",

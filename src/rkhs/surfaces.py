@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from rkhs.backend.arrays import as_array, to_numpy
-from rkhs.finite.function import Function
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import as_array, to_numpy
+from rkhs._finite.function import Function
+from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
 from rkhs.losses import Squared

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import to_numpy
+from rkhs._calculus.atoms import Atoms
 
 RNG = np.random.default_rng(0)
 LINEAR = (None, np.array([2.0, -0.5]), np.array([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]]))

@@ -7,7 +7,7 @@ import pytest
 
 import concurrency
 import rkhs
-from rkhs.backend import precision
+from rkhs._backend import precision
 
 
 @pytest.mark.filterwarnings("ignore")  # filters are those of all threads

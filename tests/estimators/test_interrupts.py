@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import interrupts
 import rkhs
 from rkhs import stopping
+from rkhs._finite.monitor import Monitor
 from rkhs.estimators import cross_validated
-from rkhs.finite.monitor import Monitor
 from rkhs.problem import Problem
 
 X, Y = make_moons(60, noise=0.3, random_state=0)

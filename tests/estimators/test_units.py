@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rkhs
+from rkhs._gram import gram
 from rkhs.estimators.block_terms import BlockTerms, Weight
 from rkhs.estimators.units import Units
-from rkhs.gram import gram
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances.base import as_invariances
 from rkhs.losses import Loss, Smoothed

@@ -7,8 +7,8 @@ import pytest
 import scipy
 
 import rkhs
-from rkhs.finite.attained import recedes
-from rkhs.finite.system import System
+from rkhs._finite.attained import recedes
+from rkhs._finite.system import System
 
 
 def by_all_rows(down):

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.basis import Basis, joined
-from rkhs.finite.exact_rank import exact_rank
-from rkhs.finite.system import Geometry, System
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.basis import Basis, joined
+from rkhs._finite.exact_rank import exact_rank
+from rkhs._finite.system import Geometry, System
 from rkhs.solvers.dense import in_memory
 
 RNG = np.random.default_rng(0)

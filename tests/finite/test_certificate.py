@@ -11,10 +11,10 @@ import torch
 
 import problems
 import rkhs
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
-from rkhs.finite.represented import Represented
-from rkhs.finite.system import Iterate
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
+from rkhs._finite.represented import Represented
+from rkhs._finite.system import Iterate
 
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
 

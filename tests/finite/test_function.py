@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
 
 rng = np.random.default_rng(0)
 X, Y, T = rng.standard_normal((5, 2)), rng.standard_normal((4, 2)), rng.standard_normal((6, 2))

@@ -5,10 +5,10 @@ import pytest
 
 import problems
 import rkhs
-from rkhs.finite.certificate import certify
-from rkhs.finite.ledger import Candidate, Checked, Entry, Ledger, joined
-from rkhs.finite.monitor import quiet
-from rkhs.finite.system import Iterate
+from rkhs._finite.certificate import certify
+from rkhs._finite.ledger import Candidate, Checked, Entry, Ledger, joined
+from rkhs._finite.monitor import quiet
+from rkhs._finite.system import Iterate
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))

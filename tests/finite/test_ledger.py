@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.finite.certificate import certify
-from rkhs.finite.ledger import SHARE, Ledger
+from rkhs._finite.certificate import certify
+from rkhs._finite.ledger import SHARE, Ledger
 from rkhs.solvers.sharing.directions import Directions
 
 RNG = np.random.default_rng(9)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.represented import Represented
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.represented import Represented
 
 X = np.random.default_rng(0).standard_normal((4, 3))
 values, gradients = rkhs.Evaluation(X), rkhs.Gradient(X)

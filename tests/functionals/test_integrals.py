@@ -7,7 +7,7 @@ from scipy.integrate import dblquad, quad
 from scipy.special import erf
 
 import rkhs
-from rkhs.gram.integration import bounded
+from rkhs._gram.integration import bounded
 
 S = 0.8
 

@@ -5,9 +5,9 @@ import pytest
 from test_products import JETS, KERNELS, TWICE
 
 import rkhs
-from rkhs.gram import operator
-from rkhs.gram.gradient_moments import gradient_moments
-from rkhs.gram.matrix import GramMatrix
+from rkhs._gram import operator
+from rkhs._gram.gradient_moments import gradient_moments
+from rkhs._gram.matrix import GramMatrix
 
 torch = pytest.importorskip("torch")
 

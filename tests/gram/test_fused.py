@@ -5,8 +5,8 @@ import importlib
 import pytest
 import torch
 
-from rkhs.backend import precision as precisions
-from rkhs.backend.precision import TF32_CUT
+from rkhs._backend import precision as precisions
+from rkhs._backend.precision import TF32_CUT
 
 pytest.importorskip("triton", reason="Triton is for Linux")
 NEAREST = 2.0**-7  # the interpreter cuts bfloat16 where devices round
@@ -16,7 +16,7 @@ NEAREST = 2.0**-7  # the interpreter cuts bfloat16 where devices round
 def fused(monkeypatch):
     """The module, with kernels that run without an accelerator."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    from rkhs.backend import fused
+    from rkhs._backend import fused
 
     return importlib.reload(fused)
 

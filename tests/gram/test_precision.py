@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.backend import precision as precisions
-from rkhs.gram import operator
+from rkhs._backend import precision as precisions
+from rkhs._gram import operator
 
 RNG = np.random.default_rng(3)
 X, Y = RNG.standard_normal((40, 6)), RNG.standard_normal((25, 6))

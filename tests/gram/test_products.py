@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 import rkhs
-from rkhs.backend import memory
+from rkhs._backend import memory
 
 torch = pytest.importorskip("torch")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.backend import threads
-from rkhs.gram import jets
+from rkhs._backend import threads
+from rkhs._gram import jets
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((90, 4)), RNG.standard_normal((40, 4))

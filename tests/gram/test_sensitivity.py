@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rkhs
-from rkhs.gram import sensitivity as module
-from rkhs.gram.sensitivity import sensitivity
+from rkhs._gram import sensitivity as module
+from rkhs._gram.sensitivity import sensitivity
 
 RNG = np.random.default_rng(3)
 KERNELS = {

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.gram.fourier_span import draw
-from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs._gram.fourier_span import draw
+from rkhs._gram.landmark_span import LandmarkSpan
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -54,7 +54,7 @@ def expected(span, points, weights):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_closed_forms_equal_rows(kernel, family, monkeypatch):
-    monkeypatch.setattr(sys.modules["rkhs.gram.span"], "TILE", 1)  # tiles of 128 rows
+    monkeypatch.setattr(sys.modules["rkhs._gram.span"], "TILE", 1)  # tiles of 128 rows
     span = LandmarkSpan(kernel, family)
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * np.abs(right).max() * 10)

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.metrics.pairwise import laplacian_kernel
 
 import rkhs
-from rkhs.gram.sensitivity import sensitivity
+from rkhs._gram.sensitivity import sensitivity
 from rkhs.testing import check_kernel
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.gram.sensitivity import sensitivity
+from rkhs._gram.sensitivity import sensitivity
 from rkhs.kernels.symmetrised import generated
 from rkhs.testing import check_kernel
 

@@ -147,7 +147,7 @@ def test_an_interruption_is_raised(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rkhs.finite.monitor.Monitor.report", interrupted)
+    monkeypatch.setattr("rkhs._finite.monitor.Monitor.report", interrupted)
     with pytest.raises(KeyboardInterrupt):
         whole.leave_out()
 

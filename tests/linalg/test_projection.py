@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.linalg.projection import project
+from rkhs._backend.arrays import to_numpy
+from rkhs._linalg.projection import project
 
 
 def drawn(rng, size, forms, spread=1.0):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rkhs
-from rkhs.backend.arrays import namespace, to_numpy
+from rkhs._backend.arrays import namespace, to_numpy
 from rkhs.losses import Smoothed
 from rkhs.testing import check_loss
 from rkhs.testing import losses as laws

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.finite import moments, monitor
-from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import Monitor
+from rkhs._finite import moments, monitor
+from rkhs._finite.moments import shared_out
+from rkhs._finite.monitor import Monitor
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.finite.monitor import Monitor
+from rkhs._finite.monitor import Monitor
 from rkhs.solvers.auto import Switching, auto
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate, conditioning

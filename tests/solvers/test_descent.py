@@ -7,8 +7,8 @@ import pytest
 
 import problems
 import rkhs
-from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import Monitor
+from rkhs._finite.certificate import certify
+from rkhs._finite.monitor import Monitor
 from rkhs.problem.solving import asked_until_done
 from rkhs.solvers import Descent
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.finite.monitor import quiet
-from rkhs.gram import Gram
+from rkhs._finite.monitor import quiet
+from rkhs._gram import Gram
 from rkhs.solvers.sharing import capacity, recycling
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.small.elimination import Elimination

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.gram.operator import Gram
+from rkhs._gram.operator import Gram
 
 
 def problem(loss, kernel=None, basis=None, outputs=False):

@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 import rkhs
-from rkhs.finite.certificate import certify
-from rkhs.finite.ledger import Checked, Ledger
-from rkhs.finite.monitor import Monitor
-from rkhs.gram import Gram
+from rkhs._finite.certificate import certify
+from rkhs._finite.ledger import Checked, Ledger
+from rkhs._finite.monitor import Monitor
+from rkhs._gram import Gram
 from rkhs.solvers.sharing.sampling import SHARE, sample
 
 recycling = sys.modules["rkhs.solvers.sharing.recycling"]

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rkhs
-from rkhs.backend import replay
+from rkhs._backend import replay
 from rkhs.solvers import krylov
 
 RNG = np.random.default_rng(0)

@@ -8,10 +8,10 @@ import pytest
 
 import problems
 import rkhs
-from rkhs.finite.certificate import relative_gap
-from rkhs.finite.summary import Summary
-from rkhs.finite.system import Rows
-from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs._finite.certificate import relative_gap
+from rkhs._finite.summary import Summary
+from rkhs._finite.system import Rows
+from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs.solvers.small import solution
 from rkhs.solvers.small.problem import Part, SmallProblem
 from rkhs.solvers.small.solution import solve

@@ -8,10 +8,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
-from rkhs.finite.basis import joined
-from rkhs.finite.summary import Summary
-from rkhs.gram.fourier_span import draw
-from rkhs.gram.landmark_span import LandmarkSpan
+from rkhs._finite.basis import joined
+from rkhs._finite.summary import Summary
+from rkhs._gram.fourier_span import draw
+from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Summed
 

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
-from rkhs.finite.represented import Represented
+from rkhs._finite.represented import Represented
 from rkhs.solvers import observed
 
 RNG = np.random.default_rng(5)

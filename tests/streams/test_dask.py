@@ -91,9 +91,9 @@ def test_rows_that_are_read_again(client):
 
 
 def _limit(value):
-    import rkhs.finite.moments
+    import rkhs._finite.moments
 
-    rkhs.finite.moments.LIMIT = value
+    rkhs._finite.moments.LIMIT = value
 
 
 def test_a_worker_dies(client, tmp_path):

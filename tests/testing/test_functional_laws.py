@@ -9,7 +9,7 @@ import torch
 
 import rkhs
 from registry import DIMENSIONS, FAMILIES
-from rkhs.calculus import polynomials
+from rkhs._calculus import polynomials
 from rkhs.functionals.base import Functional, Part
 from rkhs.testing import check_functional
 

@@ -8,8 +8,8 @@ from array_api_compat import is_torch_array
 
 import rkhs
 from registry import DIMENSIONS, KERNELS
-from rkhs.calculus.forms import Form
-from rkhs.gram import operator
+from rkhs._calculus.forms import Form
+from rkhs._gram import operator
 from rkhs.kernels.base import FormKernel
 from rkhs.testing import check_kernel
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 import rkhs
-from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.system import Iterate
+from rkhs._finite.certificate import certify
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.system import Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.testing import check_solver
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
 from rkhs.cli.columns import Kinds
 from rkhs.cli.tables import Frame
 

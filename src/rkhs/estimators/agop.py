@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import taken, to_numpy
+from rkhs._backend.arrays import taken, to_numpy
 from rkhs.estimators.choosing.judging import mean_fall
 from rkhs.functionals import Gradient
 

@@ -9,7 +9,8 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from rkhs.backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._finite.term import Term
 from rkhs.estimators.calibration import Calibration
 from rkhs.estimators.conformal import bound, class_scores
 from rkhs.estimators.discriminant import Discriminant
@@ -20,7 +21,6 @@ from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.terms import keeps_rows
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.calculus.polynomials import Constant
-from rkhs.finite.basis import on_basis
-from rkhs.finite.function import Function
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.basis import on_basis
+from rkhs._finite.function import Function
+from rkhs._finite.term import Term
+from rkhs._gram import gram
 from rkhs.functionals.base import Functional
 from rkhs.functionals.evaluation import Evaluation
-from rkhs.gram import gram
 from rkhs.losses import OneSided
 from rkhs.problem import Problem
 from rkhs.problem.claims import Claim

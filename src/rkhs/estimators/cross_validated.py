@@ -16,7 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.solution import CONVERGED
+from rkhs._gram.approximation import FourierFeatures, Landmarks
 from rkhs.estimators.choosing.judging import SCALES, Labelled
 from rkhs.estimators.choosing.search import FUNCTIONS, POWERS, ChoiceMonitor, KnowledgeSearch
 from rkhs.estimators.folds import folds_of
@@ -29,8 +31,6 @@ from rkhs.estimators.results import Results
 from rkhs.estimators.sample import Sample, Vector, drawn_rows
 from rkhs.estimators.search import Search, search
 from rkhs.estimators.units import Units
-from rkhs.finite.solution import CONVERGED
-from rkhs.gram.approximation import FourierFeatures, Landmarks
 from rkhs.invariances.base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.problem import Problem

@@ -12,15 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.calculus.polynomials import Constant
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.function import Function
+from rkhs._finite.solution import CONVERGED, Solution
+from rkhs._gram import gram
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.observed import Observed
 from rkhs.estimators.options import as_kernel
-from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED, Solution
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
-from rkhs.gram import gram
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
 from rkhs.problem import Problem
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, taken, to_numpy
+from rkhs._backend.arrays import Array, like, taken, to_numpy
 from rkhs.functionals import Evaluation, Gradient
 
 Vector = np.ndarray[Any, Any]

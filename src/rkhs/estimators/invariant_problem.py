@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import like, to_numpy
-from rkhs.calculus.polynomials import Constant
+from rkhs._backend.arrays import like, to_numpy
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.term import Term
 from rkhs.estimators.agop import DIAGONAL, check_metric, learnt_map
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.sample import Sample
 from rkhs.estimators.scales import FOLDS, kernel_by_folds, learns_scale, tuned_kernel
 from rkhs.estimators.terms import invariance_terms
 from rkhs.estimators.units import Units
-from rkhs.finite.term import Term
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem import Problem

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import LARGEST_EXACT, as_column, check_unmasked
+from rkhs._backend.arrays import LARGEST_EXACT, as_column, check_unmasked
 from rkhs.estimators.sample import Vector, as_numpy
 
 ALIKE = 1.5  # times the larger of two classes that a third one may be

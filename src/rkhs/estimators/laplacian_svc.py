@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rkhs.calculus.polynomials import Constant
+from rkhs._calculus.polynomials import Constant
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel, check_number

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import as_array, as_real, owned, to_numpy
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import as_array, as_real, owned, to_numpy
+from rkhs._finite.term import Term
 from rkhs.functionals.base import Functional
 from rkhs.kernels.open import learn
 from rkhs.losses import Absolute, Huber, Loss, OneSided, Squared

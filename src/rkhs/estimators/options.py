@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.gram.approximation import check_approximation
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._gram.approximation import check_approximation
 from rkhs.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Polynomial, RationalQuadratic
 from rkhs.learning.tuning import CRITERIA
 from rkhs.losses import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
 
 STEPS, STILL = 10_000, 1e-9
 

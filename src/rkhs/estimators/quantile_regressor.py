@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.polynomials import Constant
-from rkhs.calculus.spaces import Space
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.spaces import Space
+from rkhs._finite.function import Function
+from rkhs._finite.term import Term
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.constraints import FIRST, ROOM, filling
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.estimators.units import Units
-from rkhs.finite.function import Function
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels.base import Kernel

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.solution import Solution
+from rkhs._finite.term import Term
 from rkhs.estimators.conformal import bound
 from rkhs.estimators.folds import user_marks
 from rkhs.estimators.held_out import left_out_labels
@@ -17,8 +19,6 @@ from rkhs.estimators.options import REGRESSION, as_loss, check_number
 from rkhs.estimators.sample import Sample, Vector
 from rkhs.estimators.targets import check_columns_of, checked_slopes, warn_of_units
 from rkhs.estimators.terms import keeps_rows
-from rkhs.finite.solution import Solution
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem

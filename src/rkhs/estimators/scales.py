@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.calculus.polynomials import Constant
+from rkhs._backend.arrays import to_numpy
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.term import Term
 from rkhs.estimators.folds import dealt
 from rkhs.estimators.options import KERNELS, LEARNT, SCALED
 from rkhs.estimators.refits import fold_values
 from rkhs.estimators.sample import Sample
-from rkhs.finite.term import Term
 from rkhs.kernels import Kernel, learn
 from rkhs.kernels.scale import median_scale
 from rkhs.losses import Squared

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
+from rkhs._finite.basis import on_basis
+from rkhs._finite.function import Function
+from rkhs._finite.monitor import FACTOR, Monitor, Stopped
+from rkhs._finite.system import Iterate
+from rkhs._gram import gram
+from rkhs._linalg.saddle import Matrix, Saddle
 from rkhs.estimators.constraints import APART, Constraint
-from rkhs.finite.basis import on_basis
-from rkhs.finite.function import Function
-from rkhs.finite.monitor import FACTOR, Monitor, Stopped
-from rkhs.finite.system import Iterate
 from rkhs.functionals.base import stack
-from rkhs.gram import gram
-from rkhs.linalg.saddle import Matrix, Saddle
 from rkhs.problem import Problem
 from rkhs.solvers.dense import in_memory
 

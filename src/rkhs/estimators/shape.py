@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.calculus.polynomials import Polynomials
-from rkhs.calculus.spaces import Space, SumOfSpaces
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._finite.function import Function
+from rkhs._finite.monitor import Monitor
+from rkhs._finite.solution import TIME_LIMIT, Solution
 from rkhs.estimators.constraints import Constraint, size_of, terms_of
 from rkhs.estimators.scout import Scout
 from rkhs.estimators.shape_words import claims_of
-from rkhs.finite.function import Function
-from rkhs.finite.monitor import Monitor
-from rkhs.finite.solution import TIME_LIMIT, Solution
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
 from rkhs.problem.claims import check_provable

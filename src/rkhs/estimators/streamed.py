@@ -21,9 +21,11 @@ from array_api_compat import is_torch_array
 from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
-from rkhs.backend.arrays import as_column, to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.polynomials import Constant
+from rkhs._backend.arrays import as_column, to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._gram.approximation import check_sums
 from rkhs.errors import BlockError
 from rkhs.estimators.block_terms import BlockTerms, Weighed, Weight, weighed
 from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
@@ -34,8 +36,6 @@ from rkhs.estimators.sample import Vector, as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.unchanged import check_unchanged, parameters
-from rkhs.finite.monitor import CHOICE, SUMMING, Monitor
-from rkhs.gram.approximation import check_sums
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution

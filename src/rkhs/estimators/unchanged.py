@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 from scipy.sparse import issparse
 
-from rkhs.backend.arrays import owned, to_numpy
+from rkhs._backend.arrays import owned, to_numpy
 from rkhs.functionals import Functional
 
 FREE = ("tol", "verbose", "random_state")  # which say nothing about the sums of the rows

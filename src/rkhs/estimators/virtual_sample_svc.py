@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rkhs.backend.arrays import Array, as_points, like, namespace, to_numpy
-from rkhs.calculus.polynomials import Constant
+from rkhs._backend.arrays import Array, as_points, like, namespace, to_numpy
+from rkhs._calculus.polynomials import Constant
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.options import as_kernel

@@ -24,7 +24,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from rkhs.calculus.polynomials import Constant
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.function import Function
+from rkhs._finite.solution import CONVERGED
+from rkhs._finite.term import Term
 from rkhs.datasets import load
 from rkhs.estimators.folds import Folds
 from rkhs.estimators.invariant_classifier_cv import accuracy
@@ -33,9 +36,6 @@ from rkhs.estimators.search import search
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import spread, table
 from rkhs.experiments.pairs import p_value
-from rkhs.finite.function import Function
-from rkhs.finite.solution import CONVERGED
-from rkhs.finite.term import Term
 from rkhs.functionals import Difference, Evaluation
 from rkhs.invariances import ImageTangents, copies
 from rkhs.kernels import Gaussian, median_scale

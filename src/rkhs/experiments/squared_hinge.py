@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.calculus.polynomials import Constant
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.solution import CONVERGED, Solution
+from rkhs._finite.term import Term
 from rkhs.estimators.search import evaluated
 from rkhs.estimators.thin_plate import second_order
-from rkhs.finite.solution import CONVERGED, Solution
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, median_scale
 from rkhs.losses import SquaredHinge

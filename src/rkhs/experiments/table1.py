@@ -11,13 +11,13 @@ from time import perf_counter
 
 import numpy as np
 
-from rkhs.calculus.polynomials import Constant
+from rkhs._calculus.polynomials import Constant
+from rkhs._finite.term import Term
 from rkhs.estimators import InvariantClassifierCV
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result
 from rkhs.experiments.protocol import DRAWS, LABELS, SETS, Array, Points, cells, labelled_points, points_of, test_error
 from rkhs.experiments.table1_page import DEFAULT, MACHINES, draw, page
 from rkhs.experiments.warped import candidates, chosen_machine
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian
 from rkhs.losses import Squared, SquaredHinge

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from rkhs._finite.function import Function
+from rkhs._gram import gram
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen
 from rkhs.experiments.markdown import table
-from rkhs.finite.function import Function
 from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, LocalDeviation
-from rkhs.gram import gram
 from rkhs.kernels import Gaussian, Kernel, Matern, Polynomial
 
 KERNELS: dict[str, Kernel] = {

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from rkhs._finite.solution import Solution
 from rkhs.datasets import load
 from rkhs.estimators.labels import one_vs_rest
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import table
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
-from rkhs.finite.solution import Solution
 from rkhs.kernels import median_scale
 
 Array = np.ndarray[Any, Any]

@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse.csgraph
 from sklearn.svm import SVC
 
+from rkhs._finite.term import Term
+from rkhs._gram import gram
 from rkhs.estimators.search import Search
 from rkhs.experiments.protocol import CS, Array, Points, ever_labelled, folds_of, points_of
-from rkhs.finite.term import Term
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
-from rkhs.gram import gram
 from rkhs.invariances.named import neighbour_graph
 from rkhs.kernels import Gaussian
 from rkhs.losses import Hinge, Squared

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, namespace, owned, to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, as_array, as_points, namespace, owned, to_numpy
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 from rkhs.functionals.evaluation import Evaluation
 
@@ -23,7 +23,7 @@ class LocalAverage(Functional):
 
     Exact for Gaussian kernels (per-feature scales and linear changes of input included) and for
     polynomial ones; to 1e-12 for Matern and the rational quadratic, as mixtures of Gaussians; by the
-    cubature of `rkhs.calculus.cubature` for all others.
+    cubature of `rkhs._calculus.cubature` for all others.
 
     Examples
     --------

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_array_api_obj, is_torch_array
 
-from rkhs.backend.arrays import Array, apply_matrix, as_array, compose, like, owned, same_kind, to_numpy, zeros
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, apply_matrix, as_array, compose, like, owned, same_kind, to_numpy, zeros
+from rkhs._calculus.atoms import Atoms
 
 
 @dataclass(frozen=True, eq=False)

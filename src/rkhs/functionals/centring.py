@@ -7,8 +7,8 @@ from typing import overload
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.calculus.spaces import Space
+from rkhs._backend.arrays import to_numpy
+from rkhs._calculus.spaces import Space
 from rkhs.functionals.base import Functional
 
 LOOK = 4096  # points of each array that are looked at, about

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, like, namespace, owned
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, as_points, like, namespace, owned
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
 

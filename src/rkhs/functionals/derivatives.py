@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, like, owned, same_kind, to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, as_array, as_points, like, owned, same_kind, to_numpy
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
 

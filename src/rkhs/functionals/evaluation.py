@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.backend.arrays import Array, as_points, owned
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, as_points, owned
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part, described
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import as_array, to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import as_array, to_numpy
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part
 
 Matrix = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
 from rkhs.functionals.base import Functional
 
 

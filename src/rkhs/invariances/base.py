@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs.backend.arrays import Array
+from rkhs._backend.arrays import Array
 from rkhs.functionals.base import Functional
 from rkhs.invariances.named import NAMED
 from rkhs.losses.base import Loss

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs.backend.arrays import Array
+from rkhs._backend.arrays import Array
 
 
 @dataclass(frozen=True)

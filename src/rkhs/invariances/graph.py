@@ -23,7 +23,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs._backend.arrays import Array, as_points, to_numpy
 from rkhs.functionals import Evaluation, Functional
 
 Vector = np.ndarray[Any, Any]

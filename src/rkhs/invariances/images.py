@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 from rkhs.invariances.flows import FLOWS, moved, slopes, smooth, tangent
 

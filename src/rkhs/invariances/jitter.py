@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs.backend.arrays import Array, as_array, as_points, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_points, to_numpy
 from rkhs.functionals import Functional, Gradient
 from rkhs.functionals.base import Combination
 

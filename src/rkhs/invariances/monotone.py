@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs.backend.arrays import Array, as_points
+from rkhs._backend.arrays import Array, as_points
 from rkhs.functionals import Functional, stack
 from rkhs.functionals.derivatives import Derivative
 from rkhs.invariances.base import Invariance

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from rkhs.backend.arrays import Array, as_points, like
+from rkhs._backend.arrays import Array, as_points, like
 from rkhs.invariances.flows import carried, resampled
 from rkhs.invariances.images import as_images, as_shape
 

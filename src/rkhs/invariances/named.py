@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from rkhs.backend.arrays import Array, as_points, to_numpy
+from rkhs._backend.arrays import Array, as_points, to_numpy
 from rkhs.functionals import Functional, Gradient, GraphDifference, LocalDeviation
 from rkhs.invariances.graph import Graph
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, taken
+from rkhs._backend.arrays import Array, as_points, taken
 from rkhs.functionals import Functional
 from rkhs.invariances.base import Invariance
 

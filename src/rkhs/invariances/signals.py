@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from rkhs.backend.arrays import Array, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 
 Signals = np.ndarray[Any, Any]  # (t, n)

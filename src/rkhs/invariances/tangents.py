@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 
 

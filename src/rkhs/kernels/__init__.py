@@ -1,6 +1,6 @@
 """Kernels: frozen values that know the inner products of atoms, and nothing of functionals."""
 
-from rkhs.calculus.maps import Features, InverseDistances
+from rkhs._calculus.maps import Features, InverseDistances
 from rkhs.kernels.algebra import Multiple, Product, Pullback, Sum, additive
 from rkhs.kernels.autodiff import AutodiffKernel
 from rkhs.kernels.base import Kernel

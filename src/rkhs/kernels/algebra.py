@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_array, as_points, to_numpy
-from rkhs.calculus.atoms import Atoms, push_covariance
-from rkhs.calculus.forms import Form
-from rkhs.calculus.pairing import Pairing
-from rkhs.calculus.polynomials import Polynomials
-from rkhs.calculus.spaces import Space, SumOfSpaces
+from rkhs._backend.arrays import Array, as_array, as_points, to_numpy
+from rkhs._calculus.atoms import Atoms, push_covariance
+from rkhs._calculus.forms import Form
+from rkhs._calculus.pairing import Pairing
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import Space, SumOfSpaces
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from rkhs.backend.arrays import Array, like, to_numpy
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.pairing import AllPairs, Pairing
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.pairing import AllPairs, Pairing
 from rkhs.kernels.base import Kernel
 
 

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_points, namespace, same_kind
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.forms import Form
-from rkhs.calculus.maps import Map
-from rkhs.calculus.pairing import AllPairs, Pairing
-from rkhs.calculus.polynomials import Polynomials
-from rkhs.calculus.spaces import Space
+from rkhs._backend.arrays import Array, as_points, namespace, same_kind
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.forms import Form
+from rkhs._calculus.maps import Map
+from rkhs._calculus.pairing import AllPairs, Pairing
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import Space
 from rkhs.kernels.open import Open
 
 

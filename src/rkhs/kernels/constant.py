@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.forms import Form
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.forms import Form
 from rkhs.kernels.base import FormKernel, Kernel
 
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, as_array, as_points, like, namespace, to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, as_array, as_points, like, namespace, to_numpy
+from rkhs._calculus.atoms import Atoms
 from rkhs.kernels.algebra import Product, Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.polynomial import Linear

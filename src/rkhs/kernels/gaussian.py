@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.atoms import check_map
-from rkhs.calculus.forms import Form
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.atoms import check_map
+from rkhs._calculus.forms import Form
 from rkhs.kernels.algebra import Multiple, Product, Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.scale import Scale, ScaledKernel

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
-from rkhs.backend.arrays import Array, like, namespace
-from rkhs.calculus.atoms import check_map
-from rkhs.calculus.pairing import AllPairs, Pairing
+from rkhs._backend.arrays import Array, like, namespace
+from rkhs._calculus.atoms import check_map
+from rkhs._calculus.pairing import AllPairs, Pairing
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.scale import Scale, Scaled
 

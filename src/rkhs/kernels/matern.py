@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.forms import Form
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.forms import Form
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 from rkhs.kernels.mixture import blurred_mixture, mixture

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil, inf, prod
 from numbers import Real
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.forms import Form
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.forms import Form
 from rkhs.kernels.base import FormKernel
 
 

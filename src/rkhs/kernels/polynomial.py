@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.forms import Form
-from rkhs.calculus.matchings import derivative
-from rkhs.calculus.pairing import Pairing
-from rkhs.calculus.series import Series
+from rkhs._backend.arrays import Array, like, namespace
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.forms import Form
+from rkhs._calculus.matchings import derivative
+from rkhs._calculus.pairing import Pairing
+from rkhs._calculus.series import Series
 from rkhs.kernels.base import FormKernel
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.maps import Circles, Map
-from rkhs.calculus.pairing import Pairing
+from rkhs._backend.arrays import Array, as_points, as_real, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.maps import Circles, Map
+from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 
@@ -64,7 +64,7 @@ class Composition(PushedKernel):
 
         k(x, y) = k_1(phi(x), phi(y))
 
-    Functionals are pushed forward by the chain rule (`rkhs.calculus.maps`), so that slopes of f are exact.
+    Functionals are pushed forward by the chain rule (`rkhs._calculus.maps`), so that slopes of f are exact.
 
     Parameters
     ----------

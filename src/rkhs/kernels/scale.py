@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
-from rkhs.backend.arrays import Array, as_points, as_real, to_numpy
+from rkhs._backend.arrays import Array, as_points, as_real, to_numpy
 from rkhs.kernels.base import FormKernel, Kernel, check_known
 from rkhs.kernels.open import Open
 from rkhs.kernels.tangents import ScaleTangent

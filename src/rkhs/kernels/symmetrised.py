@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.calculus.atoms import Atoms
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.atoms import Atoms
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.kernels.pushed import Push, PushedKernel

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.calculus.forms import Form, Ladder
-from rkhs.calculus.pairing import Pairing
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.forms import Form, Ladder
+from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.algebra import Product
 from rkhs.kernels.base import FormKernel, Kernel
 

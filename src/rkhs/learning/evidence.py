@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, unwatched
+from rkhs._backend.watch import Watch, unwatched
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Matrix, Observations
 from rkhs.learning.settings import Setting, gradient

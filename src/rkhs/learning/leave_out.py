@@ -34,11 +34,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, unwatched
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._linalg.saddle import Saddle
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Matrix, Observations
 from rkhs.learning.settings import Setting, gradient
-from rkhs.linalg.saddle import Saddle
 
 DETERMINED = 1e-10  # share of a group's own size, under which the others do not determine it
 

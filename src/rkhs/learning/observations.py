@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, part_of, unwatched
-from rkhs.finite.basis import Basis
-from rkhs.finite.represented import Represented
+from rkhs._backend.watch import Watch, part_of, unwatched
+from rkhs._finite.basis import Basis
+from rkhs._finite.represented import Represented
+from rkhs._gram.operator import gram
+from rkhs._linalg.saddle import Saddle
 from rkhs.functionals.base import Functional
 from rkhs.functionals.places import places, repeats
-from rkhs.gram.operator import gram
 from rkhs.kernels.base import Kernel
-from rkhs.linalg.saddle import Saddle
 from rkhs.solvers.dense import double
 
 Matrix = np.ndarray[Any, Any]

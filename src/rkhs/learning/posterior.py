@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, indices, like, namespace, to_numpy
-from rkhs.backend.devices import in_one_place
-from rkhs.backend.memory import check_tables
-from rkhs.finite.basis import Basis
-from rkhs.finite.represented import Represented
-from rkhs.finite.solution import Solution
-from rkhs.finite.system import Rows, consecutive
+from rkhs._backend.arrays import Array, indices, like, namespace, to_numpy
+from rkhs._backend.devices import in_one_place
+from rkhs._backend.memory import check_tables
+from rkhs._finite.basis import Basis
+from rkhs._finite.represented import Represented
+from rkhs._finite.solution import Solution
+from rkhs._finite.system import Rows, consecutive
 from rkhs.functionals.base import Functional, stack
 from rkhs.learning.observations import Matrix, Observations
 from rkhs.solvers.spans.spread import SpanSpread

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs.finite.monitor import Monitor, OutOfIterations, Stopped
-from rkhs.finite.solution import CONVERGED, INTERRUPTED, Record
+from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
+from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs.learning.observations import Matrix
 from rkhs.stopping import interrupted
 

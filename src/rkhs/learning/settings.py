@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.gram.sensitivity import sensitivity
+from rkhs._gram.sensitivity import sensitivity
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Matrix, Observations
 

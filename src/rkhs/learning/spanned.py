@@ -17,17 +17,17 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.spaces import Space
-from rkhs.finite.basis import on_basis
-from rkhs.finite.represented import outputs_of
-from rkhs.finite.summary import Summary
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.spaces import Space
+from rkhs._finite.basis import on_basis
+from rkhs._finite.represented import outputs_of
+from rkhs._finite.summary import Summary
+from rkhs._finite.term import Term
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.sensitivity import sensitivity
+from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
-from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.sensitivity import sensitivity
-from rkhs.gram.span import Span
 from rkhs.learning.evidence import Likelihood
 from rkhs.learning.observations import Matrix, Observations
 from rkhs.learning.settings import Setting

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._gram.operator import gram
 from rkhs.functionals.base import Functional
-from rkhs.gram.operator import gram
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.kernels.scale import median_scale

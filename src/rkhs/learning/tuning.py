@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.finite.represented import Represented
-from rkhs.finite.solution import CONVERGED
-from rkhs.finite.term import Term
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._finite.represented import Represented
+from rkhs._finite.solution import CONVERGED
+from rkhs._finite.term import Term
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.evidence import log_evidence

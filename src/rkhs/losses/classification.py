@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from rkhs.backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, namespace
 from rkhs.losses.base import positive
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import SQUARED

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, like, namespace
 from rkhs.losses.base import Loss, Smoothed, between
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rkhs.backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, like, namespace
 from rkhs.losses.base import Loss, between
 
 STEPS = 20  # of Newton's method, which takes five: a bound for what is not a number

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, cast
 
-from rkhs.backend.arrays import Array
+from rkhs._backend.arrays import Array
 from rkhs.losses.base import Loss, positive
 from rkhs.losses.interval import IntervalLoss
 

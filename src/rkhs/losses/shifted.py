@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rkhs.backend.arrays import Array
+from rkhs._backend.arrays import Array
 from rkhs.losses.base import Loss
 from rkhs.losses.interval import IntervalLoss
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import rkhs
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import CONVERGED
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.certificate import CONVERGED
 from rkhs.invariances.named import laplacian
 from rkhs.play.scene import DIRECTIONS, Scene, SceneError
 from rkhs.plotting.representers import Active

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import as_points, to_numpy
+from rkhs._backend.arrays import as_points, to_numpy
 from rkhs.plotting.axes import axes_of
 from rkhs.plotting.representers import Active
 

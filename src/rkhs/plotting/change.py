@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import as_points, to_numpy
-from rkhs.finite.function import Function
+from rkhs._backend.arrays import as_points, to_numpy
+from rkhs._finite.function import Function
 from rkhs.plotting.axes import pyplot
 
 Vector = np.ndarray[Any, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
+from rkhs._backend.arrays import to_numpy
 from rkhs.plotting.axes import axes_of
 
 Matrix = np.ndarray[Any, Any]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.function import Function
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.function import Function
 
 Vector = np.ndarray[Any, Any]
 

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.backend.devices import placed
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.spaces import Space
-from rkhs.finite.basis import joined
-from rkhs.finite.certificate import NOTHING, Certificate
-from rkhs.finite.feature_function import function_of
-from rkhs.finite.moments import shared_out
-from rkhs.finite.monitor import SUMMING, Monitor
-from rkhs.finite.represented import outputs_of
-from rkhs.finite.solution import CONVERGED, Solution
-from rkhs.finite.summary import Summary
-from rkhs.finite.system import Rows, check_range
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import to_numpy
+from rkhs._backend.devices import placed
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.spaces import Space
+from rkhs._finite.basis import joined
+from rkhs._finite.certificate import NOTHING, Certificate
+from rkhs._finite.feature_function import function_of
+from rkhs._finite.moments import shared_out
+from rkhs._finite.monitor import SUMMING, Monitor
+from rkhs._finite.represented import outputs_of
+from rkhs._finite.solution import CONVERGED, Solution
+from rkhs._finite.summary import Summary
+from rkhs._finite.system import Rows, check_range
+from rkhs._finite.term import Term
+from rkhs._gram.approximation import Approximation, Landmarks
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.centring import centred
-from rkhs.gram.approximation import Approximation, Landmarks
-from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose

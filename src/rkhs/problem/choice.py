@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, taken, to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.spaces import Space
-from rkhs.finite.feature_function import function_of
-from rkhs.finite.summary import Summary
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import Array, like, taken, to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.spaces import Space
+from rkhs._finite.feature_function import function_of
+from rkhs._finite.summary import Summary
+from rkhs._finite.term import Term
+from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks
+from rkhs._gram.blocks import check_bounded
+from rkhs._gram.fourier_span import draw
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.span import Span, in_double
 from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient, stack
-from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
-from rkhs.gram.blocks import check_bounded
-from rkhs.gram.fourier_span import draw
-from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.span import Span, in_double
 from rkhs.kernels.base import Kernel
 from rkhs.problem.seeding import spread_out
 from rkhs.solvers.spans.summed import Summed

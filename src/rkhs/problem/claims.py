@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.polynomials import Polynomials
-from rkhs.calculus.spaces import SumOfSpaces
-from rkhs.finite.function import Function
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import SumOfSpaces
+from rkhs._finite.function import Function
 from rkhs.functionals.base import Combination, Functional, Part
 from rkhs.kernels.algebra import Multiple, Pullback, Sum
 from rkhs.kernels.base import Kernel

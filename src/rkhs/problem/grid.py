@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import like, namespace, to_numpy
-from rkhs.finite.ledger import joined
-from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import like, namespace, to_numpy
+from rkhs._finite.ledger import joined
+from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
+from rkhs._finite.term import Term
 from rkhs.solvers.auto import EXACT, ITERATIVE, auto
 from rkhs.solvers.choose import applies, cheapest
 from rkhs.solvers.costs import FLOP, Estimate

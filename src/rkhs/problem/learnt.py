@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import like, to_numpy
-from rkhs.backend.watch import Watch
-from rkhs.finite.monitor import FACTOR, Monitor
-from rkhs.finite.represented import Represented
-from rkhs.finite.system import System
+from rkhs._backend.arrays import like, to_numpy
+from rkhs._backend.watch import Watch
+from rkhs._finite.monitor import FACTOR, Monitor
+from rkhs._finite.represented import Represented
+from rkhs._finite.system import System
+from rkhs._gram.approximation import Landmarks
 from rkhs.functionals.base import stack
 from rkhs.functionals.places import places
-from rkhs.gram.approximation import Landmarks
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.evidence import Evidence, Likelihood, log_evidence

@@ -26,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.calculus.forms import Form
-from rkhs.finite.function import Function
-from rkhs.finite.monitor import Monitor
-from rkhs.gram import gram
+from rkhs._backend.arrays import to_numpy
+from rkhs._calculus.forms import Form
+from rkhs._finite.function import Function
+from rkhs._finite.monitor import Monitor
+from rkhs._gram import gram
 from rkhs.kernels.base import Kernel
 from rkhs.problem.claims import Claim, acting, check_provable, degree_of
 from rkhs.problem.taylor import Derivatives, Index, along, axis_factors, indices, least, plus

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.devices import placed
-from rkhs.backend.precision import check_precision
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.spaces import Space
+from rkhs._backend.devices import placed
+from rkhs._backend.precision import check_precision
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.spaces import Space
+from rkhs._finite.attained import recedes
+from rkhs._finite.certificate import Certificate, certify
+from rkhs._finite.monitor import CHOICE, Monitor
+from rkhs._finite.represented import Represented
+from rkhs._finite.solution import CONVERGED, Record, Solution
+from rkhs._finite.system import Iterate, System, check_range
+from rkhs._finite.term import Term
+from rkhs._gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.errors import UnattainedError
-from rkhs.finite.attained import recedes
-from rkhs.finite.certificate import Certificate, certify
-from rkhs.finite.monitor import CHOICE, Monitor
-from rkhs.finite.represented import Represented
-from rkhs.finite.solution import CONVERGED, Record, Solution
-from rkhs.finite.system import Iterate, System, check_range
-from rkhs.finite.term import Term
-from rkhs.gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.kernels.base import Kernel, check_known
 from rkhs.learning.evidence import Evidence
 from rkhs.learning.leave_out import LeftOut

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, unwatched
+from rkhs._backend.watch import Watch, unwatched
 
 Matrix = np.ndarray[Any, Any]
 

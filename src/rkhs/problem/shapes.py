@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.finite.function import Function
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.solution import Record
+from rkhs._finite.function import Function
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.solution import Record
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
 from rkhs.stopping import interrupted

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from rkhs.finite.certificate import Certificate, certify, certify_in_haste
-from rkhs.finite.ledger import Checked
-from rkhs.finite.monitor import InnerMonitor, Monitor, Stopped
-from rkhs.finite.solution import CONVERGED, INTERRUPTED
-from rkhs.finite.system import Iterate, System
+from rkhs._finite.certificate import Certificate, certify, certify_in_haste
+from rkhs._finite.ledger import Checked
+from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
+from rkhs._finite.solution import CONVERGED, INTERRUPTED
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import Solver
 from rkhs.stopping import interrupted
 

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.forms import Form
-from rkhs.calculus.spaces import Space
-from rkhs.finite.function import Function
+from rkhs._backend.arrays import to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.forms import Form
+from rkhs._calculus.spaces import Space
+from rkhs._finite.function import Function
+from rkhs._gram.blocks import blocks
 from rkhs.functionals.evaluation import Evaluation
-from rkhs.gram.blocks import blocks
 from rkhs.kernels.base import Kernel
 
 Matrix = np.ndarray[Any, Any]

@@ -20,11 +20,11 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, taken, to_numpy, zeros
-from rkhs.backend.memory import budget_bytes
-from rkhs.finite.certificate import certify
-from rkhs.finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
-from rkhs.finite.system import Iterate, System
+from rkhs._backend.arrays import Array, like, namespace, taken, to_numpy, zeros
+from rkhs._backend.memory import budget_bytes
+from rkhs._finite.certificate import certify
+from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.choose import cheapest

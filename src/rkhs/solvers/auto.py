@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from rkhs.backend.arrays import namespace
-from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
-from rkhs.gram.matrix import ENTRY as STORED
+from rkhs._backend.arrays import namespace
+from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
+from rkhs._gram.matrix import ENTRY as STORED
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
 from rkhs.solvers.choose import DENSE, applies

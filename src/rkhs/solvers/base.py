@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
 
-from rkhs.finite.monitor import InnerMonitor, Monitor
-from rkhs.finite.system import Iterate, System
+from rkhs._finite.monitor import InnerMonitor, Monitor
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 

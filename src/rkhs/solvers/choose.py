@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rkhs.finite.system import System
+from rkhs._finite.system import System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate

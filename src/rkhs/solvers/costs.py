@@ -13,10 +13,10 @@ from math import log
 
 import numpy as np
 
-from rkhs.backend.arrays import taken, to_numpy
-from rkhs.finite.system import System
-from rkhs.gram.matrix import CALL
-from rkhs.gram.matrix import ENTRY as STORED
+from rkhs._backend.arrays import taken, to_numpy
+from rkhs._finite.system import System
+from rkhs._gram.matrix import CALL
+from rkhs._gram.matrix import ENTRY as STORED
 
 ENTRY = 18e-9  # of a dense Gram matrix
 FLOP = 1 / 25e9  # of a factorisation or a matrix product

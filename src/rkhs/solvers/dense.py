@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, to_numpy
-from rkhs.backend.memory import budget_bytes, free_memory
-from rkhs.finite.system import Geometry, Iterate, Rows, System
-from rkhs.gram.base import GramOperator
-from rkhs.gram.matrix import GramMatrix
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.memory import budget_bytes, free_memory
+from rkhs._finite.system import Geometry, Iterate, Rows, System
+from rkhs._gram.base import GramOperator
+from rkhs._gram.matrix import GramMatrix
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
 ALONE = 0.5  # of the memory that is free, for a solver that holds one matrix

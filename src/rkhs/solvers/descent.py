@@ -25,11 +25,11 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import bounds, relative_gap
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
-from rkhs.linalg.cg import Preconditioner
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._finite.certificate import bounds, relative_gap
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
+from rkhs._linalg.cg import Preconditioner
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count

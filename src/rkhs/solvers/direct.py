@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import FACTOR, Monitor
-from rkhs.finite.system import Iterate, System
-from rkhs.linalg.saddle import Saddle
+from rkhs._finite.certificate import relative_gap
+from rkhs._finite.monitor import FACTOR, Monitor
+from rkhs._finite.system import Iterate, System
+from rkhs._linalg.saddle import Saddle
 from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
 from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dense import fits_once, from_memory, in_memory, in_numpy

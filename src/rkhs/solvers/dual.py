@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.finite.system import System
+from rkhs._backend.arrays import Array, namespace
+from rkhs._finite.system import System
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import NotApplicableError
 

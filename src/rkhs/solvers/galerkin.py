@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rkhs.finite.ledger import joined
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.system import Iterate, System
+from rkhs._finite.ledger import joined
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.costs import FLOP, Estimate, factorisation

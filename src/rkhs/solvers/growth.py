@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
-from rkhs.finite.certificate import bounds, relative_gap
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.system import Iterate, System
+from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._finite.certificate import bounds, relative_gap
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import Solver
 from rkhs.solvers.dense import Matrix
 from rkhs.solvers.sharing.directions import Directions

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.linalg.saddle import Matrix, Saddle
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._linalg.saddle import Matrix, Saddle
 
 KEPT = 0.995  # of the way to the boundary, at most
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, inner, namespace, to_numpy, zeros
-from rkhs.backend.memory import on_cpu
-from rkhs.backend.replay import Replay
-from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
-from rkhs.linalg.cg import BlockCG, Fit
+from rkhs._backend.arrays import Array, inner, namespace, to_numpy, zeros
+from rkhs._backend.memory import on_cpu
+from rkhs._backend.replay import Replay
+from rkhs._finite.certificate import relative_gap
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
+from rkhs._linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.certificate import bounds, certify, relative_gap
-from rkhs.finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._finite.certificate import bounds, certify, relative_gap
+from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import NotApplicableError, Solver
 
 PATIENCE = 0.1  # of the iterations so far, until a certificate that failed is tried again

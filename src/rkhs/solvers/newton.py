@@ -18,12 +18,12 @@ from math import inf, log10
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.finite.certificate import FEASIBLE, certificate_of
-from rkhs.finite.monitor import FACTOR, Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
-from rkhs.linalg.saddle import EPS, Saddle
+from rkhs._backend.arrays import to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._finite.certificate import FEASIBLE, certificate_of
+from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
+from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation

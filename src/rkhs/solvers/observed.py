@@ -16,11 +16,11 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, to_numpy
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.finite.system import System
-from rkhs.linalg.cg import IterativeSaddle
-from rkhs.linalg.saddle import Saddle
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._finite.system import System
+from rkhs._linalg.cg import IterativeSaddle
+from rkhs._linalg.saddle import Saddle
 from rkhs.solvers.dense import double, fits, in_memory
 from rkhs.solvers.preconditioning import preconditioner
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
-from rkhs.finite.system import Geometry
-from rkhs.gram.base import GramOperator
-from rkhs.linalg.cg import ROWS, Preconditioner, row_squares
+from rkhs._backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
+from rkhs._finite.system import Geometry
+from rkhs._gram.base import GramOperator
+from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers.costs import FLOP
 
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: G - FF' cancels beyond

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, indices, like, namespace, taken, to_numpy
-from rkhs.finite.system import Geometry, Iterate, System, consecutive
-from rkhs.gram.matrix import diagonal_part
+from rkhs._backend.arrays import Array, indices, like, namespace, taken, to_numpy
+from rkhs._finite.system import Geometry, Iterate, System, consecutive
+from rkhs._gram.matrix import diagonal_part
 
 
 @dataclass(frozen=True, eq=False)

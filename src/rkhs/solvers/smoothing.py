@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rkhs.backend.arrays import Array, namespace
-from rkhs.finite.system import Rows
+from rkhs._backend.arrays import Array, namespace
+from rkhs._finite.system import Rows
 
 SHRINK = 0.25  # of the width, each time
 LEAST = 1e-30  # of the first width: less is rounding, and then no number

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from rkhs.finite.certificate import Certificate, certificate_of
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
+from rkhs._finite.certificate import Certificate, certificate_of
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import DenseSolver
 from rkhs.solvers.costs import FLOP, Estimate
 from rkhs.solvers.dense import Matrix, from_memory, in_memory, to_memory

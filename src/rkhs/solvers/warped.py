@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy, zeros
-from rkhs.finite.basis import on_basis
-from rkhs.finite.monitor import FACTOR, Monitor, Stopped
-from rkhs.finite.represented import Represented, represented_by
+from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._finite.basis import on_basis
+from rkhs._finite.monitor import FACTOR, Monitor, Stopped
+from rkhs._finite.represented import Represented, represented_by
+from rkhs._gram import gram
 from rkhs.functionals.base import Functional
-from rkhs.gram import gram
 from rkhs.solvers.observed import SEEN, Observed
 
 COLUMNS = 1024  # of G_qM that are stored at a time

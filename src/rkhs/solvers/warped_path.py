@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import like, to_numpy
-from rkhs.finite.represented import represented_by
+from rkhs._backend.arrays import like, to_numpy
+from rkhs._finite.represented import represented_by
+from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
-from rkhs.gram import gram
 from rkhs.solvers.dense import fits
 from rkhs.solvers.observed import SEEN
 

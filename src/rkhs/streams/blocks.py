@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from rkhs.backend.arrays import as_column, check_unmasked
+from rkhs._backend.arrays import as_column, check_unmasked
 from rkhs.errors import BlockError
 
 ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.finite.moments import Kept
+from rkhs._finite.moments import Kept
 from rkhs.streams.blocks import Block, Blocks, Vector
 from rkhs.streams.plan import Plan
 

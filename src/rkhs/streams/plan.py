@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rkhs.calculus.spaces import Space
+from rkhs._calculus.spaces import Space
+from rkhs._finite.summary import Summary
+from rkhs._finite.term import Term
+from rkhs._gram.span import Span
 from rkhs.errors import BlockError
-from rkhs.finite.summary import Summary
-from rkhs.finite.term import Term
-from rkhs.gram.span import Span
 from rkhs.streams.blocks import Block
 
 TermsOf = Callable[[Block], Sequence[Term]]

@@ -7,16 +7,16 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs.backend.watch import Watch, unwatched
-from rkhs.calculus.spaces import Space
-from rkhs.finite.basis import joined
-from rkhs.finite.monitor import CHOICE, SUMMING, Monitor
-from rkhs.finite.represented import outputs_of
-from rkhs.finite.solution import Solution
-from rkhs.finite.term import Term
+from rkhs._backend.watch import Watch, unwatched
+from rkhs._calculus.spaces import Space
+from rkhs._finite.basis import joined
+from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._finite.represented import outputs_of
+from rkhs._finite.solution import Solution
+from rkhs._finite.term import Term
+from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks
+from rkhs._gram.span import Span
 from rkhs.functionals.centring import centred
-from rkhs.gram.approximation import Approximation, FourierFeatures, Landmarks
-from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.settings import Setting

@@ -13,12 +13,12 @@ import scipy.sparse
 from array_api_compat import is_torch_array
 
 from rkhs import Function
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.polynomials import Polynomials, exponents
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.polynomials import Polynomials, exponents
+from rkhs._gram import gram
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals.base import Combination, Part
-from rkhs.gram import gram
 from rkhs.kernels import Gaussian
 from rkhs.testing.laws import HAS_TORCH, demand, demand_equal, largest, rounding
 

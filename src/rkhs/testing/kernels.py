@@ -9,12 +9,12 @@ from math import ceil, isfinite
 
 import numpy as np
 
-from rkhs.backend.arrays import Array
-from rkhs.calculus.atoms import Atoms
-from rkhs.calculus.pairing import AllPairs, Matched, Pairing
+from rkhs._backend.arrays import Array
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.pairing import AllPairs, Matched, Pairing
+from rkhs._gram import Gram, gram
 from rkhs.errors import NotBoundedError
 from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessian, Laplacian, LocalAverage, stack
-from rkhs.gram import Gram, gram
 from rkhs.kernels.base import Kernel
 from rkhs.testing.laws import (
     HAS_TORCH,

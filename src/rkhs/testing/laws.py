@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import Array, to_numpy
 
 ROUNDING = 2.0**12  # times eps: 9e-13 in float64, 5e-4 in float32
 SLACK = 16.0  # by which a limit may differ from its last approximation, in steps between approximations

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import Array, to_numpy
 from rkhs.losses import Loss
 from rkhs.testing.laws import HAS_TORCH, ROUNDING, demand, demand_equal, largest
 

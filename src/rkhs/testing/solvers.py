@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, to_numpy
-from rkhs.calculus.polynomials import Constant
-from rkhs.calculus.spaces import Space
-from rkhs.finite.solution import CONVERGED, Record, Solution
-from rkhs.finite.term import Term
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.spaces import Space
+from rkhs._finite.solution import CONVERGED, Record, Solution
+from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
 from rkhs.losses import (

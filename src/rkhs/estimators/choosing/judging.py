@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.threads import single_blas
+from rkhs._backend.threads import single_blas
 from rkhs.invariances.graph import Graph
 
 Vector = np.ndarray[Any, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rkhs.finite.system import System
+from rkhs._finite.system import System
 
 LEAST = 32  # directions, below which restarts lose too much: a Gram in memory has a small budget
 MOST = 300  # directions, beyond which they cost more than the products that they save

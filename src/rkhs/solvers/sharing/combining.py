@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs.solvers.dense import Matrix
 
 LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient

@@ -26,11 +26,11 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace
-from rkhs.finite.certificate import bounds, feasible, relative_gap
-from rkhs.finite.ledger import Candidate, Ledger
-from rkhs.finite.monitor import Monitor, Stopped
-from rkhs.finite.system import Iterate, System
+from rkhs._backend.arrays import Array, like, namespace
+from rkhs._finite.certificate import bounds, feasible, relative_gap
+from rkhs._finite.ledger import Candidate, Ledger
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.sharing.capacity import leading_representers
 from rkhs.solvers.sharing.combining import combinations
 from rkhs.solvers.sharing.directions import Directions

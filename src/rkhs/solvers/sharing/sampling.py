@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rkhs.finite.system import System
+from rkhs._finite.system import System
 from rkhs.solvers.dense import Matrix
 
 SHARE = 12  # groups of rows for each that is in the sample

@@ -19,8 +19,8 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.linalg.scaling import inverse_root
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._linalg.scaling import inverse_root
 from rkhs.solvers.dense import Matrix, double
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.task import Task

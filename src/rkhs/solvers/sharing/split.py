@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from rkhs.backend.arrays import like
-from rkhs.finite.certificate import feasible
-from rkhs.finite.ledger import Candidate, Ledger
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System
+from rkhs._backend.arrays import like
+from rkhs._finite.certificate import feasible
+from rkhs._finite.ledger import Candidate, Ledger
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.choose import applies
 from rkhs.solvers.dense import double, fits, from_memory, in_memory

@@ -17,11 +17,11 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import feasible, lower_bound
-from rkhs.finite.monitor import Monitor, OutOfIterations
-from rkhs.finite.system import Iterate, System, consecutive
-from rkhs.linalg.projection import project
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.certificate import feasible, lower_bound
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.system import Iterate, System, consecutive
+from rkhs._linalg.projection import project
 from rkhs.solvers.base import Solver
 from rkhs.solvers.small.problem import Matrix, SmallProblem
 

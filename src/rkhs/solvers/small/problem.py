@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, namespace, to_numpy
-from rkhs.finite.system import Rows, System
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._finite.system import Rows, System
 from rkhs.solvers.smoothing import Smoothing
 
 Matrix = np.ndarray[Any, Any]

@@ -7,10 +7,10 @@ from math import inf
 
 import numpy as np
 
-from rkhs.backend.arrays import to_numpy
-from rkhs.finite.certificate import relative_gap
-from rkhs.finite.monitor import Monitor, quiet
-from rkhs.finite.system import consecutive
+from rkhs._backend.arrays import to_numpy
+from rkhs._finite.certificate import relative_gap
+from rkhs._finite.monitor import Monitor, quiet
+from rkhs._finite.system import consecutive
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.small.elimination import Elimination
 from rkhs.solvers.small.problem import Matrix, SmallProblem

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.finite.basis import orthonormal
-from rkhs.finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
-from rkhs.finite.system import Rows
-from rkhs.linalg.projection import project
+from rkhs._finite.basis import orthonormal
+from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
+from rkhs._finite.system import Rows
+from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
 from rkhs.solvers.small.solution import solve

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.operator import gram
+from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
 from rkhs.functionals.derivatives import DirectionalDerivative
-from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.operator import gram
-from rkhs.gram.span import Span
 from rkhs.kernels.base import Kernel
 
 Matrix = np.ndarray[Any, Any]

@@ -23,13 +23,13 @@ from math import inf
 import numpy as np
 import scipy.linalg
 
-from rkhs.backend.arrays import Array, like, to_numpy
-from rkhs.calculus.spaces import Space
-from rkhs.finite.basis import on_basis
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._calculus.spaces import Space
+from rkhs._finite.basis import on_basis
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.operator import gram
+from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
-from rkhs.gram.landmark_span import LandmarkSpan
-from rkhs.gram.operator import gram
-from rkhs.gram.span import Span
 from rkhs.solvers.observed import SEEN
 from rkhs.solvers.spans.curvature import Curvature
 from rkhs.solvers.spans.orthonormal import Matrix, OrthonormalSpan
@@ -43,8 +43,8 @@ class SpanSpread:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> from rkhs.finite.summary import Summary
-    >>> from rkhs.gram.landmark_span import LandmarkSpan
+    >>> from rkhs._finite.summary import Summary
+    >>> from rkhs._gram.landmark_span import LandmarkSpan
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
     >>> span = LandmarkSpan(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))

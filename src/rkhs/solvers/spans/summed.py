@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.finite.certificate import Certificate
-from rkhs.finite.moments import Kept, KeptBlock, Moments
-from rkhs.finite.summary import Summary
+from rkhs._finite.certificate import Certificate
+from rkhs._finite.moments import Kept, KeptBlock, Moments
+from rkhs._finite.summary import Summary
 from rkhs.losses.base import Loss
 from rkhs.solvers.spans.cell import Cell, Output
 from rkhs.solvers.spans.orthonormal import Matrix, Orthonormal, OrthonormalSpan

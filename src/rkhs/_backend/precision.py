@@ -1,0 +1,232 @@
+"""Matrix products in a chosen precision.
+
+Tensor cores multiply float32 operands of which they read the first 10 bits after the leading one (TF32), about eight
+times as fast as float32.  With each operand split into two such numbers, A = A1 + A2,
+
+    A B  =  A1 B1 + A1 B2 + A2 B1        (A2 B2 is lost in rounding)
+
+three products have the accuracy of float32.  The last two are corrections of 2^-11 of the first: 7 bits of their
+operands (bfloat16) do, which tensor cores multiply twice as fast again.  Where there are no tensor cores, operands are
+cut to the same bits, so that the numbers are those of an accelerator.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array
+
+PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
+CHUNK = 1024  # terms that tensor cores sum up, cutting each partial sum: their error grows with the number
+TF32_CUT = 13  # of the 23 bits of a float32, which TF32 has not
+BFLOAT16_CUT = 16  # and bfloat16
+_SETTING = RLock()
+
+
+class Products(ABC):
+    """How matrices are multiplied: `operand` prepares one, which can be sliced and transposed, for many products."""
+
+    @property
+    @abstractmethod
+    def fine(self) -> Products:
+        """Products that are as accurate as the type of the operands: for differences of large numbers."""
+
+    @abstractmethod
+    def operand(self, A: Array) -> Any:
+        """A as these products take it."""
+
+    def operands(self, A: Array) -> tuple[Any, Any]:
+        """A, or a stack of matrices, laid out by rows and by columns: tensor cores read fastest along the sum."""
+        rows = self.operand(A)
+        return rows, self.operand(A.mT.contiguous().mT) if _on_gpu(A) else rows
+
+    @abstractmethod
+    def __call__(self, A: Any, B: Any) -> Array:
+        """A @ B of two operands."""
+
+    def combined(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        """phi * S + psi * c as an operand, for a tile S that is not needed any more and a row c."""
+        if _on_gpu(S) and _has_triton() and _alike(S, phi, psi):
+            return self._fused(S, phi, psi, c)
+        S *= phi
+        if c is not None:
+            S += psi * c
+        return self.operand(S)
+
+    def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        """The same in one pass over memory."""
+        from rkhs._backend import fused
+
+        fused.combine(S, phi, psi, c)
+        return S
+
+
+class Plain(Products):
+    """In the type of the operands."""
+
+    @property
+    def fine(self) -> Products:
+        return self
+
+    def operand(self, A: Array) -> Any:
+        return A
+
+    def __call__(self, A: Any, B: Any) -> Array:
+        return A @ B
+
+
+class TF32(Products):
+    """Of operands cut to TF32, summed in float32."""
+
+    @property
+    def fine(self) -> Products:
+        return ThreeTF32()
+
+    def operand(self, A: Array) -> Any:
+        return A if _on_gpu(A) else cut(A, TF32_CUT)
+
+    def __call__(self, A: Any, B: Any) -> Array:
+        with _tensor_cores(A):
+            return A @ B
+
+
+class ThreeTF32(Products):
+    """The three products of split operands."""
+
+    @property
+    def fine(self) -> Products:
+        return self
+
+    def operand(self, A: Array) -> Any:
+        if _on_gpu(A) and _has_triton() and _alike(A):
+            from rkhs._backend import fused
+
+            return Split(*fused.split(A, TF32_CUT))
+        first = cut(A, TF32_CUT)
+        return Split(first, _bfloat16(A), _bfloat16(A - first))
+
+    def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
+        from rkhs._backend import fused
+
+        return Split(*fused.split_combined(S, phi, psi, c, TF32_CUT))
+
+    def __call__(self, A: Any, B: Any) -> Array:
+        total = _corrections(A, B)
+        with _tensor_cores(A.first):
+            for start in range(0, A.first.shape[1], CHUNK):
+                some = slice(start, start + CHUNK)
+                _add_product(total, A.first[:, some], B.first[some])
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The first bits of a matrix in TF32; and, both in bfloat16, the matrix itself and the rest after those bits."""
+
+    first: Array
+    coarse: Array
+    rest: Array
+
+    def __getitem__(self, where: Any) -> Split:
+        return Split(self.first[where], self.coarse[where], self.rest[where])
+
+    @property
+    def T(self) -> Split:
+        return Split(self.first.T, self.coarse.T, self.rest.T)
+
+
+def products_in(precision: str | None) -> Products:
+    """The products of a precision; None is the type of the data."""
+    return {"tf32": TF32, "tf32x3": ThreeTF32}.get(precision or "", Plain)()
+
+
+def dtype_of(precision: str, xp: Any) -> Any:
+    """The type in which the operands of products of a precision are held."""
+    return xp.float64 if precision == "float64" else xp.float32
+
+
+def check_precision(precision: str | None) -> None:
+    """Refuse what is no precision."""
+    if precision is not None and precision not in PRECISIONS:
+        names = ", ".join(f'"{name}"' for name in PRECISIONS)
+        raise ValueError(f"precision must be None (that of the data) or one of {names}, got {precision!r}.")
+
+
+def cut(A: Array, bits: int) -> Array:
+    """The nearest numbers to those of a float32 array that have so many bits less."""
+    half, mask = 1 << (bits - 1), -(1 << bits)
+    if isinstance(A, np.ndarray):
+        return ((A.view(np.int32) + np.int32(half)) & np.int32(mask)).view(np.float32)
+    import torch
+
+    return ((A.view(torch.int32) + half) & mask).view(torch.float32)
+
+
+def _bfloat16(A: Array) -> Array:
+    """The nearest numbers of bfloat16, of that type on an accelerator only."""
+    return A.bfloat16() if _on_gpu(A) else cut(A, BFLOAT16_CUT)
+
+
+def _corrections(A: Split, B: Split) -> Array:
+    """A1 B2 + A2 B1, summed in float32."""
+    if not _on_gpu(A.first):
+        return A.coarse @ B.rest + A.rest @ B.coarse
+    import torch
+
+    total = torch.mm(A.coarse, B.rest, out_dtype=torch.float32)
+    return torch.addmm(total, A.rest, B.coarse, out_dtype=torch.float32, out=total)
+
+
+def _add_product(total: Array, A: Array, B: Array) -> None:
+    """total += A @ B, on an accelerator within the product."""
+    if _on_gpu(A):
+        total.addmm_(A, B)
+    else:
+        total += A @ B
+
+
+@cache
+def _has_triton() -> bool:
+    """Whether there is a compiler for `fused`, which PyTorch brings along on Linux."""
+    return find_spec("triton") is not None
+
+
+def _alike(*tiles: Array) -> bool:
+    """Whether tiles have one type and one layout, by rows or by columns."""
+    by_rows, by_columns = (all(t.is_contiguous() for t in way) for way in (tiles, [t.mT for t in tiles]))
+    return len({t.dtype for t in tiles}) == 1 and (by_rows or by_columns)
+
+
+def _on_gpu(A: Array) -> bool:
+    return not isinstance(A, np.ndarray) and A.device.type == "cuda"
+
+
+@contextmanager
+def _tensor_cores(A: Array) -> Iterator[None]:
+    """Let float32 products on an accelerator run on its tensor cores, as long as this lasts.
+
+    PyTorch has one setting for all threads: one at a time changes it, and finds it as it was before.
+    """
+    if not _on_gpu(A):
+        yield
+        return
+    import torch
+
+    settings = torch.backends.cuda.matmul
+    name, on = ("fp32_precision", "tf32") if hasattr(settings, "fp32_precision") else ("allow_tf32", True)
+    with _SETTING:
+        before = getattr(settings, name)
+        setattr(settings, name, on)
+        try:
+            yield
+        finally:
+            setattr(settings, name, before)

@@ -1,0 +1,196 @@
+"""Atoms: the normal form of every functional.
+
+An atom is a point, a list of directions and perhaps a blur; it takes f to the derivative along the
+directions, at the point, of f averaged over a Gaussian around it:
+
+    f  ->  D_{u_1} .. D_{u_m} (f * N(0, blur)) (x)
+
+Atoms come in homogeneous blocks of t points times k direction tuples per point, all of one order m
+and one blur; atom (i, a) has flat index i * k + a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, like, namespace, taken, zeros
+
+# A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
+LinearMap = np.ndarray[Any, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """A block of t * k atoms of one order m.
+
+    Parameters
+    ----------
+    points : (t, n)
+    directions : (k, m, n) when all points share them, (t, k, m, n) when each has its own
+    blur : None, or the covariance of the Gaussian: its diagonal (n,) or the whole (n, n), in NumPy
+    """
+
+    points: Array
+    directions: Array
+    blur: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def values(cls, points: Array, blur: np.ndarray[Any, Any] | None = None) -> Atoms:
+        """Evaluations at the points (blurred: local averages)."""
+        return cls(points, zeros((1, 0, points.shape[1]), points), blur)
+
+    @property
+    def order(self) -> int:
+        return int(self.directions.shape[-2])
+
+    @property
+    def dimension(self) -> int:
+        return int(self.points.shape[1])
+
+    @property
+    def per_point(self) -> int:
+        """k, the number of atoms at each point."""
+        return int(self.directions.shape[-3])
+
+    @property
+    def size(self) -> int:
+        return int(self.points.shape[0]) * self.per_point
+
+    @property
+    def shared(self) -> bool:
+        """Whether all points have the same directions."""
+        return bool(self.directions.ndim == 3)
+
+    @cached_property
+    def gradient(self) -> bool:
+        """Whether the directions are all unit vectors in turn, so that they make whole gradients."""
+        if self.order != 1 or not self.shared or self.per_point != self.dimension:
+            return False
+        xp = namespace(self.directions)
+        return bool(xp.all(self.directions[:, 0, :] == like(np.eye(self.dimension), self.directions)))
+
+    def x(self) -> Array:
+        """The points, ready to broadcast: (t, 1, n)."""
+        return self.points[:, None, :]
+
+    def u(self, which: int) -> Array:
+        """The directions number `which` of all atoms, ready to broadcast: (t or 1, k, n)."""
+        chosen = self.directions[..., which, :]
+        return chosen[None] if self.shared else chosen
+
+    def restricted(self, which: Sequence[int]) -> Atoms:
+        """The same atoms with only some of their directions (for Leibniz's rule)."""
+        if len(which) == self.order:
+            return self
+        xp = namespace(self.directions)
+        kept = [self.directions[..., i, :] for i in which]
+        empty = self.directions[..., :0, :]
+        return replace(self, directions=xp.stack(kept, axis=-2) if kept else empty)
+
+    def sharp(self) -> Atoms:
+        """The same atoms without blur."""
+        return replace(self, blur=None)
+
+    def shifted(self, origin: Array) -> Atoms:
+        """The same atoms seen from another origin."""
+        return replace(self, points=self.points - origin)
+
+    def absolute(self) -> Atoms:
+        """The atoms whose points, directions and blur are the absolute values of these."""
+        blur = None if self.blur is None else np.abs(self.blur)
+        return Atoms(abs(self.points), abs(self.directions), blur)
+
+    def like(self, array: Array) -> Atoms:
+        """The same atoms in the namespace, dtype and on the device of an array."""
+        return replace(self, points=like(self.points, array), directions=like(self.directions, array))
+
+    def pushed(self, linear: LinearMap) -> Atoms:
+        """The atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
+        if linear is None:
+            return self
+        check_map(linear, self.dimension)
+        blur = None if self.blur is None else push_covariance(linear, self.blur)
+        matrix = like(linear, self.points)
+        if linear.ndim == 1:
+            return Atoms(self.points * matrix, self.directions * matrix, blur)
+        return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
+
+    def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
+        """The atoms of the given flat indices, one per point of the result."""
+        xp = namespace(self.points)
+        points = taken(self.points, flat // self.per_point)
+        if self.shared and self.per_point == 1:
+            return replace(self, points=points)
+        if self.shared:
+            own = taken(self.directions, flat % self.per_point)
+        else:
+            merged = xp.reshape(self.directions, (self.size, self.order, self.dimension))
+            own = taken(merged, flat)
+        return replace(self, points=points, directions=own[:, None])
+
+    def gathered(self, flat: np.ndarray[Any, Any]) -> Atoms:
+        """The same, with all atoms of a point together where the indices are those of whole points."""
+        k = self.per_point
+        first = flat[:: max(k, 1)]
+        whole = k > 1 and flat.size % k == 0 and bool(np.all(first % k == 0))
+        if not (whole and np.all(np.reshape(flat, (-1, k)) == first[:, None] + np.arange(k))):
+            return self.take(flat)
+        own = self.directions if self.shared else taken(self.directions, first // k)
+        return replace(self, points=taken(self.points, first // k), directions=own)
+
+    def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
+        """Consecutive pieces of at most `most` atoms, each with the slice of flat indices it holds.
+
+        A piece is some points with all their directions, or one point with some of them.
+        """
+        t, k = int(self.points.shape[0]), self.per_point
+        tall, deep = max(1, most // max(k, 1)), max(1, min(k, most))
+        for i in range(0, t, tall):
+            stop = min(i + tall, t)
+            for a in range(0, k, deep):
+                end = min(a + deep, k)
+                own = self.directions if self.shared else self.directions[i:stop]
+                piece = replace(self, points=self.points[i:stop], directions=own[..., a:end, :, :])
+                yield slice(i * k + a, (stop - 1) * k + end), piece
+
+
+def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
+    """Refuse a linear map of the input that does not fit the dimension of the points."""
+    if linear.shape[-1] != dimension:
+        what = "one scale per feature" if linear.ndim == 1 else f"a {linear.shape} matrix"
+        raise ValueError(
+            f"The kernel has {what} for {linear.shape[-1]} features, but the points have {dimension} features."
+        )
+
+
+def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The covariance A C A' of A z, diagonal as long as both are."""
+    check_map(linear, len(covariance))
+    if linear.ndim == 1:
+        return linear**2 * covariance if covariance.ndim == 1 else np.outer(linear, linear) * covariance
+    return linear @ (covariance[:, None] * linear.T if covariance.ndim == 1 else covariance @ linear.T)
+
+
+def add_covariances(
+    one: np.ndarray[Any, Any] | None, other: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any] | None:
+    """The covariance of a sum of independent Gaussians, either of which may be missing."""
+    if one is None or other is None:
+        return one if other is None else other
+    if one.ndim == other.ndim:
+        return one + other
+    return (np.diag(one) if one.ndim == 1 else one) + (np.diag(other) if other.ndim == 1 else other)
+
+
+def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
+    """The linear map outer o inner."""
+    if outer is None or inner is None:
+        return inner if outer is None else outer
+    if outer.ndim == 1:
+        return outer * inner if inner.ndim == 1 else outer[:, None] * inner
+    return outer * inner if inner.ndim == 1 else outer @ inner

@@ -1,0 +1,144 @@
+"""k(x, y) = phi(q(x, y)) for the two quadratic forms that the classical kernels are functions of.
+
+    q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
+
+is the dot product for rho = 0 and minus half the squared distance for rho = 1.  With directions u on
+x and v on y, its derivatives are
+
+    q_u = <u, y - rho x>      q_v = <v, x - rho y>
+    q_uu' = -rho <u, u'>      q_vv' = -rho <v, v'>      q_uv = <u, v>
+
+and all third ones vanish.  The minus sign of the distance is deliberate: phi' is then positive for
+the positive definite radial kernels, the ladder of the Gaussian exp(q) is one and the same array at
+every rung, and a single formula serves both forms.
+
+*Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
+A kernel that is smooth in q feels it only when the points are many scales from their middle; one that is
+a function of the distance r = sqrt(-2q), such as Matern, always does near r = 0.  Then, at near points, q
+and its slopes are taken from the difference x - y itself.
+For the same reason radial forms look at the points from their middle, and only then map them by A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rkhs._backend.arrays import Array, namespace
+from rkhs._calculus.atoms import Atoms, LinearMap, compose_maps
+from rkhs._calculus.matchings import derivative
+from rkhs._calculus.pairing import AllPairs, Pairing
+
+# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of 1000 eps
+# in r^2 at worst.
+NEAR = 1e-3
+FAR = 100.0  # |x|^2/2 + |y|^2/2 up to which a kernel that is smooth in q needs no care: 2e-14, in float32 1e-5
+NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
+
+# (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there, and q
+# is the ladder's own to overwrite: tiles are large, and every array that is not allocated counts.
+Ladder = Callable[[Array, range], dict[int, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """k(x, y) = phi(q(A x, A y)): a quadratic form, a ladder for phi, and a linear map A.
+
+    `smooth` tells whether phi is smooth in q at q = 0, so that near points need less care.
+    """
+
+    rho: int
+    ladder: Ladder
+    smooth: bool
+    linear: LinearMap = None
+
+    def after(self, linear: LinearMap) -> Form:
+        """The form of k(B x, B y)."""
+        return replace(self, linear=compose_maps(self.linear, linear))
+
+    def careful(self, largest: float) -> bool:
+        """Whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
+        return bool(self.rho) and not (self.smooth and largest <= FAR)
+
+    def difference(self, x: Array, y: Array) -> Array:
+        """A (x - y) for rows x and y as they were given: for near points the difference is exact."""
+        return Atoms.values(x - y).pushed(self.linear).points
+
+    def __call__(self, pairing: Pairing) -> Array:
+        """The inner products of all atoms of the pairing, flat: the formula of `matchings`."""
+        given = pairing
+        pairing = (given.centred() if self.rho else given).pushed(self.linear)
+        left, right = pairing.left, pairing.right
+        x, y = left.x(), right.x()
+        us = [left.u(i) for i in range(left.order)]
+        vs = [right.u(i) for i in range(right.order)]
+
+        q = pairing.between(x, y)
+        slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
+        if self.rho:
+            q -= (pairing.within_left(x, x) / 2) + (
+                pairing.within_right(y, y) / 2
+            )  # k(x, y) is k(y, x), to the last digit
+            slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
+                s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
+            ]
+            if 0 not in q.shape:
+                mend_near(self, given, pairing, q, slopes)
+
+        curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
+        if self.rho:
+            for first, vectors, within in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
+                for i in range(len(vectors)):
+                    for j in range(i + 1, len(vectors)):
+                        curvatures[first + i, first + j] = -within(vectors[i], vectors[j])
+        n = len(slopes)
+        return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
+
+
+def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
+    """Recompute q and its slopes at near points from the difference x - y of the given ones, in place."""
+    left, right = pairing.left, pairing.right
+    if not isinstance(pairing, AllPairs):
+        difference = form.difference(given.left.points, given.right.points)[:, None, :]
+        q[...] = -namespace(q).sum(difference * difference, axis=-1) / 2
+        for slope, u in zip(slopes, (left.u(i) for i in range(left.order)), strict=False):
+            slope[...] = -pairing.between(u, difference)
+        for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
+            slope[...] = pairing.between(difference, v)
+        return
+    x_halves, y_halves = (namespace(q).vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, given.dimension):
+        difference = form.difference(given.left.points[i], given.right.points[j])  # (p, n)
+        q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
+        for which in range(left.order):
+            table = namespace(q).permute_dims(slopes[which], (0, 2, 1, 3))[..., 0]
+            table[i, j] = -_along(left.u(which), difference, i)
+        for which in range(right.order):
+            table = namespace(q).permute_dims(slopes[left.order + which], (0, 2, 1, 3))[:, :, 0]
+            table[i, j] = _along(right.u(which), difference, j)
+
+
+def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
+    """The indices (i, j) of near points that need care, in portions whose differences fit in `NEAR_ENTRIES`.
+
+    One pass over q finds the pairs that are near by the largest |x|^2/2 and |y|^2/2, the `halves`; only those
+    are looked at again, so that an outlier does not make all others near.
+    """
+    xp = namespace(q)
+    largest = float(xp.max(x_halves) + xp.max(y_halves))
+    if not form.careful(largest):
+        return
+    (flat,) = xp.nonzero(xp.reshape(q > -NEAR * largest, (-1,)))
+    i, j = flat // q.shape[1], flat % q.shape[1]
+    near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
+    i, j = i[near], j[near]
+    portion = max(1, NEAR_ENTRIES // dimension)
+    for start in range(0, i.shape[0], portion):
+        yield i[start : start + portion], j[start : start + portion]
+
+
+def _along(vectors: Array, difference: Array, owner: Array) -> Array:
+    """<vector, difference> for each difference (p, n) and each of its owner's vectors: (p, k)."""
+    if vectors.shape[0] == 1:
+        return difference @ vectors[0].T
+    return namespace(vectors).sum(vectors[owner] * difference[:, None, :], axis=-1)

@@ -1,0 +1,174 @@
+"""Polynomials and the exact value of any atom on them.
+
+A monomial x^a under an atom follows two recursions, derivative and average (Stein's lemma):
+
+    D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
+    E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]          for the blur N(x, C)
+
+Far from the origin the monomials of x are all but equal; those of (x - centre) / scale span the same space and are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, like, namespace, zeros
+from rkhs._calculus.atoms import Atoms, LinearMap
+from rkhs._calculus.spaces import Matrix, Space
+
+Exponents = tuple[int, ...]
+LARGEST = 1000  # power of two of a scale
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomials(Space):
+    """A basis of polynomials, which are not penalised.
+
+    The space of polynomials in R^n of at most the given degree (of A x, with a linear map A).
+
+    Its basis is the monomials, by degree: ``1, x_0, x_1, .., x_0^2, x_0 x_1, ..``.  Degree -1 is the
+    space {0}.  `L(polynomials)` is the matrix of the functionals on the basis, exact for derivatives
+    of any order and for local averages.
+
+    Solved problems have them in the coordinates (x - centre) / scale, or (A (x - centre)) / scale, in which the points
+    of all functionals are within [-1, 1]: the monomials are then those of these coordinates.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[2.0, 3.0]])
+    >>> rkhs.Evaluation(X)(rkhs.Polynomials(degree=2))
+    array([[1., 2., 3., 4., 6., 9.]])
+    >>> rkhs.Derivative(X, axes=[0])(rkhs.Polynomials(degree=2))
+    array([[0., 1., 0., 4., 3., 0.]])
+    """
+
+    degree: int
+    linear: LinearMap = None
+    centre: np.ndarray[Any, Any] | None = None  # (n,)
+    scale: np.ndarray[Any, Any] | None = None  # one for each feature of x, or of A x
+
+    def __post_init__(self) -> None:
+        if self.degree < -1:
+            raise ValueError(f"The degree of polynomials must be at least -1 (the space {{0}}), got {self.degree}.")
+
+    def __repr__(self) -> str:
+        return f"Polynomials(degree={self.degree}{'' if self.centre is None else ', centred'})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Polynomials):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        maps = (None if a is None else (a.shape, a.tobytes()) for a in (self.linear, self.centre, self.scale))
+        return self.degree, *maps
+
+    def size(self, dimension: int) -> int:
+        n = dimension if self.linear is None or self.linear.ndim == 1 else self.linear.shape[0]
+        return comb(n + self.degree, n) if self.degree >= 0 else 0
+
+    def centred(self, points: Matrix) -> Polynomials:
+        """In (x - centre) / scale: the median, which a few far points do not move, and the largest distance from it.
+
+        The median is a number of the precision of the points, so that x - centre is exact near it, and the scale is a
+        power of two, which rounds nothing.
+        """
+        if self.degree < 1 or self.centre is not None or not len(points):
+            return self
+        centre = np.median(points, axis=0)
+        seen = Atoms.values(points.astype(np.float64) - centre).pushed(self.linear).points
+        spread = np.max(np.abs(seen), axis=0)
+        powers = np.clip(np.frexp(spread)[1], -LARGEST, LARGEST)
+        scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
+        return replace(self, centre=centre.astype(np.float64), scale=scale)
+
+    def on(self, atoms: Atoms) -> Array:
+        return self._monomials(self._moved(atoms).pushed(self.linear))
+
+    def magnitude(self, atoms: Atoms) -> Array:
+        sizes = None if self.linear is None else np.abs(self.linear)
+        return self._monomials(self._moved(atoms).absolute().pushed(sizes))
+
+    def _moved(self, atoms: Atoms) -> Atoms:
+        """The atoms seen from the centre; near it, differences of floating-point numbers are exact."""
+        return atoms if self.centre is None else atoms.shifted(like(self.centre, atoms.points))
+
+    def _monomials(self, atoms: Atoms) -> Array:
+        """The atoms on the monomials of their coordinates / scale."""
+        atoms = atoms.pushed(None if self.scale is None else 1 / self.scale)
+        xp = namespace(atoms.points)
+        moments = _Moments(atoms)
+        columns = [moments.value(a, atoms.order) for a in exponents(atoms.dimension, self.degree)]
+        shape = (atoms.points.shape[0], atoms.per_point)
+        columns = [xp.reshape(xp.broadcast_to(c, shape), (atoms.size,)) for c in columns]
+        return xp.stack(columns, axis=1) if columns else zeros((atoms.size, 0), atoms.points)
+
+
+def Constant() -> Polynomials:
+    """The constant functions: an offset that is not penalised.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Evaluation([[2.0], [3.0]])(rkhs.Constant())
+    array([[1.],
+           [1.]])
+    """
+    return Polynomials(0)
+
+
+def exponents(dimension: int, degree: int) -> list[Exponents]:
+    """The exponents of all monomials of at most the degree, by degree."""
+    found = []
+    for total in range(degree + 1):
+        chosen = combinations_with_replacement(range(dimension), total)
+        found += [tuple(features.count(d) for d in range(dimension)) for features in chosen]
+    return found
+
+
+class _Moments:
+    """E[x^a] and its directional derivatives at a block of atoms, each computed once."""
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
+        self.zero = atoms.points[:, :1] * 0.0  # (t, 1)
+        self.known: dict[tuple[Exponents, int], Array] = {}
+        blur = atoms.blur
+        self.covariance = None if blur is None else (np.diag(blur) if blur.ndim == 1 else blur)
+
+    def value(self, a: Exponents, order: int) -> Array:
+        """D_{u_1} .. D_{u_order} E[x^a], broadcast to (t, k)."""
+        if (a, order) not in self.known:
+            self.known[a, order] = self._differentiated(a, order) if order else self._average(a)
+        return self.known[a, order]
+
+    def _differentiated(self, a: Exponents, order: int) -> Array:
+        u = self.atoms.u(order - 1)  # (t or 1, k, n)
+        terms = [u[..., d] * power * self.value(_less(a, d), order - 1) for d, power in enumerate(a) if power]
+        return sum(terms, start=self.zero)
+
+    def _average(self, a: Exponents) -> Array:
+        first = next((d for d, power in enumerate(a) if power), None)
+        if first is None:
+            return self.zero + 1.0
+        b = _less(a, first)
+        total = self.atoms.points[:, first : first + 1] * self.value(b, 0)
+        if self.covariance is not None:
+            for e, power in enumerate(b):
+                if power and self.covariance[first, e]:
+                    total = total + float(self.covariance[first, e]) * power * self.value(_less(b, e), 0)
+        return total
+
+
+def _less(a: Exponents, d: int) -> Exponents:
+    return (*a[:d], a[d] - 1, *a[d + 1 :])

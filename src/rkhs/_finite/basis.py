@@ -1,0 +1,131 @@
+"""The unpenalised basis functions p_j on functionals: P_ij = L_i(p_j) = Q back^-1 with orthonormal columns Q.
+
+Two things must hold where P is all but singular.  What is nothing but rounding in P is zero in Q, exactly: a solver
+would take 1e-17 for a direction in which f may move for free, by 1e17.  And Q = P back to rounding: f = sum_j c_j p_j
+with c = back d has the values Qd that its certificate is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._finite.exact_rank import exact_rank
+from rkhs.functionals.base import Functional
+from rkhs.functionals.centring import centred
+
+UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
+RANK = 8  # units of rounding for each row, below which a column depends on the others
+ORTHONORMAL = 1e-12  # beyond which Q is made so, at the cost of Q = P back to more than rounding
+
+Matrix = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Basis functions, seen from the middle of the points, and an orthonormal basis Q = P back of their values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[1.7e9], [1.7e9 + 1], [1.7e9 + 2]])
+    >>> basis = Basis.of(rkhs.Evaluation(X), rkhs.Polynomials(2))
+    >>> basis.rank, basis.size
+    (3, 3)
+    >>> np.allclose(basis.Q, rkhs.Evaluation(X)(basis.space) @ basis.back)
+    True
+    """
+
+    space: Space | None
+    Q: Array  # (N, rank), orthonormal, of the namespace and dtype, and on the device, of the functionals
+    back: Matrix  # (r, rank), from coefficients of Q to those of the basis functions
+    sizes: Array  # (N, rank): entries of Q are right to units of rounding of these
+
+    @classmethod
+    def of(cls, functionals: Functional, space: Space | None) -> Basis:
+        """The basis of a space on functionals; of a space {0} if there is none."""
+        place = functionals.prototype[:0]
+        if space is None:
+            nothing = zeros((functionals.size, 0), place)
+            return cls(None, nothing, np.zeros((0, 0)), nothing)
+        space = centred(space, [functionals])
+        eps = float(np.finfo(to_numpy(place).dtype).eps)
+        P, magnitude = _with_magnitude(functionals, space)
+        values, back = orthonormal(P, eps)
+        return cls(space, like(values, place), back, like(magnitude @ np.abs(back), place))
+
+    @property
+    def rank(self) -> int:
+        """How many of the basis functions are independent on the functionals."""
+        return int(self.back.shape[1])
+
+    def hidden(self, functionals: Functional) -> int:
+        """How many of the others are independent too, in exact arithmetic, but not to rounding; 0 if not known."""
+        if self.space is None or self.rank == min(self.size, functionals.size):
+            return 0
+        return max((exact_rank(functionals, self.space) or 0) - self.rank, 0)
+
+    @property
+    def size(self) -> int:
+        """r, the number of basis functions."""
+        return int(self.back.shape[0])
+
+
+def on_basis(functionals: Functional, space: Space) -> Matrix:
+    """P (N, r) in float64, and exactly zero where it is nothing but rounding of the precision of the points."""
+    return _with_magnitude(functionals, space)[0]
+
+
+def _with_magnitude(functionals: Functional, space: Space) -> tuple[Matrix, Matrix]:
+    """P, and the sizes (N, r) of the numbers that its entries are computed from."""
+    xp, points = namespace(functionals.prototype), functionals.prototype[:0]
+    double = functionals if points.dtype == xp.float64 else functionals.like(xp.astype(points, xp.float64))
+    P = to_numpy(double.assemble(space.on))
+    if not np.all(np.isfinite(P)):
+        raise ValueError(
+            f"The values of {space!r} on {functionals!r} are not all finite: take basis functions that are, or other "
+            "units for the points."
+        )
+    magnitude = to_numpy(double.absolute().assemble(space.magnitude))
+    eps = float(np.finfo(to_numpy(points).dtype).eps)
+    return np.where(np.abs(P) <= UNITS * eps * magnitude, 0.0, P), magnitude
+
+
+def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
+    """Q (N, rank) with orthonormal columns that span those of P, right to eps, and the map back (r, rank): Q = P back.
+
+    Rows of zeros stay zero, because Q is computed as a product.
+    """
+    sizes = np.abs(P).max(axis=0, initial=0.0)
+    scale = np.where(sizes > 0, sizes, 1.0)
+    R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)  # of N rows only once
+    diagonal = np.abs(np.diag(R))
+    tolerance = max(RANK * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
+    rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
+    back = np.zeros((P.shape[1], rank))
+    back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
+    back /= scale[:, None]
+    rough = P @ back
+    R = np.linalg.cholesky(rough.T @ rough).T  # what rounding has left to do: R is near the identity
+    back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
+    Q = P @ back
+    if np.max(np.abs(Q.T @ Q - np.eye(rank)), initial=0.0) > ORTHONORMAL:
+        Q = scipy.linalg.solve_triangular(R, rough.T, trans="T").T
+    return Q, np.ascontiguousarray(back)
+
+
+def joined(basis: Space | None, null_space: Space) -> Space | None:
+    """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
+    spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
+    if len(spaces) < 2:
+        return spaces[0] if spaces else None
+    plain = [s for s in spaces if isinstance(s, Polynomials) and s.linear is None]
+    if len(plain) == len(spaces):
+        return max(plain, key=lambda s: s.degree)
+    return SumOfSpaces(tuple(spaces))

@@ -1,0 +1,161 @@
+"""Functions of an RKHS plus a basis, as finite sums of representers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, as_array, like, namespace, owned, taken, to_numpy
+from rkhs._backend.devices import in_one_place
+from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._gram import gram
+from rkhs.functionals.base import Functional, stack
+from rkhs.functionals.evaluation import Evaluation
+from rkhs.kernels.base import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of the RKHS, which can be evaluated, differentiated, averaged, measured.
+
+        f = sum_i a_i z_i + sum_j c_j p_j: representers of a family of functionals, and basis functions
+
+    `f(X)` evaluates it and `L(f)` applies any bounded functional to it:
+    L(f) = sum_i a_i <z_L, z_i> + sum_j c_j L(p_j).  With coefficients of shape (size, outputs) it has several
+    outputs, and so has everything made from it.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> f(np.array([[0.0], [1.0]])).round(4)
+    array([2.    , 1.2131])
+    >>> rkhs.Gradient(np.array([[1.0]]))(f).round(4)
+    array([[-1.2131]])
+    """
+
+    kernel: Kernel
+    functionals: Functional
+    coefficients: Array  # (size,) or (size, outputs)
+    basis: Space | None = None
+    basis_coefficients: Array | None = None  # (r,) or (r, outputs)
+
+    def __post_init__(self) -> None:
+        L = self.functionals
+        coefficients = owned(like(as_array(self.coefficients, "coefficients"), L.prototype))
+        shape = tuple(coefficients.shape)
+        if shape == L.shape:
+            coefficients = namespace(coefficients).reshape(coefficients, (L.size,))
+        elif shape[:1] != (L.size,) or len(shape) > 2:
+            raise ValueError(f"coefficients have shape {shape}, and {L!r} needs {L.shape} or ({L.size}, outputs).")
+        object.__setattr__(self, "coefficients", coefficients)
+        if (self.basis is None) != (self.basis_coefficients is None):
+            raise ValueError("A basis goes with basis_coefficients: give both or neither.")
+        if self.basis_coefficients is not None:
+            theirs = owned(like(self.basis_coefficients, coefficients))
+            if tuple(theirs.shape[1:]) != tuple(coefficients.shape[1:]):
+                raise ValueError(
+                    f"coefficients of shape {tuple(coefficients.shape)} and basis_coefficients of shape "
+                    f"{tuple(theirs.shape)} disagree on the number of outputs."
+                )
+            object.__setattr__(self, "basis_coefficients", theirs)
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs, or None for a function with values in R."""
+        return int(self.coefficients.shape[1]) if self.coefficients.ndim == 2 else None
+
+    @property
+    def active(self) -> int:
+        """The number of representers with a nonzero coefficient (in some output)."""
+        return int(_largest(self.coefficients).astype(bool).sum())
+
+    def __call__(self, X: Array) -> Array:
+        """f(x) at the rows of X: (t,) or (t, outputs)."""
+        return self.apply(Evaluation(X))
+
+    def apply(self, functional: Functional) -> Array:
+        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        if not in_one_place(functional.prototype, self.functionals.prototype):
+            functional = functional.like(self.functionals.prototype)
+        values = gram(self.kernel, functional, self.functionals) @ self.coefficients
+        if self.basis is not None:
+            values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
+        return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
+
+    def inner(self, other: Function) -> Any:
+        """<f, g> in H, the basis functions left out; one number per output."""
+        self._same_space(other)
+        values = gram(self.kernel, self.functionals, other.functionals) @ other.coefficients
+        products = namespace(values).vecdot(values, self.coefficients, axis=0)
+        return float(products) if self.outputs is None else products
+
+    def norm(self) -> Any:
+        """sqrt(<f, f>)."""
+        squared = self.inner(self)
+        return max(squared, 0.0) ** 0.5 if self.outputs is None else namespace(squared).clip(squared, 0, None) ** 0.5
+
+    def compress(self, tol: float = 0.0) -> Function:
+        """The same function without the representers whose coefficients are at most tol times the largest."""
+        sizes = _largest(self.coefficients)
+        kept = np.flatnonzero(sizes > tol * sizes.max(initial=0.0))
+        return replace(self, functionals=self.functionals.take(kept), coefficients=taken(self.coefficients, kept))
+
+    def output(self, which: int) -> Function:
+        """One output of a function with several."""
+        basis = None if self.basis_coefficients is None else self.basis_coefficients[:, which]
+        return replace(self, coefficients=self.coefficients[:, which], basis_coefficients=basis)
+
+    def __add__(self, other: Function) -> Function:
+        self._same_space(other)
+        xp = namespace(self.coefficients)
+        basis = self.basis or other.basis
+        parts = [f.basis_coefficients for f in (self, other) if f.basis_coefficients is not None]
+        if self.basis is not None and other.basis is not None and self.basis != other.basis:
+            basis, parts = SumOfSpaces((self.basis, other.basis)), [xp.concat(parts)]
+        return Function(
+            self.kernel,
+            stack([self.functionals, other.functionals]),
+            xp.concat([self.coefficients, other.coefficients]),
+            basis,
+            sum(parts[1:], start=parts[0]) if parts else None,
+        )
+
+    def __mul__(self, factor: float) -> Function:
+        theirs = None if self.basis_coefficients is None else float(factor) * self.basis_coefficients
+        return replace(self, coefficients=float(factor) * self.coefficients, basis_coefficients=theirs)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Function:
+        return -1.0 * self
+
+    def __sub__(self, other: Function) -> Function:
+        return self + -other
+
+    def _same_space(self, other: Function) -> None:
+        if self.kernel != other.kernel:
+            raise ValueError(f"The functions live in different spaces, of {self.kernel!r} and of {other.kernel!r}.")
+
+
+def inner(f: Function, g: Function) -> Any:
+    """The inner product of two functions of one RKHS.
+
+        <f, g>
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> rkhs.inner(f, f)
+    4.0
+    """
+    return f.inner(g)
+
+
+def _largest(coefficients: Array) -> np.ndarray[Any, Any]:
+    """The largest absolute coefficient of each representer over the outputs."""
+    sizes = np.abs(to_numpy(coefficients))
+    return sizes if sizes.ndim == 1 else sizes.max(axis=1, initial=0.0)

@@ -1,0 +1,152 @@
+"""From a problem on paper to the finite problem of its coefficients, and back to functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._calculus.polynomials import Polynomials
+from rkhs._calculus.spaces import Space
+from rkhs._finite.basis import Basis, joined
+from rkhs._finite.function import Function
+from rkhs._finite.restricted import Restriction, without_null_space
+from rkhs._finite.system import Geometry, Iterate, Rows, System
+from rkhs._finite.term import Term
+from rkhs._gram import gram
+from rkhs._gram.magnitude import magnitudes
+from rkhs.functionals.base import Functional, stack
+from rkhs.kernels.base import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Represented:
+    """The functionals of all terms, whose representers and basis functions make f, and the losses on their values.
+
+    Functionals of weight zero are left out.  With `dropped`, so is the null space (Walder and Chapelle 2007, 6.2).
+    """
+
+    kernel: Kernel
+    functionals: Functional
+    basis: Basis
+    rows: tuple[Rows, ...]
+    outputs: int | None
+    precision: str | None = None
+    dropped: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        terms: Sequence[Term],
+        basis: Space | None,
+        place: Array = None,
+        precision: str | None = None,
+        dropped: bool = False,
+    ) -> Represented:
+        """With a `place`, an array, all numbers are brought to its namespace, dtype and device."""
+        outputs = outputs_of(terms)
+        families, rows, start = [], [], 0
+        for term in terms:
+            family, target, weight = term.functional, term.target, term.weights()
+            if not np.all(to_numpy(weight) > 0):
+                kept = np.flatnonzero(to_numpy(weight)[:, 0] > 0)
+                family, target, weight = family.take(kept), target[kept], weight[kept]
+            target = target if target.ndim == 2 else target[:, None]
+            if place is not None:
+                family, target, weight = family.like(place), like(target, place), like(weight, place)
+            families.append(family)
+            wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
+            rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
+            start += family.size
+        together = stack(families)
+        values = Basis.of(together, joined(basis, kernel.null_space))
+        return cls(kernel, together, values, tuple(rows), outputs, precision, dropped)
+
+    @property
+    def system(self) -> System:
+        """The finite problem."""
+        return self._finite[0]
+
+    @cached_property
+    def _finite(self) -> tuple[System, Restriction | None]:
+        """The finite problem, and the map from its coefficients to those of the representers if they differ."""
+        exact = gram(self.kernel, self.functionals)
+        fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
+        definite, basis = self.kernel.order == 0, self.basis
+        geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
+        system = System(geometry, self.rows, self.outputs)
+        return without_null_space(system) if self.dropped else (system, None)
+
+    def hidden(self, system: System) -> int:
+        """How many basis functions rounding hides on the rows of a system that have a weight: see `Basis.hidden`."""
+        space = self.basis.space
+        if self.dropped or space is None or (isinstance(space, Polynomials) and space.degree == 0):
+            return 0
+        rows = np.flatnonzero(to_numpy(system.weight).max(axis=1, initial=0.0) > 0)
+        key = rows.tobytes()  # cells of a grid share their folds
+        if key not in self._hidden:
+            whole = len(rows) == self.functionals.size
+            functionals = self.functionals if whole else self.functionals.take(rows)
+            basis = self.basis if whole else Basis.of(functionals, space)
+            self._hidden[key] = basis.hidden(functionals)
+        return self._hidden[key]
+
+    @cached_property
+    def _hidden(self) -> dict[bytes, int]:
+        return {}
+
+    @cached_property
+    def _magnitudes(self) -> Array:
+        return magnitudes(self.kernel, self.functionals)
+
+    def function(self, iterate: Iterate) -> Function:
+        """f from its coefficients."""
+        a = iterate.a if self._finite[1] is None else self._finite[1] @ iterate.a
+
+        def flat(columns: Array) -> Array:
+            return columns if self.outputs is not None else columns[:, 0]
+
+        if self.basis.space is None or self.dropped:
+            return Function(self.kernel, self.functionals, flat(a))
+        coefficients = like(self.basis.back, a) @ iterate.basis
+        return Function(self.kernel, self.functionals, flat(a), self.basis.space, flat(coefficients))
+
+    def iterate(self, f: Function) -> Iterate:
+        """The coefficients of a function of a problem with the same functionals."""
+        if f.functionals.shape != self.functionals.shape:
+            raise ValueError(
+                f"start has {f.functionals.size} representers and this problem {self.functionals.size}: "
+                "a warm start needs a solution of a problem with the same functionals."
+            )
+        a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
+        basis = self.system.start().basis
+        if f.basis is not None and f.basis_coefficients is not None and not self.dropped:
+            theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
+            basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ theirs, a)
+        return Iterate(a, basis)
+
+
+def outputs_of(terms: Sequence[Term]) -> int | None:
+    """The number of outputs of some terms, None where no target has such an axis."""
+    counts = {term.outputs for term in terms if term.outputs is not None}
+    if len(counts) > 1:
+        raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
+    return counts.pop() if counts else None
+
+
+def represented_by(given: Any, who: str) -> Represented:
+    """The finite problem of a `Problem`, or what is one already, for those who need all of the space."""
+    if getattr(given, "approximation", None) is not None:
+        raise ValueError(
+            f"{who} is about the whole space, and the problem has approximation={given.approximation!r}: leave that "
+            "out, or ask solution.posterior."
+        )
+    found = getattr(given, "represented", given)
+    if not isinstance(found, Represented):
+        raise TypeError(f"{who} needs an rkhs.Problem, got {given!r}.")
+    return found

@@ -1,0 +1,166 @@
+"""Terms: what is known about f, and how much it costs to disagree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
+from rkhs.functionals.base import Functional
+from rkhs.kernels.open import Open
+from rkhs.losses.base import Loss
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One term of a problem: functionals, a loss, targets and a weight.
+
+        weight * sum_i loss(L_i(f); target_i)
+
+    Parameters
+    ----------
+    functional : a family of functionals L
+    loss : the loss on each L_i(f)
+    target : a number, an array of the shape of L, or one with a further axis for several outputs
+        (classes, for example, which then share all work).  NaN is for what was not observed: such rows are left out
+    weight : a number, or one for each functional; zero leaves a functional out; `rkhs.learn()`, or `rkhs.learn() * w`,
+        where `Problem.tune` is to find it
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.Term(rkhs.Evaluation(np.zeros((3, 2))), rkhs.Hinge(), target=[1, -1, 1], weight=10.0)
+    Term(Evaluation(3 points in R^2), Hinge(), weight=10.0)
+
+    Slopes of which one is not known:
+
+    >>> slopes = rkhs.Term(rkhs.Gradient(np.zeros((1, 3))), rkhs.Squared(), target=[[0.5, np.nan, -1.0]])
+    >>> slopes.observed
+    array([ True, False,  True])
+    """
+
+    functional: Functional
+    loss: Loss
+    target: Any = 0.0
+    weight: Any = 1.0
+    observed: Any = field(init=False, default=None, repr=False)  # (size,) a mask in NumPy; None where all are
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.functional, Functional):
+            raise TypeError(
+                f"A term needs a family of functionals, such as rkhs.Evaluation(X), got {self.functional!r}."
+            )
+        if not isinstance(self.loss, Loss):
+            raise TypeError(f"A term needs a loss, such as rkhs.Squared(), got {self.loss!r}.")
+        target, observed = self._as_target()
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "weight", self._as_weight())
+        if observed is not None:
+            object.__setattr__(self, "observed", observed)
+            object.__setattr__(self, "weight", self._on_observed(observed))
+
+    def __repr__(self) -> str:
+        weight = f"{self.weight}" if isinstance(self.weight, (float, Open)) else f"{len(self.weight)} weights"
+        return f"Term({self.functional!r}, {self.loss!r}, weight={weight})"
+
+    @property
+    def size(self) -> int:
+        return self.functional.size
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs, or None for a target without that axis."""
+        return int(self.target.shape[1]) if self.target.ndim == 2 else None
+
+    def changed(self, **parts: Any) -> Term:
+        """The same term with another loss, target or weight."""
+        return replace(self, **{"target": self.told, **parts})
+
+    @property
+    def told(self) -> Array:
+        """The targets in the shape of the functionals, NaN where there was no observation."""
+        target = self.target
+        if self.observed is not None:
+            target = like(
+                np.where(self.observed.reshape(-1, *[1] * (target.ndim - 1)), to_numpy(target), np.nan), target
+            )
+        return namespace(target).reshape(target, (*self.functional.shape, *target.shape[1:]))
+
+    def weights(self) -> Array:
+        """The weights as a column, (size, 1)."""
+        if isinstance(self.weight, Open):
+            raise ValueError(
+                f"{self!r} is not known yet: its weight is left open. Let problem.tune() find what is open, or give a "
+                "number."
+            )
+        whole = np.full((self.size, 1), self.weight) if isinstance(self.weight, float) else self.weight[:, None]
+        return like(whole, self.functional.prototype)
+
+    def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
+        """(size,) or (size, outputs), of the family's dtype; and where it was observed, None for everywhere."""
+        L = self.functional
+        target = owned(as_real(self.target, "target"))
+        xp = namespace(target)
+        shape = tuple(target.shape)
+        if shape == ():
+            target = xp.broadcast_to(target, (L.size,))
+        elif shape == L.shape:
+            target = xp.reshape(target, (L.size,))
+        elif shape[:-1] == L.shape:
+            target = xp.reshape(target, (L.size, shape[-1]))
+        else:
+            raise ValueError(
+                f"target has shape {shape}; {L!r} needs {L.shape}, or {L.shape} and one more axis of outputs."
+            )
+        observed = self._observed(to_numpy(target))
+        if observed is not None:
+            target = xp.where(xp.isnan(target), xp.ones_like(target), target)
+        if self.loss.classification and not bool(xp.all(abs(target) == 1)):
+            raise ValueError(f"{self.loss!r} needs targets +1 and -1; encode the classes so.")
+        return owned(like(as_array(target, "target"), L.prototype)), observed
+
+    def _observed(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+        """Where the target is not NaN, (size,); None where it never is."""
+        missing = np.isnan(target)
+        if not np.any(missing):
+            return None
+        whole = missing if missing.ndim == 1 else missing.all(axis=1)
+        if missing.ndim == 2 and np.any(missing.any(axis=1) & ~whole):
+            row = int(np.flatnonzero(missing.any(axis=1) & ~whole)[0])
+            raise ValueError(
+                f"Row {row} of the target of {self.functional!r} is NaN, not observed, in some outputs and a number in "
+                "others, and outputs share their rows: solve a problem for each output."
+            )
+        if np.all(whole):
+            raise ValueError(
+                f"Every target of {self.functional!r} is NaN, not observed: there is nothing to learn from this term. "
+                "Leave it out."
+            )
+        return ~whole
+
+    def _on_observed(self, observed: np.ndarray[Any, Any]) -> Any:
+        """The weights, zero where nothing was observed."""
+        if isinstance(self.weight, Open):
+            shares = np.ones(self.size) if self.weight.shares is None else self.weight.shares
+            return replace(self.weight, shares=np.where(observed, shares, 0.0))
+        return np.where(observed, self.weight, 0.0)
+
+    def _as_weight(self) -> Any:
+        """A float, (size,) in NumPy, or open."""
+        if isinstance(self.weight, Open):
+            shares = self.weight.shares
+            if self.weight.each:
+                raise ValueError(f"The weight of a term is one number: leave each=True out of {self.weight!r}.")
+            if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
+                raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
+            return self.weight
+        weight = owned(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
+        if weight.shape not in ((), self.functional.shape, (self.size,)):
+            raise ValueError(
+                f"weight has shape {weight.shape}; {self.functional!r} needs a number or {self.functional.shape}."
+            )
+        if np.any(weight < 0):
+            raise ValueError(f"Weights must not be negative (the problem would not be convex), got {weight.min():g}.")
+        return float(weight) if weight.ndim == 0 else weight.reshape(-1)

@@ -1,0 +1,266 @@
+"""Jets: the product with a Gram matrix of values and first derivatives that never forms it.
+
+All functionals of order at most one at the points y_j are linear in the values and gradients of f there
+(its 1-jet).  For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), coefficients c_j on the values and A_j on
+the gradients at y_j give
+
+    f(x_i)      =  sum_j  phi c_j + phi' S_ij                     S_ij = <A_j, x_i - rho y_j>
+    grad f(x_i) =  sum_j  Q_ij (y_j - rho x_i) + phi' A_j         Q_ij = phi' c_j + phi'' S_ij
+
+(phi, phi', phi'' at q_ij): four matrix products of t x t x n and some element-wise work on tiles that stay
+in the cache.  The column of ones that makes S and the row sums of Q part of those products is all the
+overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j before, and contract
+grad f with their directions after.
+
+In the product of a family with itself, tile (j, i) has the rungs of tile (i, j): half of the element-wise
+work and an eighth of the matrix products are saved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from rkhs._backend.arrays import Array, add_at, inner, namespace, zeros
+from rkhs._backend.memory import tile_entries, tiles
+from rkhs._backend.precision import Products
+from rkhs._backend.threads import cores, in_threads
+from rkhs._calculus.forms import Form, near_pairs
+from rkhs._gram.jet_points import JetPoints, Jets, augmented, by_points
+from rkhs.functionals.base import Part
+
+ORDER = 1  # of the jets: parts up to this order of derivative take part
+SHARED = 2**20  # pairs of points from which tiles are shared out among threads
+EACH = 4  # tiles for each thread, at least, so that all end at about the same time
+COPIES = 8  # arrays of the size of a tile that are alive at once, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """From coefficients at the source points to the jets of f at the target points: the formula at the top."""
+
+    rho: int
+    source: JetPoints
+    coefficients: Jets
+    target: JetPoints
+    jets: Jets
+    products: Products
+
+    @cached_property
+    def rungs(self) -> range:
+        """The derivatives of phi that take part."""
+        last = (self.jets.gradients is not None) + (self.coefficients.gradients is not None)
+        values = self.jets.values is not None and self.coefficients.values is not None
+        return range(0 if values else min(last, 1), last + 1)
+
+    @cached_property
+    def slopes(self) -> tuple[Any, Any]:
+        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  As operands by rows and by columns."""
+        A: Array = self.coefficients.gradients
+        if self.rho:
+            A = augmented(A, -inner(A, self.source.points)[:, :, None])
+        return self.products.operands(A)
+
+    @cached_property
+    def sums(self) -> Array:
+        """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
+        return zeros((self.jets.count, self.target.points.shape[0]), self.target.points)
+
+    def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
+        """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
+
+        The rungs of a mirrored tile are transposed, and what meets them is laid out as they are.
+        """
+        c: Array = self.coefficients.values
+        A: Array = self.coefficients.gradients
+        f: Array = self.jets.values
+        g: Array = self.jets.gradients
+        n = self.source.points.shape[1]
+        (X, _), (_, anchors) = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
+        X, anchors = X[i], anchors[j]
+        if self.rungs[0] == 0:
+            f[i] += phi[0] @ c[j]
+        for r in range(self.jets.count if self.rungs[-1] else 0):
+            if A is None:
+                Q = self.products.operand(phi[1] * c[j, r])
+            else:
+                B, columns = (slopes[r, j] for slopes in self.slopes)
+                straight = self.products(first, columns)
+                if f is not None:  # sum_j phi' S_ij
+                    f[i, r] += _rowwise(straight, self.target.points[i])
+                if g is None:
+                    continue
+                g[r, i] += straight[:, :n]
+                S = self.products(B, X.T).T if mirrored else self.products(X, B.T)
+                Q = self.products.combined(S, phi[2], phi[1], None if c is None else c[j, r])
+            moved = self.products(Q, anchors)
+            g[r, i] += moved[:, :n]
+            if self.rho:
+                self.sums[r, i] += moved[:, n]
+
+    def add_near(self, rungs: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
+        """Add the shares of pairs of near points, from their differences x - y."""
+        for r in range(self.jets.count):
+            c = None if self.coefficients.values is None else self.coefficients.values[j, r]
+            A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
+            slope = None if A is None else namespace(A).vecdot(A, difference, axis=-1)
+            if self.jets.values is not None:
+                add_at(self.jets.values[:, r], i, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
+            if self.jets.gradients is not None:
+                Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
+                straight = 0.0 if A is None else rungs[1][:, None] * A
+                add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
+
+    def apart(self) -> Flow:
+        """The same flow to jets of its own, zero so far."""
+        other = replace(self, jets=self.jets.emptied())
+        if self.coefficients.gradients is not None and self.rungs[-1]:
+            other.__dict__["slopes"] = self.slopes  # which are made once
+        return other
+
+    def gather(self, other: Flow) -> None:
+        """Add the jets of a flow that was apart."""
+        self.jets.add(other.jets)
+        if "sums" in other.__dict__:
+            self.sums[...] += other.sums
+
+    def finish(self) -> None:
+        """Take away rho x_i sum_j Q_ij, once all tiles are in."""
+        if self.rho and self.jets.gradients is not None:
+            self.jets.gradients[...] -= self.sums[:, :, None] * self.target.points
+
+
+class JetProduct:
+    """The product with the Gram matrix of two tuples of parts under phi(q)."""
+
+    def __init__(
+        self,
+        form: Form,
+        lefts: tuple[Part, ...],
+        rights: tuple[Part, ...],
+        weight: float,
+        budget: int,
+        products: Products,
+    ) -> None:
+        self.form = form
+        self.weight = weight
+        self.budget = budget
+        self.products = products
+        origin = None
+        if form.rho:
+            points = rights[0].atoms.points
+            origin = namespace(points).mean(points, axis=0)
+        self.rights = by_points(rights, form.linear, origin, products)
+        self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the product does the same to all numbers: no near points to look for, nothing from another device."""
+        groups = self.lefts + self.rights
+        furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
+        return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
+
+    def add_to(self, out: Array, v: Array) -> None:
+        """out += G @ v."""
+        rho, symmetric = self.form.rho, self.lefts is self.rights
+        coefficients = [right.scatter(self.weight * v) for right in self.rights]
+        jets = [left.zeros(v.shape[1]) for left in self.lefts]
+        for a, left in enumerate(self.lefts):
+            for b, right in enumerate(self.rights):
+                flow = Flow(rho, right, coefficients[b], left, jets[a], self.products)
+                if not symmetric:
+                    self.add_flow(flow)
+                elif a == b:
+                    self.add_flow(flow, flow)
+                elif a < b:
+                    self.add_flow(flow, Flow(rho, left, coefficients[a], right, jets[b], self.products))
+        for left, found in zip(self.lefts, jets, strict=True):
+            left.contract(found, out)
+
+    def add_flow(self, flow: Flow, back: Flow | None = None) -> None:
+        """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same rungs.
+
+        A flow that is its own way back only takes the tiles on and above the diagonal.
+        """
+        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
+        hands = self._hands(flow, back)
+        entries = tile_entries(self.budget // hands, flow.target.points, COPIES)
+        if hands > 1:
+            entries = min(entries, t * s // (EACH * hands))
+        work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]
+        if hands == 1:
+            for i, j in work:
+                self._add_tile(flow, None if flow is back and i == j else back, i, j)
+        else:
+            self._add_in_threads(flow, back, work, hands)
+        flow.finish()
+        if back is not None and back is not flow:
+            back.finish()
+
+    def _hands(self, flow: Flow, back: Flow | None) -> int:
+        """How many threads share the tiles out: as many as there are cores, where each has work and its jets fit."""
+        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
+        if t * s < SHARED:
+            return 1
+        jets = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
+        return max(1, min(cores(flow.target.points), self.budget // (2 * max(jets, 1)), t * s * 2 // SHARED))
+
+    def _add_in_threads(self, flow: Flow, back: Flow | None, work: list[tuple[slice, slice]], hands: int) -> None:
+        """Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat."""
+        own = [flow.apart() for _ in range(hands)]
+        backs = own if back is flow else [None if back is None else back.apart() for _ in range(hands)]
+
+        def add(item: tuple[int, slice, slice]) -> None:
+            k, i, j = item
+            self._add_tile(own[k], None if flow is back and i == j else backs[k], i, j)
+
+        in_threads(add, [[(k, i, j) for i, j in work[k::hands]] for k in range(hands)])
+        for mine, returned in zip(own, backs, strict=True):
+            flow.gather(mine)
+            if back is not None and back is not flow and returned is not None:
+                back.gather(returned)
+
+    def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
+        """q of the points i and j, a difference of large numbers."""
+        q = self.products.fine(left.fine[i], right.fine[j].T)
+        if self.form.rho:
+            q -= left.halves[i][:, None]
+            q -= right.halves[j]
+        return q
+
+    def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
+        left, right = flow.target, flow.source
+        q = self.quadratic(left, right, i, j)
+        near = []
+        if self.form.careful(left.largest + right.largest):  # there, q and the slopes come from the differences
+            near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))
+        for a, b in near:
+            difference = self.form.difference(left.given[i][a], right.given[j][b])
+            q[a, b] = -namespace(q).vecdot(difference, difference, axis=-1) / 2
+        phi = self.form.ladder(q, flow.rungs)
+        for a, b in near if flow.rungs[-1] else []:
+            difference = self.form.difference(left.given[i][a], right.given[j][b])
+            rungs = {k: rung[a, b] for k, rung in phi.items()}
+            flow.add_near(rungs, a + i.start, b + j.start, difference)
+            if back is not None:
+                back.add_near(rungs, b + j.start, a + i.start, -difference)
+            for rung in phi.values():
+                rung[a, b] = 0.0
+        first = self.products.operand(phi[1]) if 1 in phi else None
+        flow.add(phi, first, i, j)
+        if back is not None:
+            transposed = None if first is None else first.T
+            back.add({k: rung.T for k, rung in phi.items()}, transposed, j, i, mirrored=True)
+
+
+def _rowwise(straight: Array, X: Array) -> Array:
+    """sum over columns of straight * [X, 1], or * X where it has no column for the 1."""
+    n = X.shape[1]
+    found = inner(straight[:, :n], X)
+    return found if straight.shape[1] == n else found + straight[:, n]
+
+
+def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:
+    """The sum of the products of which both factors are there."""
+    return sum(one * other for one, other in terms if one is not None and other is not None)

@@ -1,0 +1,354 @@
+"""The Gram operator: G_ij = <z_i, w_j>, the inner products of the representers of two families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
+from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
+from rkhs._backend.precision import check_precision, dtype_of, products_in
+from rkhs._backend.watch import Watch, part_of, unwatched
+from rkhs._gram import tables
+from rkhs._gram.blocks import Block, blocks, check_bounded
+from rkhs._gram.energy import energies
+from rkhs._gram.gradient_moments import gradient_moments
+from rkhs._gram.jet_points import same_points
+from rkhs._gram.jets import ORDER, JetProduct
+from rkhs._gram.tables import TableProduct
+from rkhs.functionals.base import Functional, Part
+from rkhs.kernels.base import Kernel, check_known
+
+CALL, ENTRY = 2e-4, 8e-11  # seconds of a product, and for a point and a functional: `python -m benchmarks.regret`
+PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # for a pair of points, with values alone and with derivatives
+LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
+
+
+def gram(
+    kernel: Kernel,
+    L: Functional,
+    M: Functional | None = None,
+    *,
+    memory: float | None = None,
+    precision: str | None = None,
+) -> Gram:
+    """The matrix of inner products of two families of functionals under a kernel, as an operator.
+
+        G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None)
+
+    Parameters
+    ----------
+    kernel : Kernel
+    L, M : families of functionals; multi-dimensional ones count in C order
+    memory : bytes that products may take beyond their input and output; a quarter of what is free by default
+    precision : "float64", "float32", "tf32x3" (float32 from tensor cores) or "tf32", in which products are computed;
+        that of the points by default.  Vectors, blocks and the diagonal keep the type of the points
+
+    Returns
+    -------
+    Gram
+        An operator: nothing is computed before it is used, and nothing dense unless `dense` asks for it.
+
+    Raises
+    ------
+    NotBoundedError
+        When a functional has no representer in the kernel's space.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((2000, 100))
+    >>> G = rkhs.gram(rkhs.Gaussian(scale=10.0), rkhs.Gradient(X))
+    >>> G.shape                                        # dense, this would be 298 GiB
+    (200000, 200000)
+    >>> (G @ np.ones(200000)).shape
+    (200000,)
+    """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be an rkhs kernel such as rkhs.Gaussian(scale=1.0), got {kernel!r}.")
+    check_known(kernel)
+    for family in (L,) if M is None else (L, M):
+        if not isinstance(family, Functional):
+            raise TypeError(
+                f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X)."
+            )
+    if M is not None and L.dimension != M.dimension:
+        raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
+    check_precision(precision)
+    check_bounded(kernel, L)
+    if M is not None:
+        check_bounded(kernel, M)
+        same_kind(L.prototype[:0], M.prototype[:0])
+    return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype), precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The Gram operator of two families under a kernel; made by `gram`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> G = rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(np.zeros((1, 3))))
+    >>> isinstance(G, rkhs.Gram), G.shape, G @ np.ones(3)
+    (True, (3, 3), array([1., 1., 1.]))
+    """
+
+    kernel: Kernel
+    L: Functional
+    M: Functional
+    budget: int
+    precision: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Gram({self.kernel!r}, {self.L!r}{'' if self.symmetric else f', {self.M!r}'})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.L.size, self.M.size
+
+    @property
+    def dtype(self) -> Any:
+        return self._empty.dtype
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both families are the same."""
+        return self.L is self.M
+
+    @property
+    def T(self) -> Gram:
+        return Gram(self.kernel, self.M, self.L, self.budget, self.precision)
+
+    def __matmul__(self, v: Array) -> Array:
+        """G @ v for a vector or a block of right-hand sides, tiled within the memory budget."""
+        v = self._operand(v)
+        if self._cast is not None:
+            return like(self._cast @ like(v, self._cast._empty), v)
+        flat = v[:, None] if v.ndim == 1 else v
+        try:
+            out = self._added(flat)
+        except out_of_memory():
+            out = self._in_smaller_tiles(flat)
+        return out[:, 0] if v.ndim == 1 else out
+
+    def _added(self, v: Array) -> Array:
+        out = zeros((self.shape[0], v.shape[1]), v)
+        if self.shape[1] and v.shape[1]:
+            for step in self._product:
+                step.add_to(out, v)
+        return out
+
+    def _in_smaller_tiles(self, v: Array) -> Array:
+        """The same product where a device has less memory than it said; later products use the same tiles."""
+        if self.budget < LEAST:
+            raise MemoryError(
+                f"The device of {self!r} has too little memory for {v.shape[1]} right-hand sides, even in small tiles: "
+                'multiply fewer at a time, use precision="float32", or leave the data on the CPU.'
+            )
+        release_memory()
+        smaller = replace(self, budget=self.budget // 4)
+        out = smaller @ v
+        self.__dict__["_product"] = smaller._product
+        return out
+
+    def energies(self, v: Array) -> Array:
+        """v'Gv of a vector, or (r,) of the columns of v (N, r), for a family with itself.
+
+        By jets it costs about half as much as a product.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> G = rkhs.gram(rkhs.Gaussian(scale=1.0), rkhs.Gradient(np.zeros((1, 3))))
+        >>> G.energies(np.ones((3, 2)))
+        array([3., 3.])
+        """
+        if not self.symmetric:
+            raise ValueError(f"v'Gv needs one family on both sides: {self!r} has two.")
+        v = self._operand(v)
+        if v.ndim == 1:
+            return self.energies(v[:, None])[0]
+        step = self._product[0] if self.precision is None and len(self._product) == 1 else None
+        if isinstance(step, JetProduct):
+            try:
+                return energies(step, v)
+            except out_of_memory():
+                pass  # the product takes smaller tiles
+        return namespace(v).vecdot(v, self @ v, axis=0)
+
+    @property
+    def stored(self) -> bool:
+        return False
+
+    @property
+    def seconds(self) -> float:
+        """What a product is estimated to take; nothing on an accelerator, where that is not known."""
+        return self.core_seconds if on_cpu(self._empty) else 0.0
+
+    @cached_property
+    def core_seconds(self) -> float:
+        """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
+        pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
+        seconds = CALL
+        for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
+            left, right = _places(block.lefts), _places(block.rights)
+            seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+        return seconds
+
+    @property
+    def firsts(self) -> np.ndarray[Any, Any]:
+        """The rows at which the functionals of a point begin."""
+        return self.L.firsts()
+
+    @property
+    def steady(self) -> bool:
+        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        if self._cast is not None:
+            return self._cast.steady
+        return all(step.steady for step in self._product)
+
+    def dense(self, out: Array | None = None, watch: Watch = unwatched) -> Array:
+        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
+
+        `out` is an array of zeros to write it to.  The `watch` is told how far it is, after each tile.
+        """
+        keep_freed_memory()
+        out = zeros(self.shape, self._empty) if out is None else out
+        exact = not self.symmetric
+        for k, block in enumerate(self.blocks):
+            told = part_of(watch, k, len(self.blocks))
+            if self.symmetric and block.lefts is block.rights:
+                tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget, told)
+                exact = tables.apart(block.lefts) and len(self.blocks) == 1
+                continue
+            pairs = list(block.pairs())
+            for i, (left, right) in enumerate(pairs):  # one such block need not be symmetric, all of them together are
+                own = part_of(told, i, len(pairs))
+                tables.add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric, own)
+        if not exact:
+            tables.mirror(out)
+        return out
+
+    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
+        """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
+        xp = namespace(self._empty)
+        if self._empty.dtype == xp.float64:
+            if out is None or isinstance(self._empty, np.ndarray):
+                return np.asarray(to_numpy(self.dense(out, watch)))
+            out += to_numpy(self.dense(watch=watch))
+            return out
+        double = xp.astype(self._empty, xp.float64)
+        L = self.L.like(double)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out, watch)
+
+    def diagonal(self) -> Array:
+        """G_ii for i up to the smaller side."""
+        size = min(self.shape)
+        out = zeros((size,), self._empty)
+        if all(_aligned(block) for block in self.blocks) and self.shape[0] == self.shape[1]:
+            for block in self.blocks:
+                for left, right in block.pairs():
+                    if left.rows == right.rows:
+                        tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
+            return out
+        some = 64
+        for start in range(0, size, some):
+            rows = slice(start, min(start + some, size))
+            out[rows] = namespace(out).linalg.diagonal(self.block(rows, rows))
+        return out
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        """The dense submatrix of the given rows and columns: integers, slices or masks."""
+        return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
+
+    def part(self, rows: Any, columns: Any) -> Gram:
+        """The operator of the given rows and columns; all of them, without a copy, for slice(None)."""
+        whole = isinstance(rows, slice) and rows == slice(None)
+        L = self.L if whole else self.L.take(rows)
+        return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
+
+    def gradient_moments(self, weight: Array) -> Array | None:
+        """M'WM for the Gram matrix M of gradients and values, from a formula; None for other families."""
+        return gradient_moments(self, weight)
+
+    @cached_property
+    def _empty(self) -> Array:
+        """No numbers, of the dtype, namespace and device of the result."""
+        return same_kind(self.L.prototype[:0], self.M.prototype[:0])[0]
+
+    @cached_property
+    def _cast(self) -> Gram | None:
+        """The same operator on points of the precision's type, where that is another one."""
+        xp = namespace(self._empty)
+        if self.precision is None or dtype_of(self.precision, xp) == self._empty.dtype:
+            return None
+        empty = xp.astype(self._empty, dtype_of(self.precision, xp))
+        L = self.L.like(empty)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """What the matrix is the sum of."""
+        return blocks(self.kernel, self.L, self.M)
+
+    @cached_property
+    def _product(self) -> list[JetProduct | TableProduct]:
+        """What adds up to the product: jets where they apply, tables elsewhere."""
+        keep_freed_memory()
+        products = products_in(self.precision)
+        steps: list[JetProduct | TableProduct] = []
+        for block in self.blocks:
+            form = block.kernel.form(block.dimension)
+            lefts: tuple[Part, ...] = ()
+            rights: tuple[Part, ...] = ()
+            if form is not None:
+                lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
+                if lefts and rights:
+                    steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
+            for left, right in block.pairs():
+                if not (left in lefts and right in rights):
+                    steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))
+        return steps
+
+    def _operand(self, v: Array) -> Array:
+        v = as_real(v, "v")
+        if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
+            v = like(v, self._empty)
+        if v.ndim not in (1, 2) or v.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"{self!r} has shape {self.shape}; it multiplies arrays of shape ({self.shape[1]},) or "
+                f"({self.shape[1]}, r), got {tuple(v.shape)}."
+            )
+        namespace(v, self._empty)
+        return like(v, self._empty)
+
+
+def _places(parts: Sequence[Part]) -> int:
+    """The points that a product goes over, once for all parts that share them."""
+    seen: list[Array] = []
+    for part in parts:
+        if not any(same_points(points, part.atoms.points) for points in seen):
+            seen.append(part.atoms.points)
+    return sum(int(points.shape[0]) for points in seen)
+
+
+def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts that are functions of 1-jets."""
+    return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
+
+
+def _aligned(block: Block) -> bool:
+    """Whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
+    if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
+        return False
+    return all(
+        (left.rows == right.rows and left.atoms.per_point == right.atoms.per_point)
+        or left.rows.stop <= right.rows.start
+        or right.rows.stop <= left.rows.start
+        for left, right in block.pairs()
+    )

@@ -1,0 +1,276 @@
+"""How a weighted sum of Gram entries changes with the settings of the kernel:  sum_ij B_ij dG_ij / dlog theta.
+
+With B from the derivative of any function of G this is that function's derivative, for all settings at once.
+
+*Values and first derivatives of radial kernels* know the scales only through z = x / s and directions u / s.  With
+d = z_i - z_k and the sums  s = <u, d>, r = <v, d>  an entry of phi(q) is  phi,  phi' r,  -phi' s,  or
+phi' <u, v> - phi'' s r,  and its derivatives in all log s_j are, with the next rung P of that entry,
+
+    P d_j^2   and    -2 phi' v_j d_j    or    2 phi'' d_j (u_j r + v_j s) - 2 phi' u_j v_j
+
+Summed over pairs, each is a product of a table of the size of B with points or directions: a few passes over B, for all
+features together.
+
+*Values of the Laplace kernel* have the derivatives d_j k, d_j the distance in feature j: B k times a table for each.
+
+*Anything else* takes the table of `Kernel.tangent`, for one setting after the other.  It is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import apply_matrix, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.forms import Form, near_pairs
+from rkhs._gram.blocks import pushed
+from rkhs._gram.jets import ORDER
+from rkhs._gram.operator import gram
+from rkhs.functionals.base import Combination, Functional, Part
+from rkhs.kernels.algebra import Multiple, Pullback, Sum
+from rkhs.kernels.base import Kernel
+from rkhs.kernels.laplace import Laplace
+from rkhs.kernels.pushed import PushedKernel
+from rkhs.kernels.scale import ScaledKernel
+
+Matrix = np.ndarray[Any, Any]
+TILE = 2**18  # entries of B that are looked at together
+Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and a feature where each has its own
+
+
+def sensitivity(
+    kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """sum_ij B_ij dG_ij / dlog theta for the Gram matrix G of L and M, in NumPy, and each of the settings.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> L = rkhs.Evaluation(np.array([[0.0, 0.0], [1.0, 2.0]]))
+    >>> sensitivity(rkhs.Gaussian(scale=(1.0, 2.0)), L, L, np.ones((2, 2)), [("scale", 0), ("scale", 1)])
+    {('scale', 0): 0.7357588823428847, ('scale', 1): 0.7357588823428847}
+    """
+    found: dict[Setting, float] = {}
+    if isinstance(kernel, Sum):
+        for place, child in kernel.children().items():
+            found |= _within(place, sensitivity(child, L, M, B, _inside(place, settings)))
+    elif isinstance(kernel, Multiple):
+        inner = sensitivity(kernel.kernel, L, M, B, _inside("kernel", settings))
+        found |= {setting: kernel.factor * value for setting, value in _within("kernel", inner).items()}
+    elif isinstance(kernel, PushedKernel):
+        found |= _within("kernel", _of_pushed(kernel, L, M, B, _inside("kernel", settings)))
+    elif isinstance(kernel, Laplace):
+        found |= _of_laplace(kernel, L, M, B, settings)
+    else:
+        found |= _of_scales(kernel, L, M, B, settings)
+    left = [setting for setting in settings if setting not in found]
+    for name, feature in left:
+        table = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
+        found[name, feature] = float(np.vdot(B, table))
+    return {setting: found[setting] for setting in settings}
+
+
+def _of_pushed(
+    kernel: PushedKernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """Those of the kernel behind one that pushes its inputs, on pushed families."""
+    total = dict.fromkeys(settings, 0.0)
+    for weight, on_left, on_right in kernel.pushes() if settings else ():
+        ours, theirs = pushed(L.parts, on_left), pushed(M.parts, on_right)
+        if not (ours and theirs):
+            continue
+        left, right = (Combination(one.shape, own, repr(one)) for one, own in ((L, ours), (M, theirs)))
+        for setting, value in sensitivity(kernel.kernel, left, right, B, settings).items():
+            total[setting] += weight * value
+    return total
+
+
+def _inside(place: str, settings: Sequence[Setting]) -> list[Setting]:
+    """The settings of a child."""
+    return [(name.removeprefix(place + "."), j) for name, j in settings if name.startswith(place + ".")]
+
+
+def _within(place: str, found: dict[Setting, float]) -> dict[Setting, float]:
+    """The way back."""
+    return {(f"{place}.{name}", j): value for (name, j), value in found.items()}
+
+
+def _of_scales(
+    kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """Those of the scales of a radial kernel, perhaps after a linear change of input, where there are formulas."""
+    place = "kernel." if isinstance(kernel, Pullback) else ""
+    wanted = [(name, j) for name, j in settings if name == place + "scale"]
+    inner = kernel.kernel if isinstance(kernel, Pullback) else kernel
+    form = kernel.form(L.dimension) if wanted and isinstance(inner, ScaledKernel) else None
+    parts = L.parts + M.parts
+    if form is None or any(part.atoms.order > ORDER or part.atoms.blur is not None for part in parts):
+        return {}
+    total = np.zeros(np.asarray(form.linear).shape[0])
+    for left in L.parts:
+        for right in M.parts:
+            own = _on_atoms(B[left.rows, right.rows], left, right)
+            if left.atoms.order <= right.atoms.order:
+                total += _contracted(form, left.atoms, right.atoms, own)
+            else:
+                total += _contracted(form, right.atoms, left.atoms, own.T)
+    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in wanted}
+
+
+def _of_laplace(
+    kernel: Laplace, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
+) -> dict[Setting, float]:
+    """Those of the scales of a Laplace kernel, where all atoms are values."""
+    if any(part.atoms.blur is not None for part in L.parts + M.parts):
+        return {}
+    factors = kernel.linear(L.dimension)
+    total = np.zeros(len(factors))
+    for left in L.parts:
+        for right in M.parts:
+            x, y = left.atoms.points, right.atoms.points
+            weight = _on_atoms(B[left.rows, right.rows], left, right) * kernel(x, y)
+            total += [np.vdot(weight, np.abs(x[:, j, None] - y[:, j])) for j in range(len(factors))]
+    total *= factors
+    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in settings}
+
+
+def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:
+    """The coefficients on pairs of atoms, from those on pairs of functionals."""
+    if left.matrix is not None:
+        B = apply_matrix(left.matrix.T, B)
+    if right.matrix is not None:
+        B = apply_matrix(right.matrix.T, B.T).T
+    weight = left.weight * right.weight
+    return B if weight == 1.0 else weight * B
+
+
+def _contracted(form: Form, left: Atoms, right: Atoms, B: Matrix) -> Matrix:
+    """sum over pairs of atoms of B times the derivatives in all log s_j, (m,); no order on the left is above the right.
+
+    Some points of the left at a time.
+    """
+    k, columns = left.per_point, B.shape[1]
+    origin = np.mean(to_numpy(right.points), axis=0) if right.size else 0.0
+    there = _Side.of(right, form, origin)
+    total = np.zeros(there.Z.shape[1])
+    for rows, some in left.tiled(max(1, TILE // max(columns, 1)) * k):
+        total += _Tile(form, _Side.of(some, form, origin), there).contracted(B[rows])
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Points (t, n) as they were given, z (t, m), and directions u (t or 1, k, m) of atoms after the linear map."""
+
+    given: Matrix
+    Z: Matrix
+    U: Any  # None where they are values
+    per_point: int
+
+    @classmethod
+    def of(cls, atoms: Atoms, form: Form, origin: Any) -> _Side:
+        mapped = atoms.shifted(origin).pushed(form.linear)
+        return cls(atoms.points, mapped.points, mapped.u(0) if atoms.order else None, atoms.per_point)
+
+    def along(self, V: Matrix) -> Matrix:
+        """<u, z> of the own directions and points V (s, m): (t or 1, k, s)."""
+        return self.U @ V.T
+
+    @property
+    def still(self) -> Matrix:
+        """<u, z> of directions and their own points, (t, k)."""
+        return np.sum(self.U * self.Z[:, None, :], axis=-1)
+
+
+class _Tile:
+    """Some left points against all right ones; U on the left only if there is one on the right."""
+
+    def __init__(self, form: Form, left: _Side, right: _Side) -> None:
+        self.left, self.right = left, right
+        order = (left.U is not None) + (right.U is not None)
+        x_halves, y_halves = (np.sum(side.Z**2, axis=1) / 2 for side in (left, right))
+        q = left.Z @ right.Z.T
+        q -= x_halves[:, None]
+        q -= y_halves
+        self.r: Any = None  # <v, d>, (t, s, b)
+        self.s: Any = None  # <u, d>, (t, a, s)
+        if right.U is not None:
+            self.r = np.moveaxis(right.along(left.Z), 2, 0) - right.still
+        if left.U is not None:
+            self.s = left.still[:, :, None] - left.along(right.Z)
+        self.near = []
+        if 0 not in q.shape and form.careful(float(x_halves.max() + y_halves.max())):
+            self.near = list(near_pairs(form, q, x_halves, y_halves, left.given.shape[1]))
+        self.differences = [form.difference(left.given[i], right.given[k]) for i, k in self.near]
+        for (i, k), d in zip(self.near, self.differences, strict=True):
+            q[i, k] = -np.sum(d * d, axis=1) / 2
+            if self.r is not None:
+                self.r[i, k] = np.sum(_own(right, k) * d[:, None, :], axis=-1)
+            if self.s is not None:
+                self.s[i, :, k] = np.sum(_own(left, i) * d[:, None, :], axis=-1)
+        self.phi = form.ladder(q, range(1, order + 2))
+
+    def contracted(self, B: Matrix) -> Matrix:
+        """(m,)."""
+        t, s = len(self.left.Z), len(self.right.Z)
+        B = B.reshape(t, self.left.per_point, s, self.right.per_point)
+        phi, r = self.phi, self.r
+        if r is None:
+            return self._squares(phi[1] * np.sum(B, axis=(1, 3)))
+        if self.s is None:
+            flat = np.sum(B, axis=1)  # (t, s, b)
+            weighted = phi[1][:, :, None] * flat
+            moved = np.tensordot(weighted, self.left.Z, axes=(0, 0)) - (weighted.sum(axis=0)[:, :, None] * self._back)
+            return self._squares(phi[2] * np.sum(flat * r, axis=2)) - 2 * np.sum(self.right.U * moved, axis=(0, 1))
+        return self._of_slopes(B)
+
+    @property
+    def _back(self) -> Matrix:
+        return self.right.Z[:, None, :]
+
+    def _of_slopes(self, B: Matrix) -> Matrix:
+        """Derivatives on both sides."""
+        phi, r, s, left, right = self.phi, self.r, self.s, self.left, self.right
+        t, a, p, _ = B.shape
+        y = np.einsum("iakb,ikb->iak", B, r)  # sum_b B r
+        x = np.einsum("iakb,iak->ikb", B, s)  # sum_a B s
+        both = np.einsum("iak,iak->ik", s, y)
+        across, own = self._products(B)
+        total = self._squares(phi[2] * across - phi[3] * both) - 2 * own
+        y *= phi[2][:, None, :]
+        x *= phi[2][:, :, None]
+        from_left = left.Z[:, None, :] * y.sum(axis=2)[:, :, None] - (y.reshape(t * a, p) @ right.Z).reshape(t, a, -1)
+        from_right = np.tensordot(x, left.Z, axes=(0, 0)) - self._back * x.sum(axis=0)[:, :, None]
+        return total + 2 * np.sum(left.U * from_left, axis=(0, 1)) + 2 * np.sum(right.U * from_right, axis=(0, 1))
+
+    def _products(self, B: Matrix) -> tuple[Matrix, Matrix]:
+        """sum_ab B <u_a, v_b> of each pair of points, and sum phi' B u_aj v_bj of each feature."""
+        left, right, first = self.left, self.right, self.phi[1]
+        t, a, p, b = B.shape
+        if left.U.shape[0] == right.U.shape[0] == 1:  # the same directions at all points
+            across = np.einsum("iakb,ab->ik", B, left.U[0] @ right.U[0].T, optimize=True)
+            summed = np.einsum("iakb,ik->ab", B, first, optimize=True)
+            return across, np.einsum("ab,aj,bj->j", summed, left.U[0], right.U[0], optimize=True)
+        U = np.broadcast_to(left.U, (t, a, left.U.shape[2])).reshape(t * a, -1)
+        V = np.broadcast_to(right.U, (p, b, right.U.shape[2])).reshape(p * b, -1)
+        across = np.sum(B * (U @ V.T).reshape(B.shape), axis=(1, 3))
+        weighted = (B * first[:, None, :, None]).reshape(t * a, p * b)
+        return across, np.sum(U * (weighted @ V), axis=0)
+
+    def _squares(self, P: Matrix) -> Matrix:
+        """sum_ik P_ik d_ikj^2; P is overwritten."""
+        near = np.zeros(self.left.Z.shape[1])
+        for (i, k), d in zip(self.near, self.differences, strict=True):
+            near += P[i, k] @ (d * d)
+            P[i, k] = 0.0
+        Z, Y = self.left.Z, self.right.Z
+        return near + P.sum(axis=1) @ Z**2 + P.sum(axis=0) @ Y**2 - 2 * np.sum(Z * (P @ Y), axis=0)
+
+
+def _own(side: _Side, index: Matrix) -> Matrix:
+    """The directions of some points, (p or 1, k, m)."""
+    return side.U if side.U.shape[0] == 1 else side.U[index]

@@ -1,0 +1,172 @@
+"""Count what the structure of the package costs a reader.
+
+    python tools/structure.py           # sizes and shapes, from the source
+    python tools/structure.py --walk    # also the files and functions that four typical jobs enter
+
+Sizes are of `src/rkhs` without `testing`.  A *private helper with one caller* is a function or method whose name starts
+with one underscore and occurs once more in the package besides its definition.  A *function of one statement* has
+nothing but one statement after its docstring; overloads, protocols and abstract methods are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "rkhs"
+
+WALK = """
+import sys, os
+entered = set()
+def profile(frame, event, arg):
+    if event == "call" and "/src/rkhs/" in frame.f_code.co_filename:
+        entered.add((frame.f_code.co_filename, frame.f_code.co_qualname, frame.f_code.co_firstlineno))
+import numpy as np, rkhs
+{prepare}
+{job}  # a first time, for the imports
+sys.setprofile(profile)
+try:
+    {job}
+finally:
+    sys.setprofile(None)
+named = [one for one in entered if not one[1].endswith(">")]  # neither lambdas nor comprehensions
+print(len({{file for file, _, _ in entered}}), "files,", len(named), "functions")
+"""
+
+JOBS = {
+    "README's 8 x 8 problem": (
+        "x = np.linspace(0, 1, 8)[:, None]",
+        "rkhs.Problem(rkhs.Gaussian(scale=0.3), [rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), target=x[:, 0] ** 2, "
+        "weight=10.0)]).solve()",
+    ),
+    "hinge + gradients at 60 points": (
+        "rng = np.random.default_rng(0); X = rng.normal(size=(60, 2)); y = np.where(X[:, 0] > 0, 1.0, -1.0)",
+        "rkhs.Problem(rkhs.Gaussian(scale=1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=y), "
+        "rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)], basis=rkhs.Constant()).solve()",
+    ),
+    "InvariantClassifierCV().fit, 200 x 64": (
+        "from sklearn.datasets import load_digits; X, y = load_digits(return_X_y=True); X, y = X[:200], y[:200]",
+        "rkhs.InvariantClassifierCV().fit(X, y)",
+    ),
+    "rkhs fit churn.csv": (
+        "import tempfile, pathlib; folder = pathlib.Path(tempfile.mkdtemp()); os.chdir(folder); "
+        "from rkhs.cli.commands import app; app(['sample', 'churn.csv'], standalone_mode=False)",
+        "app(['fit', 'churn.csv', '--target', 'churn', '--force'], standalone_mode=False)",
+    ),
+}
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--walk", action="store_true", help="run four jobs and count what they enter")
+    arguments = parser.parse_args()
+    files = sorted(file for file in SOURCE.rglob("*.py") if "testing" not in file.relative_to(SOURCE).parts)
+    texts = {file: file.read_text() for file in files}
+    trees = {file: ast.parse(text) for file, text in texts.items()}
+    words = Counter(re.findall(r"[A-Za-z_]\w*", "\n".join(texts.values())))
+    functions = [node for tree in trees.values() for node in _functions(tree)]
+    private = [node for node in functions if re.match(r"_[^_]", node.name)]
+    classes = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    rows = {
+        "lines": sum(text.count("\n") for text in texts.values()),
+        "files": len(files),
+        "files under 60 lines": sum(text.count("\n") < 60 for text in texts.values()),
+        "functions and methods": len(functions),
+        "functions of one statement": sum(map(_single, functions)),
+        "private helpers": len(private),
+        "private helpers with one caller": sum(words[node.name] == 2 for node in private),
+        "numeric module constants": sum(len(_constants(tree)) for tree in trees.values()),
+        "class names defined more than once": sum(count > 1 for count in classes.values()),
+        "circles of imports": len(circles(trees)),
+    }
+    for name, count in rows.items():
+        print(f"{name:40s} {count:>7,d}")
+    if arguments.walk:
+        print(f"\n{'files and functions entered':40s}")
+        for name, (prepare, job) in JOBS.items():
+            code = WALK.format(prepare=prepare, job=job)
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            print(f"{name:40s} {done.stdout.strip().splitlines()[-1] if done.returncode == 0 else done.stderr[-500:]}")
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Yield all functions whose body says something: no overloads, no abstract methods, no protocols."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Protocol" for base in node.bases):
+            for child in node.body:
+                if isinstance(child, ast.FunctionDef):
+                    child.decorator_list.append(ast.Name("abstractmethod"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            marks = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}
+            if not marks & {"abstractmethod", "overload"}:
+                yield node
+
+
+def _single(node: ast.FunctionDef) -> bool:
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return len(body) <= 1
+
+
+def _constants(tree: ast.Module) -> list[str]:
+    """Return the names of a module's constants that hold numbers, alone or in a tuple, list or dict."""
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            numbers = any(isinstance(c, ast.Constant) and type(c.value) in (int, float) for c in ast.walk(node.value))
+            found += [name for name in names if numbers and name.isupper()]
+    return found
+
+
+def circles(trees: dict[Path, ast.Module]) -> list[set[str]]:
+    """Return the sets of modules that import each other, imports inside functions included."""
+    modules = {_module(file): tree for file, tree in trees.items()}
+    edges = {name: _imported(tree, modules) - {name} for name, tree in modules.items()}
+    reach = {name: _reachable(name, edges) for name in modules}
+    found: list[set[str]] = []
+    for name in modules:
+        circle = {other for other in reach[name] if name in reach[other]}
+        if len(circle) > 1 and circle not in found:
+            found.append(circle)
+    return found
+
+
+def _module(file: Path) -> str:
+    parts = ["rkhs", *file.relative_to(SOURCE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imported(tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
+    found: set[str] = set()
+    unchecked = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+    skipped = {id(child) for node in unchecked for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in modules else node.module)
+    return found & set(modules)
+
+
+def _reachable(name: str, edges: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    todo = [name]
+    while todo:
+        for other in edges[todo.pop()]:
+            if other not in seen:
+                seen.add(other)
+                todo.append(other)
+    return seen
+
+
+if __name__ == "__main__":
+    main()
