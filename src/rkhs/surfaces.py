@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from rkhs._backend.arrays import as_array, to_numpy
+from rkhs._backend.arrays import Matrix, as_array, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
@@ -29,7 +29,6 @@ from rkhs.problem import Problem
 from rkhs.solvers import Direct
 from rkhs.stopping import interrupts_raised
 
-Matrix = np.ndarray[Any, Any]
 PATIENCE = 2.0  # seconds, after which progress is told
 STEPS = 2  # of Newton's method, from within a cell
 

@@ -22,6 +22,11 @@ from array_api_compat import (
 # NumPy and PyTorch share no static type; the array API's own is not published yet.
 Array = Any
 
+# NumPy arrays by their axes.  NumPy's static shapes do not survive arithmetic, so the aliases inform readers only.
+Vector = np.ndarray[Any, Any]  # (n,)
+Matrix = np.ndarray[Any, Any]  # (m, n)
+Images = np.ndarray[Any, Any]  # (images, rows, columns)
+
 MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
 LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
 

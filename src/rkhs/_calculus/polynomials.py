@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, zeros
 from rkhs._calculus.atoms import Atoms, LinearMap
-from rkhs._calculus.spaces import Matrix, Space
+from rkhs._calculus.spaces import Space
 
 Exponents = tuple[int, ...]
 LARGEST = 1000  # power of two of a scale

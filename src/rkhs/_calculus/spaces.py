@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, apply_matrix, like, namespace
+from rkhs._backend.arrays import Array, Matrix, apply_matrix, like, namespace
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.cubature import sharpen
-
-Matrix = np.ndarray[Any, Any]
 
 
 class Space(ABC):

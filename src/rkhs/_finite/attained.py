@@ -6,15 +6,12 @@ strict inequality, and costs nothing elsewhere, then J falls along p for ever: t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.system import System
 
-Matrix = np.ndarray[Any, Any]
 FALLS = 1e-5  # of the size of a typical row, a fall that is one: linear programs are solved to 1e-7
 
 

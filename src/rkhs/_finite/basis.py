@@ -8,12 +8,11 @@ with c = back d has the values Qd that its certificate is about.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._calculus.polynomials import Polynomials
 from rkhs._calculus.spaces import Space, SumOfSpaces
 from rkhs._finite.exact_rank import exact_rank
@@ -23,8 +22,6 @@ from rkhs.functionals.centring import centred
 UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
 RANK = 8  # units of rounding for each row, below which a column depends on the others
 ORTHONORMAL = 1e-12  # beyond which Q is made so, at the cost of Q = P back to more than rounding
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

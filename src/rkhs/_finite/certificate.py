@@ -21,16 +21,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, inner, like, namespace, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, inner, like, namespace, taken, to_numpy
 from rkhs._finite.system import Iterate, Rows, System
 from rkhs._linalg.projection import project
 from rkhs.losses.base import between
 
-Vector = np.ndarray[Any, Any]
 CONVERGED = "converged"
 UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated

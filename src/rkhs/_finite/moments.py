@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs.losses.base import Loss
 
-Matrix = np.ndarray[Any, Any]
 LIMIT = 2**29  # bytes of rows of losses that are not quadratic, up to which they are kept
 PATTERNS = 4  # groups for each fold, up to which rows are grouped by the folds that they are in
 

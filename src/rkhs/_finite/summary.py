@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import out_of_memory, release_memory
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.polynomials import Polynomials
@@ -30,8 +30,6 @@ from rkhs._gram.magnitude import cancelled, magnitudes
 from rkhs._gram.span import LEAST, Span, square
 from rkhs.functionals.base import Functional
 from rkhs.functionals.pointwise import pointwise
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
-from rkhs._gram.span import Matrix, Span, Sums, Tile, square
+from rkhs._gram.span import Span, Sums, Tile, square
 from rkhs.functionals.base import Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Pullback, RationalQuadratic
 

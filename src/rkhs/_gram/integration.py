@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._gram.operator import gram
 from rkhs.functionals.integrals import MOST, Integral
 from rkhs.kernels.algebra import Multiple, Product, Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 
-Matrix = np.ndarray[Any, Any]
 RHO = np.exp(np.linspace(0.02, 7.0, 400))  # of the ellipses that are tried
 MOST_SEEN = 64  # nodes a side that are tried where they have to be multiplied with each other
 ROUNDED = 1e-7  # share, below which a difference of two rules is rounding

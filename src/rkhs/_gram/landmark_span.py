@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, indices, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy, zeros
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs._calculus.spaces import Space
 from rkhs._gram.operator import gram
-from rkhs._gram.span import Matrix, Span, Sums, Tile, in_double
+from rkhs._gram.span import Span, Sums, Tile, in_double
 from rkhs.functionals.base import Functional
 from rkhs.functionals.centring import centred
 from rkhs.kernels.base import Kernel

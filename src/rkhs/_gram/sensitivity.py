@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import apply_matrix, to_numpy
+from rkhs._backend.arrays import Matrix, apply_matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs._gram.blocks import pushed
@@ -37,7 +37,6 @@ from rkhs.kernels.laplace import Laplace
 from rkhs.kernels.pushed import PushedKernel
 from rkhs.kernels.scale import ScaledKernel
 
-Matrix = np.ndarray[Any, Any]
 TILE = 2**18  # entries of B that are looked at together
 Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and a feature where each has its own
 

@@ -19,15 +19,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
-import numpy as np
-
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, Matrix, namespace
 from rkhs._backend.devices import in_one_place
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
 
-Matrix = np.ndarray[Any, Any]
 TILE = 2**21  # entries of a tile of rows x functions on a CPU: large enough for the matrix products, 16 MiB
 LEAST = 128  # rows of a tile
 COPIES = 12  # arrays of the size of a tile that are alive at once

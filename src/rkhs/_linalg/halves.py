@@ -15,14 +15,13 @@ the whole in one call; but SciPy's OpenBLAS was seen to crash there (a write out
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 
-Matrix = np.ndarray[Any, Any]
 ROWS = 512  # of a block: 3,000 rows in 0.60 s of one core, 8,000 in 10.1; by one call of LAPACK 0.55 and 9.6
 
 

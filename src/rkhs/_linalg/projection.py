@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, like, namespace, to_numpy
 
 STEPS = 200  # of Newton's method, which takes a handful
 PASSES = 3  # the second and third are for results that are small beside the rounding errors of the point
 EPS = float(np.finfo(np.float64).eps)
-Vector = np.ndarray[Any, Any]
 
 
 def project(point: Array, low: Array, high: Array, Q: Array) -> Array:

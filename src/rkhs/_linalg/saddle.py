@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._linalg.halves import Halves
 from rkhs._linalg.scaling import equilibrate
 
-Matrix = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float64).eps)
 REFINEMENTS = 20
 

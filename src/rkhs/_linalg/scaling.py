@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Matrix = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Matrix
+
 PASSES = 12  # each halves the logarithm of what is left
 ROWS = 2**22  # entries that are looked at together
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.errors import CommandError
 
-Vector = np.ndarray[Any, Any]
 LARGEST = 1e100  # a number beyond which squares, and sums of them, are lost
 DIGITS = r"([eE][+-]?\d+)?$"
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)" + DIGITS

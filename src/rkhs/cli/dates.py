@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.cells import Column, like
 
-Vector = np.ndarray[Any, Any]
 CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:\.\d+)?))?"
 ZONE = r"\s?(?:Z|UTC|(?P<sign>[+-])(?P<ahead>\d{2}):?(?P<minutes>\d{2}))?"
 TIME = rf"(?:[ T]{CLOCK}{ZONE})?$"

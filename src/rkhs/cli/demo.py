@@ -17,13 +17,13 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 import rkhs
+from rkhs._backend.arrays import Vector
 from rkhs.cli.outputs import check_outputs
 from rkhs.cli.picture import write_figure
 from rkhs.cli.progress import step
 from rkhs.invariances import ImageTangents, Invariance
 from rkhs.plotting import TangentsDisplay
 
-Vector = np.ndarray[Any, Any]
 PER_CLASS, POINTS, SPLITS = 3, 500, 2
 SHAPE = (8, 8)
 SCALE, C, NU = 0.5, 10.0, 30.0  # SCALE is a share of the median distance; the same for all models and splits

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 import rkhs
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs.cli.columns import Kinds
 from rkhs.cli.tables import Frame
 
-Vector = np.ndarray[Any, Any]
 ROWS = 100  # drawn, over which is averaged
 STEPS = 21  # values of a column of numbers
 STEP = 0.1  # standard deviations of a column

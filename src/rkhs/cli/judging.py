@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.learning import FOLDS, Learnt
 from rkhs.cli.plain import Plain, plain_svm
 from rkhs.cli.tables import UNLABELLED
@@ -21,7 +22,6 @@ from rkhs.estimators.grids import WIDE_C_RANGE
 from rkhs.estimators.regressor import likely_spread
 from rkhs.invariances.base import Invariance
 
-Vector = np.ndarray[Any, Any]
 LEVEL = 0.9  # of intervals
 WORSE = 0.01  # relative difference of errors that is called one
 

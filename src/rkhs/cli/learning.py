@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
+from rkhs._backend.arrays import Vector
 from rkhs.cli.sample import Points, drawn
 from rkhs.invariances import Monotone, Sampled
 from rkhs.invariances.base import Invariance, as_invariances
 
-Vector = np.ndarray[Any, Any]
 AUTO, NONE, MONOTONE = "auto", "none", "monotone"
 FOLDS = 5
 LABELLED, OTHERS = 400, 200  # rows for the choice of settings, and where prior knowledge holds in a large table

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.errors import CommandError
 from rkhs.cli.learning import Learnt
 from rkhs.cli.sample import Points
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 from rkhs.writing import replacing
-
-Vector = np.ndarray[Any, Any]
 
 
 def draw(path: Path, learnt: Learnt, X: Vector, facts: dict[str, Any]) -> None:

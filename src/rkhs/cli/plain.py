@@ -18,7 +18,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC, SVR
 
-Vector = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Vector
+
 STEPS = 100_000  # of libsvm, which would take millions for large C and noisy targets
 GAMMA = 0.5  # exp(-GAMMA |x - y|^2) is the Gaussian of scale one
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.columns import Kinds, new_texts, prepared
 from rkhs.cli.errors import CommandError
 from rkhs.cli.outputs import check_outputs
@@ -15,7 +16,6 @@ from rkhs.cli.tables import UNLABELLED, Format, Table, labels, read, write
 from rkhs.estimators.regressor import likely_spread
 from rkhs.saving import load, notes_of
 
-Vector = np.ndarray[Any, Any]
 KNOWN = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
 
 

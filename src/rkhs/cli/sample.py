@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from rkhs._backend.arrays import Vector
 from rkhs.cli.errors import CommandError
 from rkhs.cli.tables import UNLABELLED
-
-Vector = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import normalize, scale
 
+from rkhs._backend.arrays import Matrix, Vector
 from rkhs.datasets.catalogue import CATALOGUE, NAMES, Source
 from rkhs.datasets.files import MissingDataError, folder, path_of
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +29,13 @@ class Dataset:
     """
 
     name: str
-    X: Array
-    y: Array
+    X: Matrix
+    y: Vector
     train: int | None = None
-    label_sets: Array | None = None
+    label_sets: Matrix | None = None
 
     @property
-    def standardised(self) -> Array:
+    def standardised(self) -> Matrix:
         """X with columns of mean zero and variance one; columns of a single value become zero.
 
         Examples
@@ -50,7 +48,7 @@ class Dataset:
         return np.asarray(scale(self.X))
 
     @property
-    def unit_rows(self) -> Array:
+    def unit_rows(self) -> Matrix:
         """X with columns of mean zero, then rows of length one."""
         return np.asarray(normalize(scale(self.X, with_std=False)))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_moons
 
-Array = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Matrix, Vector
+
 PLACES = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}
 
 
@@ -24,9 +24,9 @@ class TwoMoons:
     ((100, 2), 2)
     """
 
-    X: Array
-    y: Array
-    labelled: Array  # (2,)
+    X: Matrix
+    y: Vector
+    labelled: Vector  # (2,)
 
 
 def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labelled: str = "middle") -> TwoMoons:

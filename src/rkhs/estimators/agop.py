@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import taken, to_numpy
+from rkhs._backend.arrays import Matrix, taken, to_numpy
 from rkhs.estimators.choosing.judging import mean_fall
 from rkhs.functionals import Gradient
 
@@ -25,8 +25,6 @@ ROUNDS = 6
 POINTS = 4000  # at which slopes are averaged, if there are more
 SURE = 2.0  # standard errors by which more losses fall than rise
 EVEN = 0.1  # of each feature's weight that a diagonal metric keeps, whatever its slopes are
-
-Matrix = np.ndarray[Any, Any]
 
 
 def check_metric(metric: Any) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from rkhs._backend.arrays import owned
+from rkhs._backend.arrays import Vector, owned
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
 from rkhs.errors import BlockError
 from rkhs.estimators.labels import checked_unlabelled
 from rkhs.estimators.options import check_number
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.estimators.terms import about, copies, invariance_term, size_of
 from rkhs.estimators.units import Units
 from rkhs.invariances.base import Invariance

@@ -18,11 +18,10 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.model_selection import StratifiedKFold
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.function import Function
 from rkhs.estimators.folds import dealt, smallest_class
 from rkhs.estimators.refits import fold_values
-from rkhs.estimators.sample import Vector
 from rkhs.problem import Problem
 
 FOLDS = 5

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, Vector, like, to_numpy
 from rkhs._finite.term import Term
 from rkhs.estimators.calibration import Calibration
 from rkhs.estimators.conformal import bound, class_scores
@@ -19,7 +19,7 @@ from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest, told
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.estimators.terms import keeps_rows
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem

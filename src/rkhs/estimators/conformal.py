@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from math import ceil, inf
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
-Vector = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Vector
 
 
 def bound(scores: Vector, coverage: float, times: Vector) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import Array, Matrix, to_numpy
 from rkhs._calculus.polynomials import Constant
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
@@ -30,8 +30,6 @@ LOWEST = 64  # points from which the places are sought where f falls below
 WIDER, WIDEST = 4.0, 16.0  # times the room, at most: from one round to the next, and in all
 SMALLEST = float(np.cbrt(np.finfo(np.float64).eps))  # range of values, by their size: its room is above their rounding
 SLACK = 20.0  # times that room: constraints with more than this are left out of the next round
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import CONVERGED
 from rkhs._gram.approximation import FourierFeatures, Landmarks
 from rkhs.estimators.choosing.judging import SCALES, Labelled
@@ -28,7 +28,7 @@ from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import class_weights
 from rkhs.estimators.options import SCALED, as_kernel, check_in_span
 from rkhs.estimators.results import Results
-from rkhs.estimators.sample import Sample, Vector, drawn_rows
+from rkhs.estimators.sample import Sample, drawn_rows
 from rkhs.estimators.search import Search, search
 from rkhs.estimators.units import Units
 from rkhs.invariances.base import as_invariances

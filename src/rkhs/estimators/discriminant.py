@@ -13,13 +13,13 @@ covariance S that classes share, and Gauss's rule says which class is the likeli
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
-Vector = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Vector
+
 FOLDS = 50  # or one for each label, if there are fewer
 LABELS = 3  # for each class, at least: means of fewer are chance
 

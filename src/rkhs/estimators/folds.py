@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 
-from rkhs.estimators.sample import Sample, Vector
+from rkhs._backend.arrays import Vector
+from rkhs.estimators.sample import Sample
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.feature_function import FeatureFunction
 from rkhs._finite.term import Term
 from rkhs.estimators.folds import dealt
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.refits import fold_values
-from rkhs.estimators.sample import Vector
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
 from rkhs.problem.learnt import left_out_of

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, like, taken, to_numpy
 from rkhs.functionals import Evaluation, Gradient
 
-Vector = np.ndarray[Any, Any]
 STEP = 0.1  # of a standard deviation, for kernels without slopes
 ROUNDING = 1e-9  # of f, below which slopes are rounding
 POINTS = 200  # at which slopes are looked at

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from rkhs._backend.arrays import Vector
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.cross_validated import CrossValidated
 from rkhs.estimators.invariant_classifier import InvariantClassifier
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.stopping import granted
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.metaestimators import available_if
 
+from rkhs._backend.arrays import Vector
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.invariant_problem import invariant_problem
 from rkhs.estimators.labels import told
 from rkhs.estimators.regressor import Regressor
-from rkhs.estimators.sample import Vector
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.estimators.targets import columns_of, told_outputs, warn_of_noise

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
+from rkhs._backend.arrays import Vector
 from rkhs._finite.solution import Solution
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.cross_validated import CrossValidated
 from rkhs.estimators.invariant_regressor import InvariantRegressor
 from rkhs.estimators.options import REGRESSION, as_loss
 from rkhs.estimators.regressor import Regressor
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem

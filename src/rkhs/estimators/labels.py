@@ -12,8 +12,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import column_or_1d
 
-from rkhs._backend.arrays import LARGEST_EXACT, as_column, check_unmasked
-from rkhs.estimators.sample import Vector, as_numpy
+from rkhs._backend.arrays import LARGEST_EXACT, Vector, as_column, check_unmasked
+from rkhs.estimators.sample import as_numpy
 
 ALIKE = 1.5  # times the larger of two classes that a third one may be
 

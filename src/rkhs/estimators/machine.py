@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import Array, check_unmasked, frozen, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs.estimators.labels import told
-from rkhs.estimators.sample import Sample, Vector, as_numpy
+from rkhs.estimators.sample import Sample, as_numpy
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.polynomials import Constant
 from rkhs._calculus.spaces import Space
@@ -34,8 +34,6 @@ from rkhs.losses import OneSided, Quantile
 from rkhs.problem import Problem
 from rkhs.problem.claims import Claim, check_provable
 from rkhs.problem.shapes import PROVED, ClaimProof, prove
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

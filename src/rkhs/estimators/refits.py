@@ -7,9 +7,8 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import CONVERGED
-from rkhs.estimators.sample import Vector
 from rkhs.problem import Problem
 from rkhs.stopping import interrupts_raised
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs.estimators.conformal import bound
@@ -16,7 +16,7 @@ from rkhs.estimators.folds import user_marks
 from rkhs.estimators.held_out import left_out_labels
 from rkhs.estimators.machine import Machine, home
 from rkhs.estimators.options import REGRESSION, as_loss, check_number
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.estimators.targets import check_columns_of, checked_slopes, warn_of_units
 from rkhs.estimators.terms import keeps_rows
 from rkhs.functionals import Evaluation, Gradient

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.estimators.sample import Vector
+from rkhs._backend.arrays import Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs._backend.arrays import Array, check_unmasked, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, check_unmasked, taken, to_numpy
 
-Vector = np.ndarray[Any, Any]
 MOST_COUNTED = 2.0**53  # rows, which float64 can count; larger weights are no numbers of rows
 MOST_ROWS = 100_000  # rows that are taken apart again, if there are more: drawn at random
 

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.system import Iterate
 from rkhs._gram import gram
-from rkhs._linalg.saddle import Matrix, Saddle
+from rkhs._linalg.saddle import Saddle
 from rkhs.estimators.constraints import APART, Constraint
 from rkhs.functionals.base import stack
 from rkhs.problem import Problem

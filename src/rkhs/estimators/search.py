@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from rkhs._backend.arrays import Array, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, namespace, to_numpy
 from rkhs._finite.feature_function import FeatureFunction
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
 from rkhs.estimators.folds import Folds
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
 from rkhs.stopping import seconds_left

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import Array, Matrix, to_numpy
 from rkhs._calculus.polynomials import Polynomials
 from rkhs._calculus.spaces import Space, SumOfSpaces
 from rkhs._finite.function import Function
@@ -32,8 +32,6 @@ TILT = 0.02  # of the range of f, by which it may be changed to mend what is lef
 VOLUME = 20_000  # cells of a proof
 SHARE = 0.3  # of the time limit, for the choice of points
 GRACE = 0.5  # seconds that the first solution has in any case: without one there is no f
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from array_api_compat import is_torch_array
 from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
-from rkhs._backend.arrays import as_column, to_numpy
+from rkhs._backend.arrays import Vector, as_column, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.polynomials import Constant
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
@@ -32,7 +32,7 @@ from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
 from rkhs.estimators.invariant_problem import kernel_of
 from rkhs.estimators.labels import check_classes, class_weights, of_one_kind
 from rkhs.estimators.options import as_kernel, check_in_span
-from rkhs.estimators.sample import Vector, as_numpy, as_weights
+from rkhs.estimators.sample import as_numpy, as_weights
 from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
 from rkhs.estimators.unchanged import check_unchanged, parameters

@@ -9,10 +9,10 @@ import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 from scipy.sparse import issparse
 
-from rkhs._backend.arrays import Array, as_real, check_unmasked, to_numpy
+from rkhs._backend.arrays import Array, Vector, as_real, check_unmasked, to_numpy
 from rkhs._finite.term import Term
 from rkhs.estimators.labels import no_value, told
-from rkhs.estimators.sample import Vector, as_numpy
+from rkhs.estimators.sample import as_numpy
 from rkhs.problem import Problem
 from rkhs.streams.columns import Columns, check_columns
 

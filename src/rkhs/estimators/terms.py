@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs._finite.term import Term
 from rkhs.estimators.options import INVARIANCE, as_loss
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.estimators.units import Units
 from rkhs.functionals import Functional, GraphDifference
 from rkhs.invariances import Invariance

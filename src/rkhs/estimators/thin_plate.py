@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.term import Term
 from rkhs.estimators.atomic import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.regressor import Regressor
-from rkhs.estimators.sample import Vector
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
 from rkhs.problem import Problem
 

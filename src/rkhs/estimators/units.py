@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, taken, to_numpy
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs.estimators.sample import Sample, Vector
+from rkhs.estimators.sample import Sample
 from rkhs.functionals import Evaluation, Functional
 from rkhs.functionals.centring import centred
 from rkhs.kernels import Kernel

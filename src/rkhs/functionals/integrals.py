@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import as_array, to_numpy
+from rkhs._backend.arrays import Matrix, as_array, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import Functional, Part
 
-Matrix = np.ndarray[Any, Any]
 MOST = 200  # nodes a side; twice as many to tell how good these are
 
 

@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
-Images = np.ndarray[Any, Any]  # (t, rows, columns)
+from rkhs._backend.arrays import Images
 
 THICKNESS = "thickness"
 # kind -> its flows: (B, b) for rows and columns

@@ -23,10 +23,9 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.neighbors import NearestNeighbors
 
-from rkhs._backend.arrays import Array, as_points, to_numpy
+from rkhs._backend.arrays import Array, Vector, as_points, to_numpy
 from rkhs.functionals import Evaluation, Functional
 
-Vector = np.ndarray[Any, Any]
 WEIGHTS = ("heat", "ones")
 MANY, COMPONENTS = 20_000, 50  # points beyond which neighbours are searched by so many principal components
 

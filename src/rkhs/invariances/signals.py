@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
-from rkhs._backend.arrays import Array, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 
-Signals = np.ndarray[Any, Any]  # (t, n)
-
 # kind -> its tangent from the smoothed signals g, their slopes g' and the time, which runs from -1 to 1
-TANGENTS: dict[str, Callable[[Signals, Signals, Signals], Signals]] = {
+TANGENTS: dict[str, Callable[[Matrix, Matrix, Matrix], Matrix]] = {
     "shift": lambda g, slope, time: -slope,  # g(time - a), a in samples
     "stretch": lambda g, slope, time: -time * slope,  # the ends move by a samples
     "amplitude": lambda g, slope, time: g,  # (1 + a) g
@@ -87,14 +84,14 @@ class SignalTangents:
         return like(np.stack(changed, axis=1), points)
 
 
-def _signals(points: Array) -> tuple[Signals, Signals]:
+def _signals(points: Array) -> tuple[Matrix, Matrix]:
     """The signals, and the time of their samples."""
     if points.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
     return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
 
 
-def _sampled(signals: Signals, places: Signals) -> Signals:
+def _sampled(signals: Matrix, places: Matrix) -> Matrix:
     """The signals at places counted in samples, by cubic splines, the ends continued outwards."""
     found = np.empty_like(signals)
     for signal, out in zip(signals, found, strict=True):
@@ -103,7 +100,7 @@ def _sampled(signals: Signals, places: Signals) -> Signals:
 
 
 # kind -> the signals g after the change by the amount a
-MOTIONS: dict[str, Callable[[Signals, Signals, float], Signals]] = {
+MOTIONS: dict[str, Callable[[Matrix, Matrix, float], Matrix]] = {
     "shift": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a),
     "stretch": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a * time),
     "amplitude": lambda g, time, a: (1 + a) * g,

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 from rkhs.kernels.base import Kernel
-from rkhs.learning.observations import Equations, Matrix, Observations
+from rkhs.learning.observations import Equations, Observations
 from rkhs.learning.settings import Setting, gradient
 
 

@@ -34,10 +34,11 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._linalg.saddle import Saddle
 from rkhs.kernels.base import Kernel
-from rkhs.learning.observations import Equations, Matrix, Observations
+from rkhs.learning.observations import Equations, Observations
 from rkhs.learning.settings import Setting, gradient
 
 DETERMINED = 1e-10  # share of a group's own size, under which the others do not determine it

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, part_of, unwatched
 from rkhs._finite.basis import Basis
 from rkhs._finite.represented import Represented
@@ -18,7 +18,6 @@ from rkhs.functionals.places import places, repeats
 from rkhs.kernels.base import Kernel
 from rkhs.solvers.dense import double
 
-Matrix = np.ndarray[Any, Any]
 EXPLAINED = 256 * float(np.finfo(np.float64).eps)  # of targets, below which what a basis leaves of them is rounding
 
 

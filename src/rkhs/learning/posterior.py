@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, indices, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
 from rkhs._backend.devices import in_one_place
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
@@ -21,7 +21,7 @@ from rkhs._finite.represented import Represented
 from rkhs._finite.solution import Solution
 from rkhs._finite.system import Rows, consecutive
 from rkhs.functionals.base import Functional, stack
-from rkhs.learning.observations import Matrix, Observations
+from rkhs.learning.observations import Observations
 from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.warped import WarpedGram
 

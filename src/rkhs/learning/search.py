@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
-from rkhs.learning.observations import Matrix
 from rkhs.stopping import interrupted
 
 ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._gram.sensitivity import sensitivity
 from rkhs.kernels.base import Kernel
-from rkhs.learning.observations import Matrix, Observations
+from rkhs.learning.observations import Observations
 
 
 @dataclass(frozen=True)

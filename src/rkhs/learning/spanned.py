@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import on_basis
@@ -29,7 +29,7 @@ from rkhs._gram.sensitivity import sensitivity
 from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
 from rkhs.learning.evidence import Likelihood
-from rkhs.learning.observations import Matrix, Observations
+from rkhs.learning.observations import Observations
 from rkhs.learning.settings import Setting
 from rkhs.solvers.spans.summed import Summed
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.represented import Represented
 from rkhs._finite.solution import CONVERGED
@@ -17,7 +18,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.evidence import log_evidence
 from rkhs.learning.leave_out import asked, log_left_out
-from rkhs.learning.observations import Matrix, Observations
+from rkhs.learning.observations import Observations
 from rkhs.learning.search import ITERATIONS, OUT_OF_ITERATIONS, Criterion, Search, Space, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.starts import Range, points_of, sizes, started, weight_range

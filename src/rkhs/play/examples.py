@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-Vector = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Vector
 
 
 def example(name: str) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-Vector = np.ndarray[Any, Any]
+from rkhs._backend.arrays import Vector
+
 MOST = 1000  # points
 CLASSES = 3
 REACH = 2.0  # coordinates are at most this far from the middle; the board itself is [-1, 1] x [-1, 1]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 import rkhs
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.certificate import CONVERGED
 from rkhs.invariances.named import laplacian
 from rkhs.play.scene import DIRECTIONS, Scene, SceneError
 from rkhs.plotting.representers import Active
 
-Vector = np.ndarray[Any, Any]
 RASTER = 48  # values along each side of the board, which the browser interpolates
 NEIGHBOURS = 5
 QUICK, EXACT_THEN = 80, 120  # landmarks while something is dragged; functionals up to which there is no need for them

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import as_points, to_numpy
+from rkhs._backend.arrays import Vector, as_points, to_numpy
 from rkhs.plotting.axes import axes_of
 from rkhs.plotting.representers import Active
 
-Vector = np.ndarray[Any, Any]
 COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
 

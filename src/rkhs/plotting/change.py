@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import as_points, to_numpy
+from rkhs._backend.arrays import Vector, as_points, to_numpy
 from rkhs._finite.function import Function
 from rkhs.plotting.axes import pyplot
-
-Vector = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs.plotting.axes import axes_of
-
-Vector = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)

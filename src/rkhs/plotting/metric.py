@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs.plotting.axes import axes_of
 
-Matrix = np.ndarray[Any, Any]
 NUMBERED = 12  # features, up to which cells have numbers
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.function import Function
-
-Vector = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

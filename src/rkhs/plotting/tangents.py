@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs.plotting.axes import pyplot
-
-Vector = np.ndarray[Any, Any]
 
 
 @dataclass(eq=False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sklearn.base import OneToOneFeatureMixin
 
+from rkhs._backend.arrays import Images
 from rkhs.invariances.flows import smooth
-from rkhs.preprocessing.images import Images, ImageTransformer
+from rkhs.preprocessing.images import ImageTransformer
 
 
 class Blur(OneToOneFeatureMixin, ImageTransformer):  # type: ignore[misc]

@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
+from rkhs._backend.arrays import Images
 from rkhs.invariances.flows import carried, resampled
-from rkhs.preprocessing.images import Images, ImageTransformer
+from rkhs.preprocessing.images import ImageTransformer
 
 
 class Deskew(OneToOneFeatureMixin, ImageTransformer):  # type: ignore[misc]

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rkhs._backend.arrays import Images
 from rkhs.invariances.images import as_images, as_shape
 
-Images = np.ndarray[Any, Any]  # (t, rows, columns)
 KINDS = [np.float64, np.float32]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, taken, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, taken, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.feature_function import function_of
@@ -25,8 +25,6 @@ from rkhs.solvers.spans.summed import Summed
 
 SAMPLE = 10  # points that are looked at for each landmark
 PILOT = 4  # functionals of each term in the first problem, for each landmark
-
-Matrix = np.ndarray[Any, Any]
 
 
 def choose(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.polynomials import Polynomials
 from rkhs._calculus.spaces import SumOfSpaces
@@ -15,8 +16,6 @@ from rkhs.functionals.base import Combination, Functional, Part
 from rkhs.kernels.algebra import Multiple, Pullback, Sum
 from rkhs.kernels.base import Kernel
 from rkhs.problem.taylor import axis_factors
-
-Matrix = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

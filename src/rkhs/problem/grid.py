@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import like, namespace, to_numpy
+from rkhs._backend.arrays import Vector, like, namespace, to_numpy
 from rkhs._finite.ledger import joined
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.system import Iterate, System
@@ -28,7 +28,6 @@ from rkhs.solvers.sharing.recycling import solve_together
 from rkhs.solvers.sharing.split import split_together, worth_splitting
 from rkhs.solvers.sharing.task import Task
 
-Vector = np.ndarray[Any, Any]
 SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import like, to_numpy
+from rkhs._backend.arrays import Matrix, like, to_numpy
 from rkhs._backend.watch import Watch
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.represented import Represented
@@ -24,7 +24,7 @@ from rkhs.kernels.base import Kernel
 from rkhs.kernels.open import Open
 from rkhs.learning.evidence import Evidence, Likelihood, log_evidence
 from rkhs.learning.leave_out import Groups, LeftOut, left_out_amplitudes, newton_step, residuals
-from rkhs.learning.observations import Matrix, Observations
+from rkhs.learning.observations import Observations
 from rkhs.learning.search import Criterion, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.spanned import Spanned

@@ -22,11 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, factorial, isfinite, prod
-from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.forms import Form
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
@@ -35,7 +34,6 @@ from rkhs.kernels.base import Kernel
 from rkhs.problem.claims import Claim, acting, check_provable, degree_of
 from rkhs.problem.taylor import Derivatives, Index, along, axis_factors, indices, least, plus
 
-Matrix = np.ndarray[Any, Any]
 DEGREES = (1, 4, 2)  # of the polynomial, by the number of features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
 EPS = float(np.finfo(np.float64).eps)

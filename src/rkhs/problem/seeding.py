@@ -8,13 +8,10 @@ two seconds to import.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
-
-Matrix = np.ndarray[Any, Any]
 
 
 def spread_out(points: Matrix, count: int, seed: int, watch: Watch = unwatched) -> Matrix:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import Record
@@ -23,7 +23,6 @@ from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
 from rkhs.stopping import interrupted
 
-Matrix = np.ndarray[Any, Any]
 AT_FIRST, AT_ONCE = 128, 256  # cells
 REACH = 0.3  # of the kernel's scale, half the side of the first cells
 PROVED, FAILS, OPEN = "proved", "fails", "open"

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
@@ -30,7 +30,6 @@ from rkhs._gram.blocks import blocks
 from rkhs.functionals.evaluation import Evaluation
 from rkhs.kernels.base import Kernel
 
-Matrix = np.ndarray[Any, Any]
 Index = tuple[int, ...]  # how often each feature is differentiated
 ENTRIES = 2**17  # of a table that is held at a time: it stays in the processor's cache
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch
 from rkhs._finite.certificate import UNITS, Certificate, certify
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.system import Iterate, System
-from rkhs._linalg.saddle import Matrix
 from rkhs.solvers.base import OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dual import Dual, check_dual

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.system import Geometry, Iterate, Rows, System
 from rkhs._gram.base import GramOperator
@@ -17,8 +16,6 @@ from rkhs._gram.matrix import GramMatrix
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
 ALONE = 0.5  # of the memory that is free, for a solver that holds one matrix
-
-Matrix = np.ndarray[Any, Any]
 
 
 def fits(rows: int) -> bool:

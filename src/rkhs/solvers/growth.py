@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import Solver
-from rkhs.solvers.dense import Matrix
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.task import Task, small_problem
 from rkhs.solvers.small.solution import solve

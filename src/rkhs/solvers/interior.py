@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
-from rkhs._linalg.saddle import Matrix, Saddle
+from rkhs._linalg.saddle import Saddle
 
 KEPT = 0.995  # of the way to the boundary, at most
 

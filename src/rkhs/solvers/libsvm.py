@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.system import Iterate, System
-from rkhs._linalg.saddle import EPS, Matrix, Saddle
+from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses import Hinge
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.box_dual import BoxDual

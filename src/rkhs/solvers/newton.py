@@ -18,7 +18,7 @@ from math import inf, log10
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.certificate import FEASIBLE, certificate_of
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
@@ -27,7 +27,6 @@ from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation
-from rkhs.solvers.dense import Matrix
 from rkhs.solvers.small.problem import SmallProblem
 
 CURVED = 1e-200  # under which a second derivative counts as zero

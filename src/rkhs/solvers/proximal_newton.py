@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, OutOfIterations, quiet
 from rkhs._finite.system import Iterate, Rows, System
-from rkhs._linalg.saddle import Matrix
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
 from rkhs.solvers.base import NotApplicableError, OutputSolver

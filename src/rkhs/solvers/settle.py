@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.certificate import Certificate
 from rkhs._linalg.projection import project
-from rkhs._linalg.saddle import Matrix, Saddle
+from rkhs._linalg.saddle import Saddle
 from rkhs.solvers.interior import Interior, Programme
 
 ROUNDS = 30

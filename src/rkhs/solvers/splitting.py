@@ -18,12 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import DenseSolver
 from rkhs.solvers.costs import FLOP, Estimate
-from rkhs.solvers.dense import Matrix, from_memory, in_memory, to_memory
+from rkhs.solvers.dense import from_memory, in_memory, to_memory
 
 STIFFNESS = {True: 3.0, False: 60.0}  # all losses smooth? -> the first R times the mean square of representers' norms
 RELAXED = 1.6  # u is taken so much further from the last z

@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import like, to_numpy
+from rkhs._backend.arrays import Matrix, like, to_numpy
 from rkhs._finite.represented import represented_by
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
 from rkhs.solvers.dense import fits
 from rkhs.solvers.observed import SEEN
 
-Matrix = np.ndarray[Any, Any]
 COLUMNS = 64  # of a product at a time
 ROWS = 8192  # that are multiplied in double precision at a time
 LOST = 1e-10  # of the largest squared length, below which a direction is rounding

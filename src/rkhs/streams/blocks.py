@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from rkhs._backend.arrays import as_column, check_unmasked
+from rkhs._backend.arrays import Vector, as_column, check_unmasked
 from rkhs.errors import BlockError
 
 ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
 NO_ROWS = "There are no blocks of rows to learn from."
-Vector = np.ndarray[Any, Any]
 Task = Callable[[Any, "Block", Any], Any]
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs._finite.moments import Kept
-from rkhs.streams.blocks import Block, Blocks, Vector
+from rkhs.streams.blocks import Block, Blocks
 from rkhs.streams.plan import Plan
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.streams.blocks import Block, Vector
+from rkhs._backend.arrays import Vector
+from rkhs.streams.blocks import Block
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Vector
 from rkhs._backend.threads import single_blas
 from rkhs.invariances.graph import Graph
 
-Vector = np.ndarray[Any, Any]
 NONE, MEASURE, SCALES, GRAPH = KINDS = ("none", "measure", "scales", "graph")  # what is known, in the order of trust
 
 

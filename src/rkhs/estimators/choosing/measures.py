@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs.estimators.choosing.judging import Vector
+from rkhs._backend.arrays import Vector
 from rkhs.estimators.choosing.metrics import KernelOf
 from rkhs.invariances.graph import Graph, principal_directions
 from rkhs.kernels import median_scale

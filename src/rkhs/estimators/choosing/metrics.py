@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Vector
 from rkhs._calculus.polynomials import Constant
 from rkhs._finite.term import Term
-from rkhs.estimators.choosing.judging import SCALES, Candidate, Labelled, Vector, falls, left_out, without_group
+from rkhs.estimators.choosing.judging import SCALES, Candidate, Labelled, falls, left_out, without_group
 from rkhs.functionals import Evaluation
 from rkhs.kernels import learn
 from rkhs.losses import Squared

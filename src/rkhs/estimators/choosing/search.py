@@ -25,10 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Vector
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, Record
 from rkhs.estimators.choosing.contest import Contest
-from rkhs.estimators.choosing.judging import GRAPH, MEASURE, NONE, Candidate, Labelled, Vector, left_out
+from rkhs.estimators.choosing.judging import GRAPH, MEASURE, NONE, Candidate, Labelled, left_out
 from rkhs.estimators.choosing.measures import Measure, measures
 from rkhs.estimators.choosing.metrics import FEWEST, KernelOf, Metrics
 from rkhs.estimators.sample import drawn_rows

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
-from rkhs.solvers.dense import Matrix
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 
 LEFT = 0.5  # share of the tolerance to which a gap is to fall by what is multiplied of its gradient
 SHARE = 0.7  # of the gradients, beyond which all are multiplied, for then each has its own certificate

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import tile_entries
 from rkhs._finite.system import System
 from rkhs._linalg.scaling import inverse_root
-from rkhs.solvers.dense import Matrix
 
 CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
 CHUNK = 2**16  # columns that are turned together

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.system import System
-from rkhs.solvers.dense import Matrix
 
 SHARE = 12  # groups of rows for each that is in the sample
 LEAST = 16  # groups in a sample that stands for all

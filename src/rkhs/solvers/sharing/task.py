@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.ledger import Entry
 from rkhs._finite.system import Iterate, System
-from rkhs.solvers.dense import Matrix
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
 

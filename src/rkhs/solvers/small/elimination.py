@@ -17,13 +17,13 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.system import Iterate, System, consecutive
 from rkhs._linalg.projection import project
 from rkhs.solvers.base import Solver
-from rkhs.solvers.small.problem import Matrix, SmallProblem
+from rkhs.solvers.small.problem import SmallProblem
 
 SEEN = 1e-12  # of the curvature in c alone, the least that counts as determined
 BASIS = 1e-9  # the size of a basis function on the rows, among those of size one elsewhere, that counts as zero

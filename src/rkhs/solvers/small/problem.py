@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._finite.system import Rows, System
 from rkhs.solvers.smoothing import Smoothing
 
-Matrix = np.ndarray[Any, Any]
 STEPS = 100
 SEEN = 45  # units of rounding of psi, in which its fall is lost
 LENGTHS = 60  # tried along one step

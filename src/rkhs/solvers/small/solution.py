@@ -7,13 +7,13 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, quiet
 from rkhs._finite.system import consecutive
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.small.elimination import Elimination
-from rkhs.solvers.small.problem import Matrix, SmallProblem
+from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.smoothing import Smoothing
 
 FEW = 3000  # rows up to which losses without a gradient are eliminated: their Gram matrix is dense

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
 from rkhs._finite.system import Rows
@@ -28,7 +29,7 @@ from rkhs.losses.base import Loss
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
 from rkhs.solvers.small.solution import solve
 from rkhs.solvers.spans.curvature import Curvature
-from rkhs.solvers.spans.orthonormal import EPS, Matrix
+from rkhs.solvers.spans.orthonormal import EPS
 from rkhs.solvers.spans.rounding import UNIT, Sizes
 
 

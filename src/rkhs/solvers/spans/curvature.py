@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Matrix
 from rkhs.solvers.small.elimination import SEEN
 from rkhs.solvers.small.problem import upright
-from rkhs.solvers.spans.orthonormal import Matrix
 
 
 @dataclass(frozen=True, eq=False)

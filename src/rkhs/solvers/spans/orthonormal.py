@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.operator import gram
 from rkhs._gram.span import Span
@@ -22,7 +21,6 @@ from rkhs.functionals.base import Functional
 from rkhs.functionals.derivatives import DirectionalDerivative
 from rkhs.kernels.base import Kernel
 
-Matrix = np.ndarray[Any, Any]
 EPS = float(np.finfo(np.float64).eps)
 UNITS = 8.0  # of rounding
 NEAR = 32  # times the rounding of K, up to which two landmarks may be one

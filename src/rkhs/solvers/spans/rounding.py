@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rkhs.solvers.spans.orthonormal import EPS, UNITS, Matrix
+from rkhs._backend.arrays import Matrix
+from rkhs.solvers.spans.orthonormal import EPS, UNITS
 
 UNIT = UNITS * EPS
 

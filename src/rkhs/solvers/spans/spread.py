@@ -23,7 +23,7 @@ from math import inf
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import on_basis
 from rkhs._gram.landmark_span import LandmarkSpan
@@ -32,7 +32,7 @@ from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
 from rkhs.solvers.observed import SEEN
 from rkhs.solvers.spans.curvature import Curvature
-from rkhs.solvers.spans.orthonormal import Matrix, OrthonormalSpan
+from rkhs.solvers.spans.orthonormal import OrthonormalSpan
 from rkhs.solvers.spans.summed import Summed
 
 

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import Certificate
 from rkhs._finite.moments import Kept, KeptBlock, Moments
 from rkhs._finite.summary import Summary
 from rkhs.losses.base import Loss
 from rkhs.solvers.spans.cell import Cell, Output
-from rkhs.solvers.spans.orthonormal import Matrix, Orthonormal, OrthonormalSpan
+from rkhs.solvers.spans.orthonormal import Orthonormal, OrthonormalSpan
 from rkhs.solvers.spans.rounding import Sizes
 
 DEAR = 1e12  # operations, up to which rows are turned before they are summed up
