@@ -8,7 +8,7 @@ import scipy
 
 import rkhs
 from rkhs._finite.attained import recedes
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 
 
 def by_all_rows(down):
@@ -28,7 +28,7 @@ def system_of(X, y, degree):
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y)
     parts = rkhs.Problem(rkhs.Gaussian(), [term]).system.terms
     Q = np.linalg.qr(rows)[0][:, : np.linalg.matrix_rank(rows)]
-    return System.stored(np.eye(len(X)), Q, parts)
+    return FiniteProblem.stored(np.eye(len(X)), Q, parts)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -8,7 +8,7 @@ import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.exact_rank import exact_rank
-from rkhs._finite.system import Geometry, System
+from rkhs._finite.problem import FiniteProblem, Geometry
 from rkhs.solvers.dense import in_memory
 
 RNG = np.random.default_rng(0)
@@ -167,7 +167,7 @@ def test_kinds_of_arrays(kind, dtype):
     assert basis.Q.dtype == points.dtype
     assert basis.rank == 6
     np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
-    inside = in_memory(System(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
+    inside = in_memory(FiniteProblem(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
     assert inside.Q.dtype == np.float64
     np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)

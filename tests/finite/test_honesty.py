@@ -8,7 +8,7 @@ import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.ledger import Candidate, Checked, Entry, Ledger, joined
 from rkhs._finite.monitor import quiet
-from rkhs._finite.system import Iterate
+from rkhs._finite.problem import Iterate
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))

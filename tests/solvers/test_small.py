@@ -9,8 +9,8 @@ import pytest
 import problems
 import rkhs
 from rkhs._finite.certificate import relative_gap
+from rkhs._finite.problem import LossBlock
 from rkhs._finite.summary import Summary
-from rkhs._finite.system import Rows
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs.solvers.small import solution
 from rkhs.solvers.small.problem import Part, SmallProblem
@@ -34,7 +34,7 @@ def small(losses, seen=True, rank=2, tau=5):
         E = rng.standard_normal((12, rank + tau))
         b = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
         weight = 10 ** rng.uniform(-1, 1, (12, 1))
-        parts.append(Part(Rows(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
+        parts.append(Part(LossBlock(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
     return SmallProblem(S, linear, 0.7, parts, rank)
 
 

@@ -10,7 +10,7 @@ import torch
 import rkhs
 from rkhs._finite.certificate import certify, dual_value
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.system import Iterate
+from rkhs._finite.problem import Iterate
 from rkhs.problem.grid import GridTasks
 from rkhs.solvers.sharing.combining import combinations
 from rkhs.solvers.sharing.directions import Directions

@@ -7,7 +7,7 @@ import pytest
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.system import Iterate
+from rkhs._finite.problem import Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.testing import check_solver
 

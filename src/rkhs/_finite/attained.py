@@ -10,12 +10,12 @@ import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 
 FALLS = 1e-5  # of the size of a typical row, a fall that is one: linear programs are solved to 1e-7
 
 
-def recedes(system: System, output: int) -> bool:
+def recedes(system: FiniteProblem, output: int) -> bool:
     """Whether some function of the basis lowers the losses without end (a linear program in its coefficients).
 
     Maximise the sum of s_i v_i over the rows of losses without a minimum, all of them >= 0, where v = Q c, |c_j| <= 1,

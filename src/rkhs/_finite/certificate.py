@@ -25,7 +25,7 @@ from math import inf
 import numpy as np
 
 from rkhs._backend.arrays import Array, Vector, inner, like, namespace, taken, to_numpy
-from rkhs._finite.system import Iterate, Rows, System
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses.base import between
 
@@ -126,14 +126,14 @@ class Certificate:
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """(primal - dual) / max(|primal|, |dual|) as solvers see it, and 0 where both are lost (`System.rounding`)."""
+    """(primal - dual) / max(|primal|, |dual|) as solvers see it; 0 where both are lost (`FiniteProblem.rounding`)."""
     size = max(abs(primal), abs(dual))
     if size <= rounding:
         return 0.0
     return max(primal - dual, 0.0) / size if size < inf else inf
 
 
-def certify(system: System, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
+def certify(system: FiniteProblem, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
     """The certificate of an iterate from scratch: a Gram product for f, and one for each alpha that is tried.
 
     All are tried until the gap is within tol, one of them if it has to be `quick`: for f = 0, of which little can be
@@ -142,7 +142,7 @@ def certify(system: System, iterate: Iterate, tol: float = 0.0, quick: bool = Fa
     return certificate_of(system, iterate, _image(system, iterate.a), tol, quick=quick)
 
 
-def _image(system: System, a: Array) -> Array:
+def _image(system: FiniteProblem, a: Array) -> Array:
     """Ga, by the columns of G that count where these are few: many coefficients of a support vector machine are 0."""
     counts = np.flatnonzero(to_numpy(namespace(a).any(a != 0, axis=1)))
     if len(counts) == 0:
@@ -154,7 +154,7 @@ def _image(system: System, a: Array) -> Array:
     return system.exact @ a
 
 
-def certify_in_haste(cells: Sequence[tuple[System, Iterate]]) -> list[Certificate]:
+def certify_in_haste(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
     """The quick certificates of iterates of systems with one Gram matrix: two products for all of them together."""
     if not cells:
         return []
@@ -181,7 +181,12 @@ def certify_in_haste(cells: Sequence[tuple[System, Iterate]]) -> list[Certificat
 
 
 def certificate_of(
-    system: System, iterate: Iterate, image: Array, tol: float = 0.0, energy: Array | None = None, quick: bool = False
+    system: FiniteProblem,
+    iterate: Iterate,
+    image: Array,
+    tol: float = 0.0,
+    energy: Array | None = None,
+    quick: bool = False,
 ) -> Certificate:
     """The same from an image Ga that is right, with |a - alpha|^2 (c,) of its own alpha if that is known as well."""
     u = image + system.Q @ iterate.basis
@@ -195,7 +200,7 @@ def certificate_of(
     return certificate
 
 
-def _candidates(iterate: Iterate, system: System, u: Array, quick: bool) -> Iterator[Array]:
+def _candidates(iterate: Iterate, system: FiniteProblem, u: Array, quick: bool) -> Iterator[Array]:
     """Points of the dual, or near it, the most promising first."""
     if iterate.alpha is not None:
         yield iterate.alpha
@@ -208,7 +213,7 @@ def _candidates(iterate: Iterate, system: System, u: Array, quick: bool) -> Iter
 class _Bounds:
     """J of an iterate and the smallest gap of any alpha so far, output by output."""
 
-    def __init__(self, system: System, iterate: Iterate, image: Array, u: Array) -> None:
+    def __init__(self, system: FiniteProblem, iterate: Iterate, image: Array, u: Array) -> None:
         self.system, self.a, self.u = system, iterate.a, u
         xp = namespace(u)
         self.eps = float(xp.finfo(u.dtype).eps)
@@ -257,7 +262,7 @@ class _Bounds:
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
 
-def excess(t: Rows, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
+def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
     """sum_i w_i excess_i (c,), and by how much it grows where each u_i is the worst within its error."""
     xp = namespace(u)
     s = t.dual_slope(alpha)
@@ -274,7 +279,7 @@ def _double(values: Array) -> Vector:
 # What solvers know of their own bounds.
 
 
-def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:
+def bounds(system: FiniteProblem, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:
     """Primal and dual value of one output at a point whose gradient g = a - alpha and its image are known.
 
     For smooth losses alpha = -w loss'(u), and the gap is 1/2 g'Gg.  For others alpha comes from a smoothed problem,
@@ -287,12 +292,12 @@ def bounds(system: System, a: Array, image: Array, u: Array, g: Array, product: 
     return primal, float(dual_value(system, a - g, image - product)[0])
 
 
-def dual_value(system: System, alpha: Array, image: Array) -> Array:
+def dual_value(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of a feasible alpha with its image G alpha."""
     return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
 
 
-def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
+def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Array:
     """J (c,), infinity where f is not in the space of a conditionally positive definite kernel: Q'a = 0 fails.
 
     An a so small that its norm is lost in the rounding of J counts as 0, which is in the space.
@@ -307,13 +312,13 @@ def upper_bound(system: System, a: Array, image: Array, u: Array) -> Array:
     return xp.where(outside & matters, xp.full_like(value, inf), value)
 
 
-def lower_bound(system: System, alpha: Array, image: Array) -> Array:
+def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
     value = dual_value(system, alpha, image)
     return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
 
 
-def feasible(system: System, alpha: Array) -> Array:
+def feasible(system: FiniteProblem, alpha: Array) -> Array:
     """A point of the dual near alpha: alpha itself where it is one, or the nearest."""
     xp = namespace(alpha)
     parts = [alpha[t.rows] if _free(t) else between(alpha[t.rows], *t.box) for t in system.terms]
@@ -323,12 +328,12 @@ def feasible(system: System, alpha: Array) -> Array:
     return alpha if bool(xp.all(inside == alpha)) else inside
 
 
-def _free(t: Rows) -> bool:
+def _free(t: LossBlock) -> bool:
     """Whether there are no bounds on the alpha of a term."""
     return t.loss.quadratic and bool(namespace(t.weight).all(t.weight > 0))
 
 
-def _balanced(system: System, alpha: Array) -> Array:
+def _balanced(system: FiniteProblem, alpha: Array) -> Array:
     """For each output whether Q'alpha = 0, up to rounding."""
     xp = namespace(alpha)
     if not alpha.shape[0]:

@@ -19,7 +19,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, inner, like, namespace
 from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import plain
-from rkhs._finite.system import Geometry, Iterate, System
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate
 
 SHARE = 1e-4  # of a tolerance that may come from errors of images
 ROUNDED = 64  # units of rounding, which a product has itself
@@ -49,7 +49,7 @@ def joined(outputs: Sequence[Iterate]) -> Iterate:
 class Candidate:
     """An iterate of one output of a system with its image, and that of its alpha if it is known."""
 
-    system: System
+    system: FiniteProblem
     iterate: Iterate
     image: Array
     alpha_image: Array | None = None

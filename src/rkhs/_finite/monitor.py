@@ -14,8 +14,8 @@ import numpy as np
 
 from rkhs._backend.arrays import Array
 from rkhs._backend.watch import Watch, unwatched
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import TIME_LIMIT, Record
-from rkhs._finite.system import Iterate, System
 from rkhs._gram.base import GramOperator
 from rkhs.stopping import seconds_left
 
@@ -81,7 +81,7 @@ class Monitor:
         own = inf if self.time_limit is None else self.time_limit - self.seconds
         return min(own, seconds_left()) - LAST * self.seconds_each
 
-    def watching(self, system: System) -> System:
+    def watching(self, system: FiniteProblem) -> FiniteProblem:
         """The system with products that count themselves and end in time."""
         self.seconds_each = max(self.seconds_each, system.gram.seconds)
         gram = Watched(system.gram, self)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rkhs._backend.arrays import Array, like, to_numpy
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs._linalg.saddle import Saddle
 
 
@@ -35,11 +35,11 @@ class Restriction:
         return alpha - self.excess @ (self.Q.T @ alpha)
 
 
-def without_null_space(system: System) -> tuple[System, Restriction]:
+def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restriction]:
     """The system over S, and the map from its coefficients to those of the representers."""
     G = system.exact.in_double()
     Q = to_numpy(system.Q).astype(np.float64)
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
     K = G - Q @ ((T + T.T) / 2) @ Q.T
-    plain = System.stored(like(K, system.Q), system.Q[:, :0], system.terms, system.outputs)
+    plain = FiniteProblem.stored(like(K, system.Q), system.Q[:, :0], system.terms, system.outputs)
     return plain, Restriction(system.Q, like(Q - W, system.Q))

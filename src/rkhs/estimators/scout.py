@@ -19,7 +19,7 @@ from rkhs._backend.arrays import Matrix
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.system import Iterate
+from rkhs._finite.problem import Iterate
 from rkhs._gram import gram
 from rkhs._linalg.saddle import Saddle
 from rkhs.estimators.constraints import APART, Constraint

@@ -10,7 +10,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, part_of, unwatched
 from rkhs._finite.basis import Basis
-from rkhs._finite.represented import Represented
+from rkhs._finite.representers import RepresenterProblem
 from rkhs._gram.operator import gram
 from rkhs._linalg.saddle import Saddle
 from rkhs.functionals.base import Functional
@@ -36,7 +36,7 @@ class Observations:
     amplitude: float | None = None
 
     @classmethod
-    def of(cls, represented: Represented) -> Observations:
+    def of(cls, represented: RepresenterProblem) -> Observations:
         """From the finite problem, without functionals of weight zero."""
         functionals = represented.functionals.like(np.zeros(0))
         basis = represented.basis

@@ -17,9 +17,9 @@ from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_num
 from rkhs._backend.devices import in_one_place
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
-from rkhs._finite.represented import Represented
+from rkhs._finite.problem import LossBlock, consecutive
+from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import Solution
-from rkhs._finite.system import Rows, consecutive
 from rkhs.functionals.base import Functional, stack
 from rkhs.learning.observations import Observations
 from rkhs.solvers.spans.spread import SpanSpread
@@ -129,11 +129,11 @@ def _noise(weight: float | None) -> float:
 class OfProblem:
     """Where the posterior of a solution in the whole space comes from; computed when it is asked for."""
 
-    represented: Represented
+    represented: RepresenterProblem
     repeats: int = 0  # observations that were merged into equal ones
 
     @classmethod
-    def of(cls, represented: Represented, rows: tuple[Rows, ...]) -> OfProblem | None:
+    def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> OfProblem | None:
         """With the weights of some rows; None where there is no posterior."""
         if represented.dropped or not all(t.loss.quadratic for t in rows):
             return None
@@ -150,7 +150,7 @@ class OfProblem:
         return replace(self, repeats=repeats)
 
     @cached_property
-    def _observed(self) -> Represented:
+    def _observed(self) -> RepresenterProblem:
         """Without rows of weight zero, which folds leave out."""
         rows = self.represented.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]

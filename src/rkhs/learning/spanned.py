@@ -21,7 +21,7 @@ from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import on_basis
-from rkhs._finite.represented import outputs_of
+from rkhs._finite.representers import outputs_of
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
 from rkhs._gram.landmark_span import LandmarkSpan

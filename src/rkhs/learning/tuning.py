@@ -11,7 +11,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch, unwatched
-from rkhs._finite.represented import Represented
+from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs.kernels.base import Kernel
@@ -172,7 +172,7 @@ def sampled(observations: Observations, most: int, random: np.random.Generator) 
 def tuned(
     kernel: Kernel,
     terms: Sequence[Term],
-    represented: Represented,
+    represented: RepresenterProblem,
     criterion: str,
     starts: int,
     most: int,

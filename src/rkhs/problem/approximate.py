@@ -18,10 +18,10 @@ from rkhs._finite.certificate import NOTHING, Certificate
 from rkhs._finite.feature_function import function_of
 from rkhs._finite.moments import shared_out
 from rkhs._finite.monitor import SUMMING, Monitor
-from rkhs._finite.represented import outputs_of
+from rkhs._finite.problem import LossBlock, check_range
+from rkhs._finite.representers import outputs_of
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.summary import Summary
-from rkhs._finite.system import Rows, check_range
 from rkhs._finite.term import Term
 from rkhs._gram.approximation import Approximation, Landmarks
 from rkhs._gram.landmark_span import LandmarkSpan
@@ -148,11 +148,11 @@ class SpanProblem:
         return [np.asarray(t.weight * t.loss.value(0 * t.target, t.target)) for t in self._rows]
 
     @property
-    def _rows(self) -> Iterator[Rows]:
+    def _rows(self) -> Iterator[LossBlock]:
         """The losses, targets and weights of each term, in float64."""
         for term in self.terms:
             target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-            yield Rows(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
+            yield LossBlock(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
 
     def _summed(self, span: Span, shares: Mapping[int, Any] | None = None, monitor: Monitor | None = None) -> Summed:
         """What the terms say about the functions."""

@@ -15,7 +15,7 @@ import numpy as np
 from rkhs._backend.arrays import Vector, like, namespace, to_numpy
 from rkhs._finite.ledger import joined
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.term import Term
 from rkhs.solvers.auto import EXACT, ITERATIVE, auto
 from rkhs.solvers.choose import applies, cheapest
@@ -98,7 +98,7 @@ class Cells:
             cells.append(tuple(factors))
         return cells
 
-    def of_system(self, terms: Sequence[Term], system: System) -> list[tuple[Any, ...]]:
+    def of_system(self, terms: Sequence[Term], system: FiniteProblem) -> list[tuple[Any, ...]]:
         """The same, the folds' factors as columns on those rows of the terms that are in a system."""
         columns = {
             k: [like(part[to_numpy(terms[k].weights())[:, 0] > 0, None], system.terms[k].weight) for part in parts]
@@ -140,7 +140,7 @@ class GridTasks:
     where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
     """
 
-    def __init__(self, system: System, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
+    def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
         self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
@@ -180,7 +180,7 @@ class GridTasks:
             with self._keeping(k, monitor, partial(from_memory, inside, self.system)):
                 monitor.best = before[fold] = _as_far_as(own, first, monitor)
 
-    def cell(self, k: int) -> tuple[System, Iterate]:
+    def cell(self, k: int) -> tuple[FiniteProblem, Iterate]:
         """The system of one cell and the iterate of all its outputs."""
         scaled = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
         rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
@@ -235,7 +235,7 @@ class GridTasks:
         return Galerkin().cost(estimate) * (1 + SHARED * cells) + tasks * estimate.iterations * small
 
 
-def _as_far_as(system: System, start: Iterate, monitor: Monitor) -> Iterate:
+def _as_far_as(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
     """What a solver finds within its limit of iterations; other cells may need fewer.
 
     Rows that a fold leaves out are not there for it: as for a problem that never had them.
@@ -249,7 +249,7 @@ def _as_far_as(system: System, start: Iterate, monitor: Monitor) -> Iterate:
     return present.back(_run(present.system, inner.best, inner))
 
 
-def _run(system: System, start: Iterate, monitor: Monitor) -> Iterate:
+def _run(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
     try:
         return auto(system, monitor.tol).run(system, start, monitor)
     except OutOfIterations:

@@ -15,8 +15,8 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, like, to_numpy
 from rkhs._backend.watch import Watch
 from rkhs._finite.monitor import FACTOR, Monitor
-from rkhs._finite.represented import Represented
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
+from rkhs._finite.representers import RepresenterProblem
 from rkhs._gram.approximation import Landmarks
 from rkhs.functionals.base import stack
 from rkhs.functionals.places import places
@@ -99,7 +99,7 @@ def left_out_of(problem: Any, groups: Any, count: Matrix | None = None) -> LeftO
                 f"Leaving out needs smooth losses, and one is {term.loss!r}: use problem.grid(.., held_out=..), or a "
                 "smooth loss such as Squared, SquaredHinge or Logistic."
             )
-    represented: Represented = problem.represented
+    represented: RepresenterProblem = problem.represented
     system, exact = represented.system, all(term.loss.quadratic for term in problem.terms)
     kept = [np.flatnonzero(to_numpy(term.weights())[:, 0] > 0) for term in problem.terms]
     labels = _labels(problem.terms, groups)
@@ -142,13 +142,15 @@ def left_out_amplitude(problem: Any, count: Matrix) -> Any:
     Each of these targets stands for `count` equal ones.
     """
     check_squared(problem, "An amplitude")
-    represented: Represented = problem.represented
+    represented: RepresenterProblem = problem.represented
     kept = [np.flatnonzero(to_numpy(term.weights())[:, 0] > 0) for term in problem.terms]
     tau = left_out_amplitudes(Observations.of(represented), problem.kernel, _times(kept, count))
     return float(tau[0]) if represented.outputs is None else tau
 
 
-def _stepped(system: System, represented: Represented, function: Any, groups: Groups, count: Matrix) -> Matrix:
+def _stepped(
+    system: FiniteProblem, represented: RepresenterProblem, function: Any, groups: Groups, count: Matrix
+) -> Matrix:
     """u after one step for each group, (N, c)."""
     iterate = represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
@@ -203,7 +205,7 @@ def tuned_problem(
     check_squared(problem, "Tuning")
     _check_open(problem.kernel, problem.terms)
     terms = closed(problem.terms)
-    represented = Represented.of(problem.kernel, terms, problem.basis)
+    represented = RepresenterProblem.of(problem.kernel, terms, problem.basis)
     monitor = TuningMonitor(0.0, time_limit, verbose=verbose)
     refined: Callable[[Model], Criterion] | None = None
     if isinstance(problem.approximation, Landmarks) and criterion == "evidence":
@@ -235,7 +237,9 @@ def _check_open(kernel: Kernel, terms: Sequence[Any]) -> None:
         )
 
 
-def _in_span(problem: Any, represented: Represented, amplitude: float | None, watch: Watch, model: Model) -> Criterion:
+def _in_span(
+    problem: Any, represented: RepresenterProblem, amplitude: float | None, watch: Watch, model: Model
+) -> Criterion:
     """The evidence in the span of landmarks that are chosen once, at the settings with which this begins."""
     observations = replace(Observations.of(represented), amplitude=amplitude)
     chosen: list[Any] = []

@@ -16,9 +16,9 @@ from rkhs._calculus.spaces import Space
 from rkhs._finite.attained import recedes
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import CHOICE, Monitor
-from rkhs._finite.represented import Represented
+from rkhs._finite.problem import FiniteProblem, Iterate, check_range
+from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, Record, Solution
-from rkhs._finite.system import Iterate, System, check_range
 from rkhs._finite.term import Term
 from rkhs._gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.errors import UnattainedError
@@ -116,11 +116,11 @@ class Problem:
         object.__setattr__(self, "terms", terms)
 
     @cached_property
-    def represented(self) -> Represented:
+    def represented(self) -> RepresenterProblem:
         """The representers and basis functions that f is made of, and the way back from coefficients to functions."""
         check_known(self.kernel)
         place = placed(self.terms[0].functional.prototype, self.device, self.precision)
-        found = Represented.of(
+        found = RepresenterProblem.of(
             self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
         )
         check_range(found.rows)
@@ -142,7 +142,7 @@ class Problem:
         return replace(self, precision="float64" if narrow else self.precision)
 
     @property
-    def system(self) -> System:
+    def system(self) -> FiniteProblem:
         """The finite problem that the representer theorem leaves."""
         return self.represented.system
 
@@ -383,7 +383,13 @@ class Problem:
         return replace(solution, solver=name, span=f"{name}: all {solution.function.functionals.size} functionals")
 
     def _solution(
-        self, system: System, solver: str, monitor: Monitor, iterate: Iterate, status: str, certificate: Certificate
+        self,
+        system: FiniteProblem,
+        solver: str,
+        monitor: Monitor,
+        iterate: Iterate,
+        status: str,
+        certificate: Certificate,
     ) -> Solution:
         """The solution of an iterate with its certificate, or f = 0 in the place of anything worse."""
         worse = np.flatnonzero(~(certificate.primal <= system.at_zero))

@@ -8,8 +8,8 @@ from math import inf
 from rkhs._finite.certificate import Certificate, certify, certify_in_haste
 from rkhs._finite.ledger import Checked
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, INTERRUPTED
-from rkhs._finite.system import Iterate, System
 from rkhs.solvers.base import Solver
 from rkhs.stopping import interrupted
 
@@ -17,7 +17,7 @@ NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding
 
 
 def asked_until_done(
-    solver: Solver, system: System, start: Iterate, monitor: Monitor
+    solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
 ) -> tuple[Iterate, str, Certificate]:
     """What a solver finds, what stopped it, and the certificate of what it found."""
     watched = monitor.watching(system)
@@ -31,21 +31,23 @@ def asked_until_done(
         asked, before = again, certificate.relative
 
 
-def certificate_of(system: System, iterate: Iterate, tol: float, status: str) -> Certificate:
+def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
     """From images that were checked, or from scratch; in haste where a solver was stopped."""
     if isinstance(iterate, Checked):
         return iterate.certificate
     return certify(system, iterate, tol, quick=status != CONVERGED)
 
 
-def certificates_of(cells: Sequence[tuple[System, Iterate]], tol: float, status: str) -> list[Certificate]:
+def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
     """The same for the cells of a grid, which have one Gram matrix; in haste all of them take two products."""
     hasty = {k for k, (_, own) in enumerate(cells) if status != CONVERGED and not isinstance(own, Checked)}
     found = iter(certify_in_haste([cells[k] for k in sorted(hasty)]))
     return [next(found) if k in hasty else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
 
 
-def _again(certificate: Certificate, system: System, asked: Monitor, before: float, monitor: Monitor) -> Monitor | None:
+def _again(
+    certificate: Certificate, system: FiniteProblem, asked: Monitor, before: float, monitor: Monitor
+) -> Monitor | None:
     """What to ask a solver for that believes to be done, and is not; None where there is nothing to gain.
 
     The same, from the true image, where products are inexact and that halves the true gap; and less, once, where
@@ -61,7 +63,9 @@ def _again(certificate: Certificate, system: System, asked: Monitor, before: flo
     return None
 
 
-def _watched(solver: Solver, system: System, start: Iterate, asked: Monitor, monitor: Monitor) -> tuple[Iterate, str]:
+def _watched(
+    solver: Solver, system: FiniteProblem, start: Iterate, asked: Monitor, monitor: Monitor
+) -> tuple[Iterate, str]:
     """What a solver finds and its status; the best iterate so far if it was stopped."""
     found = monitor.best = start
 

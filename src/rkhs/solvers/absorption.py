@@ -24,7 +24,7 @@ from rkhs._backend.arrays import Array, like, namespace, taken, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.choose import cheapest
@@ -58,7 +58,7 @@ class Absorption(Solver):
     'converged'
     """
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         absorbed = len(system.quadratic_rows)
         left = system.size - absorbed
         if absorbed == 0:
@@ -93,7 +93,7 @@ class Absorption(Solver):
             left = min(left, expected(estimate) * (STEP + factorisation(rest)))
         return estimate.matrix + SETUP + factorisation(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
         rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2, monitor.watch(FACTOR)))
         outputs = [problem.start() for problem in rest.outputs]
@@ -126,7 +126,7 @@ class _Unlifted(InnerMonitor):
 class _Rest:
     """The problem that is left, one system for each output, and the way back."""
 
-    def __init__(self, system: System, observed: Observed) -> None:
+    def __init__(self, system: FiniteProblem, observed: Observed) -> None:
         xp = namespace(system.Q)
         self.observed = observed
         self.q, self.l = system.quadratic_rows, system.other_rows
@@ -141,7 +141,7 @@ class _Rest:
         self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
         Q, back = _orthonormal(rest.Q @ unseen)
         self.unseen = unseen @ back
-        left = System.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
+        left = FiniteProblem.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
         self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
 
     def lifted(self, left: Iterate) -> Iterate:

@@ -7,7 +7,7 @@ from math import inf, log
 
 from rkhs._backend.arrays import namespace
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import Solver
@@ -28,7 +28,7 @@ FAR = 1000  # times the price of a dense solver, beyond which an iterative one w
 MANY = 2  # times the steps that Newton's method was expected to take, after which it has lost its way
 
 
-def auto(system: System, tol: float, time_limit: float | None = None) -> Solver:
+def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
     """The solver for a system; with a time limit one that is expected to keep it, if there is one."""
     estimate = Estimate(system, tol)
     prices = {solver: solver.cost(estimate) for solver in EXACT if applies(solver, system)}
@@ -91,11 +91,11 @@ class Switching(Solver):
     def name(self) -> str:
         return self.first.name
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         self.first.check(system)
         self.then.check(system)
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         if self.storing:
             monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system) if self.storing else system

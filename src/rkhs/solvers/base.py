@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.costs import Estimate
 from rkhs.solvers.dense import fits, from_memory, in_memory, to_memory
 
@@ -47,7 +47,7 @@ class Solver(ABC):
         return type(self).__name__
 
     @abstractmethod
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         """Raise `NotApplicableError` if this solver cannot solve the system."""
 
     def cost(self, estimate: Estimate) -> float:
@@ -59,7 +59,7 @@ class Solver(ABC):
         return estimate.step
 
     @abstractmethod
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         """Solve the system from the given iterate."""
 
 
@@ -71,7 +71,7 @@ class DenseSolver(Solver):
         """Whether what it does with a Gram matrix of so many rows fits in memory."""
         return fits(rows)
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         """Refuse what does not fit in memory."""
         if not (system.gram.stored or self.fits(system.size)):
             others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "Descent")
@@ -85,7 +85,7 @@ class DenseSolver(Solver):
 class OutputSolver(DenseSolver):
     """A solver with the Gram matrix in memory, for one output after the other."""
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
         found = to_memory(inside, system, start)
@@ -99,5 +99,5 @@ class OutputSolver(DenseSolver):
         return from_memory(inside, system, found)
 
     @abstractmethod
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         """Solve a system of one output whose Gram matrix is a NumPy array."""

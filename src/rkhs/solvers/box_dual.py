@@ -15,7 +15,7 @@ from rkhs._backend.arrays import Matrix
 from rkhs._backend.watch import Watch
 from rkhs._finite.certificate import UNITS, Certificate, certify
 from rkhs._finite.monitor import FACTOR, Monitor
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import OutputSolver
 from rkhs.solvers.costs import Estimate, factorisation
 from rkhs.solvers.dual import Dual, check_dual
@@ -51,7 +51,7 @@ class BoxDual(OutputSolver):
 
     max_iterations: int = 100
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         check_dual(system, self.name)
         super().check(system)
 
@@ -59,7 +59,7 @@ class BoxDual(OutputSolver):
         system = estimate.system
         return estimate.matrix + STEPS * system.columns * factorisation(system.size)
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         output = _Output(system)
         for iteration in range(self.max_iterations):
             iterate = output.iterate()
@@ -75,7 +75,7 @@ class BoxDual(OutputSolver):
 class _Output:
     """The rows that may move, and the interior-point method on them."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: FiniteProblem) -> None:
         self.system, dual = system, Dual.of(system)
         vectors = [v[:, 0] for v in (dual.diagonal, dual.p, dual.q, dual.low, dual.high)]
         self.rows = np.flatnonzero(dual.low[:, 0] < dual.high[:, 0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.costs import Estimate
@@ -21,14 +21,14 @@ from rkhs.solvers.proximal_newton import ProximalNewton
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton())
 
 
-def cheapest(system: System, tol: float, among: Sequence[Solver] = DENSE) -> Solver:
+def cheapest(system: FiniteProblem, tol: float, among: Sequence[Solver] = DENSE) -> Solver:
     """The solver of the least cost that applies; `Descent`, which always does, where none of them does."""
     fit = [solver for solver in among if applies(solver, system)]
     estimate = Estimate(system, tol)
     return min(fit, key=lambda solver: solver.cost(estimate)) if fit else Descent()
 
 
-def applies(solver: Solver, system: System) -> bool:
+def applies(solver: Solver, system: FiniteProblem) -> bool:
     """Whether a solver can solve the system."""
     try:
         solver.check(system)

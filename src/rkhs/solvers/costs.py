@@ -14,7 +14,7 @@ from math import log
 import numpy as np
 
 from rkhs._backend.arrays import taken, to_numpy
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs._gram.matrix import CALL
 from rkhs._gram.matrix import ENTRY as STORED
 
@@ -34,7 +34,7 @@ def factorisation(size: int) -> float:
 class Estimate:
     """The parts of what a solver costs, for a system and a tolerance."""
 
-    system: System
+    system: FiniteProblem
     tol: float
     hoped: float | None = None  # the iterations of conjugate gradients and the like; None to estimate them
 
@@ -77,7 +77,7 @@ class Estimate:
         return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
 
 
-def conditioning(system: System) -> float:
+def conditioning(system: FiniteProblem) -> float:
     """1 + the largest eigenvalue of H^1/2 G H^1/2, about, H the largest curvatures of the losses.
 
     It is that of some rows of each term, which stand for all of them.  A loss with a kink counts as if smoothed over a

@@ -10,7 +10,7 @@ import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
-from rkhs._finite.system import Geometry, Iterate, Rows, System
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._gram.base import GramOperator
 from rkhs._gram.matrix import GramMatrix
 
@@ -33,12 +33,12 @@ def double(array: Array) -> Matrix:
     return to_numpy(array).astype(np.float64)
 
 
-def rows_in_double(terms: Sequence[Rows]) -> tuple[Rows, ...]:
+def rows_in_double(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
     """Rows of losses with targets and weights in NumPy and float64."""
     return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in terms)
 
 
-def in_memory(system: System) -> System:
+def in_memory(system: FiniteProblem) -> FiniteProblem:
     """The same system, its Gram matrix, basis, targets and weights NumPy arrays in float64.
 
     The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
@@ -50,17 +50,17 @@ def in_memory(system: System) -> System:
     return _in_double(system, GramMatrix(system.exact.in_double()))
 
 
-def in_numpy(system: System) -> System:
+def in_numpy(system: FiniteProblem) -> FiniteProblem:
     """The same without the matrix: the Gram operator is that of the system."""
     return _in_double(system, system.exact)
 
 
-def _in_double(system: System, gram: GramOperator) -> System:
+def _in_double(system: FiniteProblem, gram: GramOperator) -> FiniteProblem:
     here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
     Q = system.Q if here else _orthonormal(double(system.Q))
     basis = double(system.geometry.basis_sizes)
     geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
-    return System(geometry, rows_in_double(system.terms), system.outputs)
+    return FiniteProblem(geometry, rows_in_double(system.terms), system.outputs)
 
 
 def _orthonormal(Q: Matrix) -> Matrix:
@@ -69,7 +69,7 @@ def _orthonormal(Q: Matrix) -> Matrix:
     return np.asarray(scipy.linalg.solve_triangular(factor, Q.T, lower=True).T) if Q.shape[1] else Q
 
 
-def to_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
+def to_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
     """An iterate of a system as one of the same system in memory; Q'a = 0 where the kernel needs that."""
     if inside is system:
         a, basis = iterate.a, iterate.basis
@@ -79,7 +79,7 @@ def to_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
     return Iterate(inside.inside(a), basis)
 
 
-def from_memory(inside: System, system: System, iterate: Iterate) -> Iterate:
+def from_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
     """The way back."""
     if inside is system:
         return iterate

@@ -28,7 +28,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import Preconditioner
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
@@ -72,7 +72,7 @@ class Descent(Solver):
     def __post_init__(self) -> None:
         check_landmarks(self.name, self.landmarks)
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         """Every problem will do."""
 
     def cost(self, estimate: Estimate) -> float:
@@ -82,7 +82,7 @@ class Descent(Solver):
     def step(self, estimate: Estimate) -> float:
         return estimate.step * (1 if estimate.system.smooth else KINKS)
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
         images = system.exact @ start.a if bool(xp.any(start.a != 0)) else system.zeros()
         columns = [
@@ -125,7 +125,7 @@ class Descent(Solver):
 class _Point:
     """One output: its point, image and directions, and the best points of the primal and of the dual so far."""
 
-    def __init__(self, system: System, a: Array, image: Array, basis: Array, memory: int) -> None:
+    def __init__(self, system: FiniteProblem, a: Array, image: Array, basis: Array, memory: int) -> None:
         self.true = system
         self.a, self.image, self.basis = a, image, basis
         self.memory = memory

@@ -16,7 +16,7 @@ import numpy as np
 
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import FACTOR, Monitor
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
 from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
 from rkhs.solvers.costs import Estimate, factorisation
@@ -40,7 +40,7 @@ class Direct(DenseSolver):
     ('converged', 0.141)
     """
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         check_quadratic(self, system)
         super().check(system)
 
@@ -50,7 +50,7 @@ class Direct(DenseSolver):
     def fits(self, rows: int) -> bool:
         return fits_once(rows)
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.check(self.cost(Estimate(system, monitor.tol)))
         stored = system.exact.stored
         inside = in_memory(system) if stored else in_numpy(system)
@@ -69,7 +69,7 @@ class Direct(DenseSolver):
         return last
 
 
-def check_quadratic(solver: Solver, system: System) -> None:
+def check_quadratic(solver: Solver, system: FiniteProblem) -> None:
     """Refuse a problem with a loss that is not quadratic."""
     for t in system.terms:
         if not t.loss.quadratic:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rkhs._backend.arrays import Array, namespace
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import NotApplicableError
 
@@ -29,7 +29,7 @@ class Dual:
     diagonal: Array
 
     @classmethod
-    def of(cls, system: System) -> Dual:
+    def of(cls, system: FiniteProblem) -> Dual:
         parts: list[list[Array]] = [[], [], []]
         for t in system.terms:
             assert isinstance(t.loss, IntervalLoss)
@@ -42,7 +42,7 @@ class Dual:
         return cls(p, q, *system.box, diagonal)
 
 
-def check_dual(system: System, solver: str) -> None:
+def check_dual(system: FiniteProblem, solver: str) -> None:
     """Raise `NotApplicableError` where a loss has another conjugate."""
     for t in system.terms:
         if not isinstance(t.loss, IntervalLoss):

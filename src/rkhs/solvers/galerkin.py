@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rkhs._finite.ledger import joined
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.box_dual import STEPS as DUAL
 from rkhs.solvers.costs import FLOP, Estimate, factorisation
@@ -43,7 +43,7 @@ class Galerkin(Solver):
 
     capacity: int | None = None
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         if not few_others(system):
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
             raise NotApplicableError(
@@ -60,7 +60,7 @@ class Galerkin(Solver):
             + steps * system.columns * small
         )
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         whole = (1.0,) * len(system.terms)
         tasks = [Task.of(system, c, whole) for c in range(system.columns)]
 

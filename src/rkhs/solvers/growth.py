@@ -23,7 +23,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import Solver
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.task import Task, small_problem
@@ -71,10 +71,10 @@ class Growth(Solver):
         if self.together < 1:
             raise ValueError(f"Growth needs together >= 1, got {self.together!r}.")
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         """Every problem will do."""
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         pool, rng = _Pool(system), np.random.default_rng(self.random_state)
         limit = min(system.size, self.representers or system.size)
         for i in pool.support(start)[: max(0, limit - pool.active)]:
@@ -128,7 +128,7 @@ class Growth(Solver):
 class _Pool:
     """The representers that were chosen, as directions, and what the others would add to these."""
 
-    def __init__(self, system: System) -> None:
+    def __init__(self, system: FiniteProblem) -> None:
         self.system, self.chosen = system, list[int]()
         N, Q = system.size, to_numpy(system.Q).astype(np.float64)
         most = system.gram.budget // (16 * max(N, 1))

@@ -25,7 +25,7 @@ from rkhs._backend.memory import on_cpu
 from rkhs._backend.replay import Replay
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import BlockCG, Fit
 from rkhs.solvers.base import Solver
 from rkhs.solvers.costs import Estimate
@@ -65,13 +65,13 @@ class ConjugateGradients(Solver):
     def __post_init__(self) -> None:
         check_landmarks(self.name, self.landmarks)
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         check_quadratic(self, system)
 
     def cost(self, estimate: Estimate) -> float:
         return estimate.iterating(self.step(estimate)) * (1 + SHARED * (estimate.system.columns - 1))
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         plain = iterations_before(system.geometry, landmark_count(system.geometry, None))
         if self.landmarks is None and plain:
             start, done = self._iterate(system, start, monitor, 0, plain)
@@ -83,7 +83,7 @@ class ConjugateGradients(Solver):
         return found
 
     def _iterate(
-        self, system: System, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
+        self, system: FiniteProblem, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
     ) -> tuple[Iterate, bool]:
         """Where at most so many iterations lead, and whether that is the end."""
         xp = namespace(start.a)

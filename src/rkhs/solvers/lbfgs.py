@@ -20,7 +20,7 @@ import scipy  # which imports scipy.optimize when it is first used
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._finite.certificate import bounds, certify, relative_gap
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 
 PATIENCE = 0.1  # of the iterations so far, until a certificate that failed is tried again
@@ -49,7 +49,7 @@ class LBFGS(Solver):
     memory: int = 10
     max_iterations: int = 100_000
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         for t in system.terms:
             if not t.loss.smooth:
                 raise NotApplicableError(
@@ -57,7 +57,7 @@ class LBFGS(Solver):
                     "use rkhs.solvers.Descent(), or smooth the loss with its .smoothed(width)."
                 )
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         state = start
         for which in range(system.columns):
             whole = partial(state.with_output, which)
@@ -82,7 +82,7 @@ class LBFGS(Solver):
 class _Objective:
     """J of one output as a function of x = (a, c), and the certificate of its last point."""
 
-    def __init__(self, system: System, start: Iterate, monitor: Monitor) -> None:
+    def __init__(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> None:
         self.system, self.monitor, self.last = system, monitor, start
         self.start = np.concatenate([to_numpy(start.a), to_numpy(start.basis)]).astype(np.float64)[:, 0]
         self.gap = float("inf")

@@ -20,7 +20,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses import Hinge
 from rkhs.solvers.base import NotApplicableError, OutputSolver
@@ -49,7 +49,7 @@ class LibSVM(OutputSolver):
     'converged'
     """
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         for t in system.terms:
             if not isinstance(t.loss, Hinge):
                 raise NotApplicableError(
@@ -68,7 +68,7 @@ class LibSVM(OutputSolver):
         own = estimate.matrix + EACH * system.columns * system.size**2 * float(1 + np.log1p(hardest))
         return own + hardest / (HARD + hardest) * BoxDual().cost(estimate)
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
         for tol in TOLERANCES:
             *rough, ended = _machine(system.gram.dense(), labels, weights, system.Q, tol)
@@ -111,7 +111,7 @@ def _iterate(a: Matrix, c: Matrix) -> Iterate:
     return Iterate(a[:, None], c[:, None], a[:, None])
 
 
-def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
+def _sharpened(system: FiniteProblem, a: Matrix, c: Matrix) -> Iterate:
     """The iterate with u_i = b_i wherever a_i is inside its box."""
     low, high = (end[:, 0] for end in system.box)
     margin = INSIDE * (high - low)
@@ -128,7 +128,7 @@ def _sharpened(system: System, a: Matrix, c: Matrix) -> Iterate:
     return _iterate(np.clip(b, low, high), c + shift[:, 0])
 
 
-def _best(system: System, iterates: Iterable[Iterate], tol: float) -> tuple[Iterate, Certificate]:
+def _best(system: FiniteProblem, iterates: Iterable[Iterate], tol: float) -> tuple[Iterate, Certificate]:
     """The first whose gap is within the tolerance, or that of the smallest gap, with its certificate."""
     judged = []
     for iterate in iterates:

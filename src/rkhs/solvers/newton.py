@@ -22,7 +22,7 @@ from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.certificate import FEASIBLE, certificate_of
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers.base import NotApplicableError, OutputSolver
@@ -60,7 +60,7 @@ class Newton(OutputSolver):
 
     max_iterations: int = 500
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         for t in system.terms:
             if not t.loss.smooth:
                 raise NotApplicableError(
@@ -77,7 +77,7 @@ class Newton(OutputSolver):
         curved = system.size - int((1 - AT_WORK) * idle)
         return estimate.matrix + system.columns * expected(estimate) * (STEP + factorisation(curved))
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start)
         best, least = point.iterate, inf
         lowest, since = inf, 0
@@ -112,7 +112,7 @@ def enough(estimate: Estimate) -> float:
 class _Point:
     """One output: its iterate and its image."""
 
-    def __init__(self, system: System, start: Iterate) -> None:
+    def __init__(self, system: FiniteProblem, start: Iterate) -> None:
         self.system, self.G = system, system.gram.dense()
         self.a, self.basis = start.a[:, 0], start.basis[:, 0]
         self.image = self.G @ self.a

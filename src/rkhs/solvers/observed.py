@@ -18,7 +18,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, like, to_numpy
 from rkhs._backend.watch import Watch, unwatched
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs.solvers.dense import double, fits, in_memory
@@ -32,12 +32,12 @@ SEEN = 1e-9  # the size of a basis function on some rows, among functions of siz
 class Observed:
     """The functionals q, as a system of their own, whose Q are the rows of the whole system's."""
 
-    system: System
+    system: FiniteProblem
     tol: float  # of the solutions, where S is not factorised
     watch: Watch = unwatched  # told how far its factorisation and its solutions are
 
     @classmethod
-    def of(cls, system: System, tol: float, watch: Watch = unwatched) -> Observed:
+    def of(cls, system: FiniteProblem, tol: float, watch: Watch = unwatched) -> Observed:
         """The quadratic terms of a system."""
         given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(given):
@@ -91,6 +91,6 @@ class Observed:
         return IterativeSaddle(product, preconditioner(seen, self.d), self.d, self.tol)
 
 
-def factorable(system: System) -> bool:
+def factorable(system: FiniteProblem) -> bool:
     """Whether the Gram matrix of a system is to be stored and factorised, for many right-hand sides."""
     return system.gram.stored or fits(system.size)

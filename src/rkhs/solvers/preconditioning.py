@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
-from rkhs._finite.system import Geometry
+from rkhs._finite.problem import Geometry
 from rkhs._gram.base import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers.costs import FLOP

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, indices, like, namespace, taken, to_numpy
-from rkhs._finite.system import Geometry, Iterate, System, consecutive
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
 from rkhs._gram.matrix import diagonal_part
 
 
@@ -19,13 +19,13 @@ from rkhs._gram.matrix import diagonal_part
 class Present:
     """The smaller system, and the way there and back."""
 
-    whole: System
-    system: System
+    whole: FiniteProblem
+    system: FiniteProblem
     rows: np.ndarray[Any, Any]
     turn: Array  # R (r, r) of Q[rows] = Q_rows R
 
     @classmethod
-    def of(cls, system: System) -> Present | None:
+    def of(cls, system: FiniteProblem) -> Present | None:
         """None where all rows have a weight."""
         counts = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
         if counts.all():
@@ -40,7 +40,7 @@ class Present:
         gram = diagonal_part(system.gram, rows)
         exact = diagonal_part(system.exact, rows) if system.inexact else gram
         geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
-        return cls(system, System(geometry, consecutive(terms), system.outputs), rows, turn)
+        return cls(system, FiniteProblem(geometry, consecutive(terms), system.outputs), rows, turn)
 
     def there(self, iterate: Iterate) -> Iterate:
         """An iterate of the whole system, without the rows that are not here."""

@@ -13,7 +13,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, OutOfIterations, quiet
-from rkhs._finite.system import Iterate, Rows, System
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
 from rkhs.solvers.base import NotApplicableError, OutputSolver
@@ -50,7 +50,7 @@ class ProximalNewton(OutputSolver):
 
     max_iterations: int = 100
 
-    def check(self, system: System) -> None:
+    def check(self, system: FiniteProblem) -> None:
         super().check(system)
         for t in system.terms:
             if not (t.loss.smooth or isinstance(t.loss, IntervalLoss)):
@@ -62,7 +62,7 @@ class ProximalNewton(OutputSolver):
     def cost(self, estimate: Estimate) -> float:
         return MODELS * BoxDual().cost(estimate)
 
-    def run_output(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         point = _Point(system, start.a, start.basis)
         for _ in range(self.max_iterations):
             certificate = certify(system, point.iterate, monitor.tol)
@@ -76,7 +76,7 @@ class ProximalNewton(OutputSolver):
 class _Point:
     """A point with its image and objective."""
 
-    def __init__(self, system: System, a: Matrix, basis: Matrix) -> None:
+    def __init__(self, system: FiniteProblem, a: Matrix, basis: Matrix) -> None:
         self.system = system
         self.a, self.basis = a, basis
         self.image = system.gram @ a
@@ -116,7 +116,7 @@ class _Point:
     def _objective(self, a: Matrix, image: Matrix, basis: Matrix) -> float:
         return _value(self.system, a, image, image + self.system.Q @ basis)
 
-    def _quadratic(self, t: Rows) -> Rows:
+    def _quadratic(self, t: LossBlock) -> LossBlock:
         """The rows of the model: those of an interval are as they are."""
         if isinstance(t.loss, IntervalLoss):
             return t
@@ -125,6 +125,6 @@ class _Point:
         return replace(t, loss=Squared(), target=u - slope / bend, weight=t.weight * bend / 2)
 
 
-def _value(system: System, a: Matrix, image: Matrix, u: Matrix) -> float:
+def _value(system: FiniteProblem, a: Matrix, image: Matrix, u: Matrix) -> float:
     """J of one output."""
     return float(np.sum(a * image)) / 2 + float(system.risk(u)[0])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rkhs._backend.arrays import Array, namespace
-from rkhs._finite.system import Rows
+from rkhs._finite.problem import LossBlock
 
 SHRINK = 0.25  # of the width, each time
 LEAST = 1e-30  # of the first width: less is rounding, and then no number
@@ -28,7 +28,7 @@ class Smoothing:
         self.least = LEAST * self.width
 
     @classmethod
-    def of(cls, terms: Sequence[Rows], u: Array) -> Smoothing:
+    def of(cls, terms: Sequence[LossBlock], u: Array) -> Smoothing:
         """Twice the mean loss of the rows that have no gradient, at u (N, 1): what a slope of one saves within it."""
         rough = [t for t in terms if not t.loss.smooth]
         xp = namespace(u)
@@ -36,7 +36,7 @@ class Smoothing:
         risk = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
         return cls((2 * risk / weight or 1.0) if weight > 0 else 0.0)
 
-    def terms(self, terms: Sequence[Rows]) -> tuple[Rows, ...]:
+    def terms(self, terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
         """The rows with envelopes in place of losses that have no gradient."""
         return tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in terms)
 

@@ -21,7 +21,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import DenseSolver
 from rkhs.solvers.costs import FLOP, Estimate
 from rkhs.solvers.dense import from_memory, in_memory, to_memory
@@ -59,7 +59,7 @@ class Splitting(DenseSolver):
 
     max_iterations: int = 20_000
 
-    def run(self, system: System, start: Iterate, monitor: Monitor) -> Iterate:
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.check(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
         together = _Together(inside, to_memory(inside, system, start))
@@ -79,7 +79,7 @@ class Splitting(DenseSolver):
 class _Together:
     """All outputs of a system in memory, those that are `still` open, and where they are."""
 
-    def __init__(self, system: System, start: Iterate) -> None:
+    def __init__(self, system: FiniteProblem, start: Iterate) -> None:
         self.system, self.G = system, system.gram.dense()
         norms = [np.full((t.rows.stop - t.rows.start, 1), np.mean(np.diag(self.G)[t.rows])) for t in system.terms]
         norm = np.concatenate(norms)

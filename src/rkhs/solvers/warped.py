@@ -22,7 +22,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
 from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.represented import Represented, represented_by
+from rkhs._finite.representers import RepresenterProblem, represented_by
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional
 from rkhs.solvers.observed import SEEN, Observed
@@ -58,7 +58,7 @@ class WarpedGram:
     array([0.  , 0.03, 1.  ])
     """
 
-    represented: Represented
+    represented: RepresenterProblem
     observed: Observed
     monitor: Monitor
 

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Matrix, like, to_numpy
-from rkhs._finite.represented import represented_by
+from rkhs._finite.representers import represented_by
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
 from rkhs.solvers.dense import fits

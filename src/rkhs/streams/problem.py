@@ -11,7 +11,7 @@ from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import joined
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
-from rkhs._finite.represented import outputs_of
+from rkhs._finite.representers import outputs_of
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks

@@ -7,7 +7,7 @@ import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import tile_entries
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 from rkhs._linalg.scaling import inverse_root
 
 CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
@@ -21,7 +21,7 @@ COPIES = 4  # of some rows of a product that are alive at once
 class Directions:
     """H-orthonormal directions D (m, N) with their images U (m, N), and what quadratic terms see of them."""
 
-    def __init__(self, system: System, capacity: int) -> None:
+    def __init__(self, system: FiniteProblem, capacity: int) -> None:
         self.system = system
         self.capacity = capacity
         self.count = 0
@@ -206,7 +206,7 @@ def _by_rows(V: Array) -> Array:
     return found
 
 
-def _pieces(system: System, columns: int) -> list[slice]:
+def _pieces(system: FiniteProblem, columns: int) -> list[slice]:
     """Consecutive rows, whole points, of which so many columns stay in a cache."""
     most = tile_entries(system.exact.budget, system.Q, COPIES) // max(columns, 1)
     firsts = system.exact.firsts

@@ -30,7 +30,7 @@ from rkhs._backend.arrays import Array, like, namespace
 from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.ledger import Candidate, Ledger
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.sharing.capacity import leading_representers
 from rkhs.solvers.sharing.combining import combinations
 from rkhs.solvers.sharing.directions import Directions
@@ -50,7 +50,7 @@ FEW_LEFT = 0.25  # of the tasks, up to which another sample of rows is to close 
 
 def solve_together(
     tasks: list[Task],
-    shared: System,
+    shared: FiniteProblem,
     monitor: Monitor,
     capacity: int,
     first: Array | None = None,
@@ -96,7 +96,7 @@ class _Together:
     def __init__(
         self,
         tasks: list[Task],
-        shared: System,
+        shared: FiniteProblem,
         monitor: Monitor,
         capacity: int,
         whole: Callable[[], Iterate] | None,

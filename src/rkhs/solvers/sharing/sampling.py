@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._finite.system import System
+from rkhs._finite.problem import FiniteProblem
 
 SHARE = 12  # groups of rows for each that is in the sample
 LEAST = 16  # groups in a sample that stands for all
 
 
-def sample(system: System, which: int) -> Matrix | None:
+def sample(system: FiniteProblem, which: int) -> Matrix | None:
     """The indices of one sample of the rows of quadratic terms, whole points; None where these are too few for one."""
     firsts = system.gram.firsts
     ends = np.append(firsts[1:], system.size)

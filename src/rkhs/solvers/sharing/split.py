@@ -10,7 +10,7 @@ from rkhs._backend.arrays import like
 from rkhs._finite.certificate import feasible
 from rkhs._finite.ledger import Candidate, Ledger
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.box_dual import BoxDual
 from rkhs.solvers.choose import applies
 from rkhs.solvers.dense import double, fits, from_memory, in_memory
@@ -20,13 +20,13 @@ from rkhs.solvers.splitting import Splitting
 STEPS = 2000  # after which what is not solved is left to others
 
 
-def worth_splitting(system: System) -> bool:
+def worth_splitting(system: FiniteProblem) -> bool:
     """Whether losses are mixed, most rows are not quadratic, and the Gram matrix fits in memory."""
     mixed = not system.smooth and not applies(BoxDual(), system)
     return mixed and 2 * len(system.other_rows) > system.size and (system.gram.stored or fits(system.size))
 
 
-def split_together(tasks: list[Task], shared: System, monitor: Monitor) -> None:
+def split_together(tasks: list[Task], shared: FiniteProblem, monitor: Monitor) -> None:
     """Solve the tasks to the monitor's tolerance, as far as some steps lead; iterates of solved ones are `Checked`."""
     inside = in_memory(shared)
     rows = []
@@ -48,7 +48,7 @@ def split_together(tasks: list[Task], shared: System, monitor: Monitor) -> None:
     _check(tasks, joint, shared, monitor.best, monitor.tol)
 
 
-def _check(tasks: list[Task], joint: System, shared: System, found: Iterate, tol: float) -> None:
+def _check(tasks: list[Task], joint: FiniteProblem, shared: FiniteProblem, found: Iterate, tol: float) -> None:
     """Certify by images from the matrix in memory, if one product with the Gram operator says that they are right."""
     alpha = feasible(joint, found.alpha)
     image, alpha_image = (like(joint.gram @ v, shared.Q) for v in (found.a, alpha))

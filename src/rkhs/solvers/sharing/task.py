@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.ledger import Entry
-from rkhs._finite.system import Iterate, System
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
 
@@ -21,7 +21,7 @@ class Task:
     `multiples` holds a number for each term, or an array (n, 1) where rows differ (a fold leaves some out).
     """
 
-    system: System
+    system: FiniteProblem
     multiples: tuple[Any, ...]
     theta: Matrix = field(default_factory=lambda: np.zeros(0))  # of the solution on the directions so far
     others: Matrix = field(default_factory=lambda: np.zeros(0))  # its alpha on rows of losses that are not quadratic
@@ -36,7 +36,7 @@ class Task:
     entry: Entry | None = None  # in the ledger, once it is solved
 
     @classmethod
-    def of(cls, shared: System, output: int, multiples: tuple[Any, ...]) -> Task:
+    def of(cls, shared: FiniteProblem, output: int, multiples: tuple[Any, ...]) -> Task:
         one = shared.output(output)
         rows = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
         return cls(one.with_rows(rows), multiples)

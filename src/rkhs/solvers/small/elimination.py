@@ -20,7 +20,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.system import Iterate, System, consecutive
+from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
 from rkhs._linalg.projection import project
 from rkhs.solvers.base import Solver
 from rkhs.solvers.small.problem import SmallProblem
@@ -30,7 +30,7 @@ BASIS = 1e-9  # the size of a basis function on the rows, among those of size on
 
 
 class Elimination:
-    """The problem that is left, as a `System` of one output, and the way back to theta."""
+    """The problem that is left, as a `FiniteProblem` of one output, and the way back to theta."""
 
     def __init__(self, problem: SmallProblem) -> None:
         c, tau = slice(0, problem.rank), slice(problem.rank, None)
@@ -55,7 +55,7 @@ class Elimination:
             for part in problem.parts
         ]
         Q = np.ascontiguousarray(U[:, apart])
-        self.system = System.stored(self.F.T @ self.F + W @ W.T, Q, consecutive(rows)).shifted(offset + mean)
+        self.system = FiniteProblem.stored(self.F.T @ self.F + W @ W.T, Q, consecutive(rows)).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
         """theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""

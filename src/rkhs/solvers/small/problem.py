@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
-from rkhs._finite.system import Rows, System
+from rkhs._finite.problem import FiniteProblem, LossBlock
 from rkhs.solvers.smoothing import Smoothing
 
 STEPS = 100
@@ -33,7 +33,7 @@ LONG = 1e3  # of a step where there is no curvature, in units in which it would 
 class Part:
     """Rows of a loss that is not quadratic, of one output: at u + E theta, E (t, m) with u (t,)."""
 
-    rows: Rows
+    rows: LossBlock
     u: Array
     E: Any
 
@@ -56,7 +56,7 @@ class SmallProblem:
     rank: int
 
     @classmethod
-    def around(cls, system: System, a: Array, image: Array, u: Array, D: Array, U: Array) -> SmallProblem:
+    def around(cls, system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> SmallProblem:
         """J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
         xp = namespace(a)
         k, r = int(D.shape[1]), int(system.Q.shape[1])

@@ -10,7 +10,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, quiet
-from rkhs._finite.system import consecutive
+from rkhs._finite.problem import consecutive
 from rkhs.solvers.choose import cheapest
 from rkhs.solvers.small.elimination import Elimination
 from rkhs.solvers.small.problem import SmallProblem

@@ -23,7 +23,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
-from rkhs._finite.system import Rows
+from rkhs._finite.problem import LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
 from rkhs.solvers.small.problem import Part, SmallProblem, upright
@@ -64,7 +64,7 @@ class Output:
         self.linear, self.constant = cell.linear[:, which], float(cell.constant[which])
         self.parts, self.sizes = [], [own[4] for own in cell.rows]
         for loss, E, target, weight, _ in cell.rows:
-            rows = Rows(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
+            rows = LossBlock(slice(0, len(weight)), loss, target[:, which : which + 1], weight)
             self.parts.append(Part(rows, np.zeros(len(weight)), E))
 
     def solved(self, tol: float, near: Matrix | None, seconds: float = inf) -> tuple[Matrix, Certificate]:

@@ -14,8 +14,8 @@ from rkhs._calculus.polynomials import Polynomials
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.function import Function
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._finite.restricted import Restriction, without_null_space
-from rkhs._finite.system import Geometry, Iterate, Rows, System
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.magnitude import magnitudes
@@ -24,7 +24,7 @@ from rkhs.kernels.base import Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class Represented:
+class RepresenterProblem:
     """The functionals of all terms, whose representers and basis functions make f, and the losses on their values.
 
     Functionals of weight zero are left out.  With `dropped`, so is the null space (Walder and Chapelle 2007, 6.2).
@@ -33,7 +33,7 @@ class Represented:
     kernel: Kernel
     functionals: Functional
     basis: Basis
-    rows: tuple[Rows, ...]
+    rows: tuple[LossBlock, ...]
     outputs: int | None
     precision: str | None = None
     dropped: bool = False
@@ -47,7 +47,7 @@ class Represented:
         place: Array = None,
         precision: str | None = None,
         dropped: bool = False,
-    ) -> Represented:
+    ) -> RepresenterProblem:
         """With a `place`, an array, all numbers are brought to its namespace, dtype and device."""
         outputs = outputs_of(terms)
         families, rows, start = [], [], 0
@@ -61,28 +61,28 @@ class Represented:
                 family, target, weight = family.like(place), like(target, place), like(weight, place)
             families.append(family)
             wide = namespace(target).broadcast_to(target, (family.size, outputs or 1))
-            rows.append(Rows(slice(start, start + family.size), term.loss, wide, weight))
+            rows.append(LossBlock(slice(start, start + family.size), term.loss, wide, weight))
             start += family.size
         together = stack(families)
         values = Basis.of(together, joined(basis, kernel.null_space))
         return cls(kernel, together, values, tuple(rows), outputs, precision, dropped)
 
     @property
-    def system(self) -> System:
+    def system(self) -> FiniteProblem:
         """The finite problem."""
         return self._finite[0]
 
     @cached_property
-    def _finite(self) -> tuple[System, Restriction | None]:
+    def _finite(self) -> tuple[FiniteProblem, Restriction | None]:
         """The finite problem, and the map from its coefficients to those of the representers if they differ."""
         exact = gram(self.kernel, self.functionals)
         fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
         definite, basis = self.kernel.order == 0, self.basis
         geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
-        system = System(geometry, self.rows, self.outputs)
+        system = FiniteProblem(geometry, self.rows, self.outputs)
         return without_null_space(system) if self.dropped else (system, None)
 
-    def hidden(self, system: System) -> int:
+    def hidden(self, system: FiniteProblem) -> int:
         """How many basis functions rounding hides on the rows of a system that have a weight: see `Basis.hidden`."""
         space = self.basis.space
         if self.dropped or space is None or (isinstance(space, Polynomials) and space.degree == 0):
@@ -139,7 +139,7 @@ def outputs_of(terms: Sequence[Term]) -> int | None:
     return counts.pop() if counts else None
 
 
-def represented_by(given: Any, who: str) -> Represented:
+def represented_by(given: Any, who: str) -> RepresenterProblem:
     """The finite problem of a `Problem`, or what is one already, for those who need all of the space."""
     if getattr(given, "approximation", None) is not None:
         raise ValueError(
@@ -147,6 +147,6 @@ def represented_by(given: Any, who: str) -> Represented:
             "out, or ask solution.posterior."
         )
     found = getattr(given, "represented", given)
-    if not isinstance(found, Represented):
+    if not isinstance(found, RepresenterProblem):
         raise TypeError(f"{who} needs an rkhs.Problem, got {given!r}.")
     return found

@@ -31,7 +31,7 @@ LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LossBlock:
     """The rows of one term: its loss, targets (n, c) and weights (n, 1), or (n, c) where outputs differ in them."""
 
     rows: slice
@@ -122,15 +122,15 @@ class Geometry:
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class FiniteProblem:
     """The finite problem: what problems with the same functionals share, and the rows of the losses."""
 
     geometry: Geometry
-    terms: tuple[Rows, ...]
+    terms: tuple[LossBlock, ...]
     outputs: int | None = None
 
     @classmethod
-    def stored(cls, G: Array, Q: Array, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
+    def stored(cls, G: Array, Q: Array, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
         """The problem of a Gram matrix (N, N) that is at hand."""
         matrix = GramMatrix(G)
         return cls(Geometry(matrix, matrix, Q), terms, outputs)
@@ -168,28 +168,28 @@ class System:
     def columns(self) -> int:
         return self.outputs or 1
 
-    def with_rows(self, terms: tuple[Rows, ...], outputs: int | None = None) -> System:
+    def with_rows(self, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
         """The system of the same functionals with other losses, weights or targets."""
         return replace(self, terms=terms, outputs=outputs)
 
-    def shifted(self, shift: Array) -> System:
+    def shifted(self, shift: Array) -> FiniteProblem:
         """The system with u + shift in place of u in all losses."""
         if not np.any(to_numpy(shift)):
             return self
         return self.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in self.terms))
 
-    def part(self, rows: np.ndarray[Any, Any], terms: Sequence[Rows]) -> System:
+    def part(self, rows: np.ndarray[Any, Any], terms: Sequence[LossBlock]) -> FiniteProblem:
         """The system of some functionals, which are those of the given terms, with their rows of Q."""
         operator = diagonal_part(self.exact, rows)
-        return System(
+        return FiniteProblem(
             Geometry(operator, operator, taken(self.Q, rows), self.definite), consecutive(terms), self.outputs
         )
 
-    def output(self, which: int) -> System:
+    def output(self, which: int) -> FiniteProblem:
         """The system of one output."""
         return replace(self.some(slice(which, which + 1)), outputs=None)
 
-    def some(self, which: Any) -> System:
+    def some(self, which: Any) -> FiniteProblem:
         """The system of some outputs."""
 
         def of(columns: Array) -> Array:
@@ -277,12 +277,12 @@ class System:
         """The indices of the others."""
         return _indices([t for t in self.terms if not t.loss.quadratic])
 
-    def _rowwise(self, values: Callable[[Rows], Array]) -> Array:
+    def _rowwise(self, values: Callable[[LossBlock], Array]) -> Array:
         parts = [values(t) for t in self.terms]
         return namespace(parts[0]).concat(parts, axis=0)
 
 
-def check_range(terms: Iterable[Rows]) -> None:
+def check_range(terms: Iterable[LossBlock]) -> None:
     """Refuse targets and weights for which J(0) of an output overflows, or underflows.
 
     J(0) is less than a normal number because it underflows where the derivative of a smooth loss is not zero.
@@ -306,11 +306,11 @@ def check_range(terms: Iterable[Rows]) -> None:
             )
 
 
-def consecutive(terms: Sequence[Rows]) -> tuple[Rows, ...]:
+def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
     """The rows of some terms, one after the other."""
     ends = np.cumsum([0, *(t.rows.stop - t.rows.start for t in terms)])
     return tuple(replace(t, rows=slice(int(a), int(b))) for t, a, b in zip(terms, ends[:-1], ends[1:], strict=True))
 
 
-def _indices(terms: Sequence[Rows]) -> np.ndarray[Any, Any]:
+def _indices(terms: Sequence[LossBlock]) -> np.ndarray[Any, Any]:
     return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])
