@@ -34,11 +34,9 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.development_sets import draw, sets
 from benchmarks.timing import markdown, show, write
 from benchmarks.unlabelled import svc
-from rkhs.estimators.choosing.contest import Contest
-from rkhs.estimators.choosing.judging import GRAPH, SURER, Candidate, Labelled, falls, left_out
-from rkhs.estimators.choosing.search import Graphs, KnowledgeSearch, Place
-from rkhs.estimators.grids import GRAPH_RANGE, WIDE_C_RANGE, as_grid
-from rkhs.estimators.options import as_kernel
+from rkhs.estimators._options import GRAPH_RANGE, WIDE_C_RANGE, as_grid, as_kernel
+from rkhs.estimators._scoring import GRAPH, SURER, Candidate, Labelled, falls, left_out
+from rkhs.estimators._selection import Contest, Graphs, KnowledgeSearch, Place
 
 Vector = np.ndarray[Any, Any]
 CS, NUS = as_grid(10, "Cs", WIDE_C_RANGE), as_grid(6, "nus", GRAPH_RANGE, with_zero=True)

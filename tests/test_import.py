@@ -48,7 +48,7 @@ def test_every_name_is_there_and_known_to_dir():
 def test_from_import_in_a_fresh_process():
     code = "from rkhs import InvariantClassifier, invariances, save; print(InvariantClassifier.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "rkhs.estimators.invariant_classifier"
+    assert done.stdout.strip() == "rkhs.estimators.classifier"
 
 
 def test_saving_imports_neither_torch_nor_dask_and_trusts_the_same_types():

@@ -12,7 +12,7 @@ from array_api_compat import is_torch_array
 from sklearn.base import BaseEstimator
 
 from rkhs._finite.function import Function
-from rkhs.estimators.machine import Machine
+from rkhs.estimators.base import Machine
 
 HERE = ("numpy", "cpu")
 

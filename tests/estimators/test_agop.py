@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.estimators.agop import falls
+from rkhs.estimators._length_scales import falls
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 8))

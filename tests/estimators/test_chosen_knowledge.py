@@ -8,9 +8,8 @@ import pytest
 from sklearn.datasets import make_moons
 
 import rkhs
-from rkhs.estimators.choosing.contest import Contest
-from rkhs.estimators.choosing.judging import Candidate, Labelled, left_out
-from rkhs.estimators.choosing.search import ChoiceMonitor, KnowledgeSearch
+from rkhs.estimators._scoring import Candidate, Labelled, left_out
+from rkhs.estimators._selection import ChoiceMonitor, Contest, KnowledgeSearch
 from rkhs.invariances.graph import nearest
 
 
@@ -178,9 +177,9 @@ def test_kinds_are_tried_in_the_order_of_trust():
 @pytest.mark.parametrize(("labels", "seed"), [(20, 1), (60, 2)])
 def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     """With few labels some of the points, with more of them landmarks."""
-    monkeypatch.setattr("rkhs.estimators.choosing.search.FUNCTIONS", 60)
-    monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 100)
-    monkeypatch.setattr("rkhs.estimators.cross_validated.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs.estimators._selection.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs.estimators.cv.EXACT", 100)
+    monkeypatch.setattr("rkhs.estimators.cv.FUNCTIONS", 60)
     X, y = make_moons(400, noise=0.15, random_state=seed)
     machine = rkhs.InvariantClassifierCV(metric=None).fit(X, np.where(np.arange(400) < labels, y, -1))
     assert machine.best_params_["invariance"].power == 2  # one functional for each point
@@ -234,7 +233,7 @@ def test_copies_of_one_point_are_refused():
 
 
 def test_random_states_of_every_kind(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_LABELS", 30)
+    monkeypatch.setattr("rkhs.estimators.cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
     for seed in (None, 0, 3, np.random.RandomState(3)):
         assert rkhs.InvariantClassifierCV(random_state=seed).fit(X, y).score(X, y) > 0.8
@@ -244,8 +243,8 @@ def test_random_states_of_every_kind(monkeypatch):
 @pytest.mark.parametrize("labels", [40, 60])
 def test_graphs_are_tried_where_there_are_unlabelled_points(labels, monkeypatch):
     """Also where all landmarks are labelled points; and not where all points are labelled, but some of them used."""
-    monkeypatch.setattr("rkhs.estimators.choosing.search.FUNCTIONS", 30)
-    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_LABELS", 30)
+    monkeypatch.setattr("rkhs.estimators._selection.FUNCTIONS", 30)
+    monkeypatch.setattr("rkhs.estimators.cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
     machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < labels, y, -1))
     tried = any(graph is not None for graph in machine.cv_results_["param_invariance"])
@@ -254,7 +253,7 @@ def test_graphs_are_tried_where_there_are_unlabelled_points(labels, monkeypatch)
 
 
 def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cross_validated.EXACT", 50)
+    monkeypatch.setattr("rkhs.estimators.cv.EXACT", 50)
     X, y = make_moons(80, noise=0.2, random_state=0)
     assert rkhs.InvariantClassifierCV().fit(X, y).solution_.span is None
     few = np.where(np.arange(80) < 20, y, -1)
@@ -264,7 +263,7 @@ def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
 
 def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs.estimators.choosing.search.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs.estimators._selection.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)
@@ -322,7 +321,7 @@ def test_neighbours_by_principal_components(monkeypatch):
 
 
 def test_the_choice_looks_at_some_rows(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cross_validated.MOST_ROWS", 80)
+    monkeypatch.setattr("rkhs.estimators.cv.MOST_ROWS", 80)
     X, y = make_moons(300, noise=0.08, random_state=0)
     few = np.where(np.arange(300) % 15 == 0, y, -1)
     machine = rkhs.InvariantClassifierCV(metric=None).fit(X, few)

@@ -7,8 +7,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators.folds import Folds
-from rkhs.estimators.search import Search
+from rkhs.estimators._cross_validation import Folds, Search
 
 
 def shuffled(folds):
@@ -183,7 +182,7 @@ def test_the_form_of_the_results(moons):
 
 
 def test_default_grids():
-    from rkhs.estimators.grids import C_RANGE, NU_RANGE, as_grid
+    from rkhs.estimators._options import C_RANGE, NU_RANGE, as_grid
 
     np.testing.assert_allclose(as_grid(4, "Cs", C_RANGE), [1, 10, 100, 1000])
     np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 1, 10, 100])

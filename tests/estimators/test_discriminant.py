@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs.estimators.discriminant import Discriminant, predicted_without, worth_trying
+from rkhs.estimators._scoring import Discriminant, predicted_without, worth_trying
 
 RNG = np.random.default_rng(0)
 

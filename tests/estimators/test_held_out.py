@@ -6,8 +6,8 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators import held_out, refits
-from rkhs.estimators.held_out import left_out_labels
+from rkhs.estimators import _calibration, _cross_validation
+from rkhs.estimators._calibration import left_out_labels
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -19,7 +19,7 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 @pytest.fixture
 def tight(monkeypatch):
     """Folds that are solved well enough to be compared."""
-    monkeypatch.setattr(refits, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-8)
 
 
 def without(model, left, target=Y, **weights):
@@ -117,7 +117,7 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     """As the matrix of all would be too large."""
     make = {**SETTINGS, "nu": 0}
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
-    monkeypatch.setattr(held_out, "DENSE", 59)
+    monkeypatch.setattr(_calibration, "DENSE", 59)
     left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
     found = left_out_labels(model).predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
@@ -128,7 +128,7 @@ def test_the_settings_of_a_stream_are_those_that_it_has_learnt():
     waves = rkhs.FourierFeatures(30)
     model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
     model.fit(X, Y)
-    assert held_out._problem_of(model)[0].kernel == model.function_.features.kernel
+    assert _calibration._problem_of(model)[0].kernel == model.function_.features.kernel
     assert np.all(np.isfinite(model.predict_interval(X[:2])))
 
 

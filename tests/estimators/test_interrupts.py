@@ -11,7 +11,7 @@ import interrupts
 import rkhs
 from rkhs import stopping
 from rkhs._finite.monitor import Monitor
-from rkhs.estimators import cross_validated
+from rkhs.estimators import cv
 from rkhs.problem import Problem
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
@@ -167,8 +167,8 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
 
 
 def test_more_points_than_can_be_factorised_are_learnt_in_a_span(monkeypatch):
-    monkeypatch.setattr(cross_validated, "MOST_EXACT", 50)
-    monkeypatch.setattr(cross_validated, "FUNCTIONS", 20)
+    monkeypatch.setattr(cv, "MOST_EXACT", 50)
+    monkeypatch.setattr(cv, "FUNCTIONS", 20)
     with pytest.warns(UserWarning, match="60 points in the span of 20 landmarks, because of more than 50 points"):
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
     assert model.solution_.span == "Landmarks: 20 functions"
@@ -196,7 +196,7 @@ def test_a_fit_that_fails_changes_nothing(machine, error, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("rkhs.estimators.machine.Machine._keep", fail)
+    monkeypatch.setattr("rkhs.estimators.base.Machine._keep", fail)
     with pytest.raises(error):
         machine.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
     assert vars(machine).keys() == before.keys()

@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators.labels import class_weights
+from rkhs.estimators._data import class_weights
 
 
 def moons_with_two_labels(seed, points=200):

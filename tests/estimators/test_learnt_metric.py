@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs.estimators.choosing.judging import Candidate, Labelled, left_out, without_group
-from rkhs.estimators.choosing.metrics import FOLDS, Metrics
+from rkhs.estimators._length_scales import FOLDS, Metrics
+from rkhs.estimators._scoring import Candidate, Labelled, left_out, without_group
 
 
 def some(count=60, features=3, seed=0):

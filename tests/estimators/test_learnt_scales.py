@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators import refits
+from rkhs.estimators import _cross_validation
 from rkhs.kernels.scale import median_scale
 
 RNG = np.random.default_rng(0)
@@ -18,7 +18,7 @@ OWN = {"C": 10.0, "invariance": None}
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_cv_is_the_scale_of_the_least_loss_left_out(loss, monkeypatch):
     """By fitting again without each fold, for each candidate."""
-    monkeypatch.setattr(refits, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-8)
     Z, y = X[:25], WAVES[:25]
     found = rkhs.InvariantRegressor(scale="cv", loss=loss, **OWN).fit(Z, y).function_.kernel.scale
     spread = Z.std(axis=0)

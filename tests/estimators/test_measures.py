@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.decomposition import PCA
 
 import rkhs
-from rkhs.estimators.choosing.measures import Measure, decorrelating, measures
+from rkhs.estimators._length_scales import Measure, decorrelating, measures
 from rkhs.invariances.graph import principal_directions
 
 

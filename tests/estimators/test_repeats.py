@@ -14,10 +14,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators import refits
-from rkhs.estimators.folds import dealt
-from rkhs.estimators.held_out import left_out_labels
-from rkhs.estimators.sample import Sample
+from rkhs.estimators import _cross_validation
+from rkhs.estimators._calibration import left_out_labels
+from rkhs.estimators._cross_validation import dealt
+from rkhs.estimators._data import Sample
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])
@@ -91,7 +91,7 @@ def compare(fitted, said, y, slopes=None):
 @pytest.fixture
 def tight(monkeypatch):
     """Solve models of folds well enough to be compared."""
-    monkeypatch.setattr(refits, "FOLD_TOL", 1e-6)
+    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-6)
 
 
 @pytest.mark.usefixtures("tight")

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs._gram import gram
+from rkhs.estimators._problem import Units
 from rkhs.estimators.block_terms import BlockTerms, Weight
-from rkhs.estimators.units import Units
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances.base import as_invariances
 from rkhs.losses import Loss, Smoothed
@@ -195,7 +195,7 @@ class TestFormula:
 )
 @pytest.mark.parametrize("unit", [1e-6, 0.3, 1e6])
 def test_losses_in_other_units(loss, unit):
-    from rkhs.estimators.options import LOSSES as NAMED
+    from rkhs.estimators._options import LOSSES as NAMED
 
     own = NAMED[loss](0.1, 0.3)
     other, factor = own.in_units(unit)

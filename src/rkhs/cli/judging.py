@@ -18,7 +18,7 @@ from rkhs._backend.arrays import Vector
 from rkhs.cli.learning import FOLDS, Learnt
 from rkhs.cli.plain import Plain, plain_svm
 from rkhs.cli.tables import UNLABELLED
-from rkhs.estimators.grids import WIDE_C_RANGE
+from rkhs.estimators._options import WIDE_C_RANGE
 from rkhs.estimators.regressor import likely_spread
 from rkhs.invariances.base import Invariance
 

@@ -13,11 +13,9 @@ from rkhs._backend.arrays import Vector, owned
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
 from rkhs.errors import BlockError
-from rkhs.estimators.labels import checked_unlabelled
-from rkhs.estimators.options import check_number
-from rkhs.estimators.sample import Sample
-from rkhs.estimators.terms import about, copies, invariance_term, size_of
-from rkhs.estimators.units import Units
+from rkhs.estimators._data import Sample, checked_unlabelled
+from rkhs.estimators._options import check_number
+from rkhs.estimators._problem import Units, about, copies, invariance_term, size_of
 from rkhs.invariances.base import Invariance
 from rkhs.kernels import Kernel
 from rkhs.streams.blocks import Block

@@ -1,4 +1,7 @@
-"""What all classifiers share: classes, one against the rest, and probabilities."""
+"""What all classifiers share: classes, one against the rest, and probabilities.
+
+The support vector machine with invariances of Zhang et al. 2013.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,23 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
 from rkhs._finite.term import Term
-from rkhs.estimators.calibration import Calibration
-from rkhs.estimators.conformal import bound, class_scores
-from rkhs.estimators.discriminant import Discriminant
-from rkhs.estimators.folds import user_marks
-from rkhs.estimators.held_out import left_out_labels
-from rkhs.estimators.labels import Labels, check_classes, class_weights, one_vs_rest, told
-from rkhs.estimators.machine import Machine, home
-from rkhs.estimators.options import CLASSIFICATION, as_loss, check_number
-from rkhs.estimators.sample import Sample
-from rkhs.estimators.terms import keeps_rows
+from rkhs.estimators._calibration import Calibration, bound, class_scores, left_out_labels
+from rkhs.estimators._cross_validation import user_marks
+from rkhs.estimators._data import Labels, Sample, check_classes, class_weights, one_vs_rest, told
+from rkhs.estimators._options import CLASSIFICATION, as_loss, check_number
+from rkhs.estimators._problem import invariant_problem, keeps_rows
+from rkhs.estimators._scoring import Discriminant
+from rkhs.estimators.base import Machine, all_or_nothing, home
+from rkhs.estimators.shape import shape_of
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
+from rkhs.streams.sources import in_blocks
 
 
 class Classifier(ClassifierMixin, Machine):
@@ -109,8 +113,8 @@ class Classifier(ClassifierMixin, Machine):
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """(t, classes), true where a class is in the set that holds the right one with the given probability.
 
-        By leaving labels out (`rkhs.estimators.conformal` on when it holds), which the first call does: one by one for
-        smooth losses, a tenth at a time for others.
+        By leaving labels out (`rkhs.estimators._calibration` tells when it holds), which the first call does: one by one
+        for smooth losses, a tenth at a time for others.
 
         Examples
         --------
@@ -128,3 +132,158 @@ class Classifier(ClassifierMixin, Machine):
         codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
         limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, judged.times)
         return np.asarray(class_scores(to_numpy(values)) <= limit)
+
+
+class InvariantClassifier(Classifier):
+    """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s): InvSVM
+
+    The sum of losses is over the labelled points, the mean over all points, labelled or not, of what is said of f
+    there and known to be small: its gradient, or whatever `invariance` says.  C and nu have no units: s is how large
+    L_ij(f) is for a typical f with values of size one, 1 / scale for gradients and a Gaussian, and a kernel is taken
+    in units of its mean k(x, x).  So nu = 1 means the same in all units and for any number of points
+    (`rkhs.estimators._problem`); lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.
+    Several classes are learnt one against the rest, in one problem.
+
+    Parameters
+    ----------
+    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
+    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`;
+        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
+        loss of labels that are left out.  With an approximation, and with blocks, they are learnt from a sample
+    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
+        blocks it is learnt from a sample
+    loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
+    C : weight of the loss of each labelled point: twice the labels are twice the evidence
+    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
+        `rkhs.Invariance`, a list of these, or None
+    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong, and much more for
+        two labels and all the rest by the points; with C = 10 mild are 30 for "laplacian" and 100 for graphs
+    invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
+    epsilon : the width of losses that are given by name and have one, in units of f
+    fit_intercept : whether f has a constant that is not penalised
+    class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
+    class_prior : the proportions of the classes where predictions are made, a dict or an array in the order of
+        `classes_`, if they are known to be others than among the labels, which are few and may be unbalanced
+    shape : what f, the decision function of two classes, does everywhere on the box of the training points, such as
+        {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
+        `shape_certificate_`
+    shape_box : another box, the lowest and the highest value of each feature, (2, n)
+    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
+        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
+    unlabeled : the y of points without a label, which take part in the invariances only; None if all have one.  A
+        warning says so where -1 may have been meant as a class: beside other negative classes, or beside 0 and 1 where
+        it is about as frequent as the larger of them, or less
+    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
+        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
+    solver : "auto" or an rkhs solver
+    tol : the relative duality gap to reach
+    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
+        sums in float64 in their place
+    random_state : not used by the training itself, which has no randomness
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
+
+    Attributes
+    ----------
+    metric_ : (n, n), the matrix M of the learnt metric (x - y)'M(x - y), with `metric`
+    function_ : the learnt rkhs.Function; with several outputs, one for each class, if there are more than two
+    solution_ : the rkhs.Solution, with its certificate
+    problem_ : the rkhs.Problem that was solved; None with an approximation
+    classes_ : the classes
+    labelled_ : a mask of the rows of the training X that have a label
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Notes
+    -----
+    A sample weight multiplies the label and is a share in the mean of the invariances.  Callables get the training
+    points in the order given, unless points repeat or have weights: then each comes once.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.08, random_state=0)
+    >>> few = np.full(200, -1)  # no label
+    >>> few[[3, 4]] = y[[3, 4]]
+    >>> model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", nu=3e3, fit_intercept=False).fit(X, few)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        scale: Any = "median",
+        metric: str | None = None,
+        loss: Any = "hinge",
+        C: float = 1.0,
+        invariance: Any = "gradient",
+        nu: float = 0.03,
+        invariance_loss: Any = "squared",
+        epsilon: float = 0.1,
+        shape: Any = None,
+        shape_box: Any = None,
+        shape_time_limit: float | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        class_prior: Any = None,
+        unlabeled: Any = -1,
+        approximation: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        device: str | None = None,
+        precision: str | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.scale = scale
+        self.metric = metric
+        self.loss = loss
+        self.C = C
+        self.invariance = invariance
+        self.nu = nu
+        self.invariance_loss = invariance_loss
+        self.epsilon = epsilon
+        self.shape = shape
+        self.shape_box = shape_box
+        self.shape_time_limit = shape_time_limit
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.class_prior = class_prior
+        self.unlabeled = unlabeled
+        self.approximation = approximation
+        self.solver = solver
+        self.tol = tol
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
+        """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
+        if self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X)):
+            fit_blocks(self, X, y, sample_weight)
+            return self
+        sample = self._sample(X, y, sample_weight)
+        self._learn(invariant_problem(self, sample), sample)
+        return self
+
+    @available_if(approximated)
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
+        """Learn from one more block of rows; needs an `approximation`.
+
+        The first block fixes the kernel's scale, the metric and the functions of the span, and `classes` all classes
+        there will be.  With those fixed the result is that of all rows at once: rows of squared losses are added to
+        sums and forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be
+        used changes nothing.
+        """
+        fit_more(self, X, y, sample_weight, classes)
+        return self

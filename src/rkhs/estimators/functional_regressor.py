@@ -17,9 +17,9 @@ from rkhs._calculus.polynomials import Constant
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._gram import gram
-from rkhs.estimators.atomic import all_or_nothing
+from rkhs.estimators._options import as_kernel
+from rkhs.estimators.base import all_or_nothing
 from rkhs.estimators.observed import Observed
-from rkhs.estimators.options import as_kernel
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
 from rkhs.problem import Problem

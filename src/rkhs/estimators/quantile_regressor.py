@@ -21,12 +21,11 @@ from rkhs._calculus.polynomials import Constant
 from rkhs._calculus.spaces import Space
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
-from rkhs.estimators.atomic import all_or_nothing
+from rkhs.estimators._options import as_kernel, check_number
+from rkhs.estimators._problem import Units
+from rkhs.estimators.base import Machine, all_or_nothing, home
 from rkhs.estimators.constraints import FIRST, ROOM, filling
-from rkhs.estimators.machine import Machine, home
-from rkhs.estimators.options import as_kernel, check_number
 from rkhs.estimators.shape import ROUNDS, ShapeCertificate
-from rkhs.estimators.units import Units
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels.base import Kernel

@@ -1,4 +1,7 @@
-"""What all regressors share: a target for some points, and the spread that squared losses leave."""
+"""What all regressors share: a target for some points, and the spread that squared losses leave.
+
+Regression with invariances.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,33 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
-from rkhs.estimators.conformal import bound
-from rkhs.estimators.folds import user_marks
-from rkhs.estimators.held_out import left_out_labels
-from rkhs.estimators.machine import Machine, home
-from rkhs.estimators.options import REGRESSION, as_loss, check_number
-from rkhs.estimators.sample import Sample
-from rkhs.estimators.targets import check_columns_of, checked_slopes, warn_of_units
-from rkhs.estimators.terms import keeps_rows
+from rkhs.estimators._calibration import bound, left_out_labels
+from rkhs.estimators._cross_validation import user_marks
+from rkhs.estimators._data import Sample, told
+from rkhs.estimators._options import REGRESSION, as_loss, check_number
+from rkhs.estimators._problem import invariant_problem, keeps_rows
+from rkhs.estimators.base import Machine, all_or_nothing, home
+from rkhs.estimators.shape import shape_of
+from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
+from rkhs.estimators.targets import (
+    check_columns_of,
+    checked_slopes,
+    columns_of,
+    told_outputs,
+    warn_of_noise,
+    warn_of_units,
+)
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem
+from rkhs.streams.sources import in_blocks
 
 
 class Regressor(RegressorMixin, Machine):
@@ -153,8 +167,7 @@ class Regressor(RegressorMixin, Machine):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
 
-        All have one width, that of errors at targets which are left out (`rkhs.estimators.conformal` on when it holds);
-        nothing is assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
+        All have one width, that of errors at targets which are left out (see `rkhs.estimators._calibration`); nothing is assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
         The first call leaves them out: one by one for smooth losses, a tenth at a time for others.
 
         Examples
@@ -182,3 +195,197 @@ def likely_spread(model: Any, X: Vector) -> Vector:
     are no searches, needs one rule for both.
     """
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
+
+
+class InvariantRegressor(Regressor):
+    """Regressor that learns from values at some points and from what is known about f at all of them.
+
+        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s)
+
+    The sum of losses is over the points with a target, the mean over all points, of what is said of f there and known
+    to be small.  C and nu have no units, as in `InvariantClassifier`.  Measured slopes, `gradients`, add a sum of their
+    own, gradient_weight sum_ij gradient_loss(df/dx_j (x_i); g_ij).
+
+    Parameters
+    ----------
+    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
+    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
+        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`;
+        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
+        loss of labels that are left out.  With an approximation, and with blocks, they are learnt from a sample
+    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
+        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
+        blocks it is learnt from a sample
+    loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
+        rkhs loss
+    C : weight of the loss of each point with a target: twice the targets are twice the evidence
+    epsilon : the width of the losses that are given by name and have one: "huber" (its delta) and the
+        epsilon-insensitive ones, in units of f
+    quantile : the level of the loss "quantile"
+    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
+        `rkhs.Invariance`, a list of these, or None
+    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong
+    invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
+    fit_intercept : whether f has a constant that is not penalised
+    gradient_weight : weight of the loss of each measured slope; by default C times the variance of its feature, so that
+        a slope counts as a target does, in any units
+    gradient_loss : "squared", "huber", "absolute", .., as `loss`: for slopes that disagree with the targets here and
+        there, a robust one
+    shape : what f does everywhere on the box of the training points, such as {"age": "increasing", 3: "convex",
+        "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
+        the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
+        bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
+    shape_box : another box, the lowest and the highest value of each feature, (2, n)
+    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
+        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
+    unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
+        all have one
+    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
+        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
+    solver : "auto" or an rkhs solver
+    tol : the relative duality gap to reach
+    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
+    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
+        sums in float64 in their place
+    random_state : not used by the training itself, which has no randomness
+    verbose : progress; False: on a terminal only, where it takes more than two seconds
+
+    Attributes
+    ----------
+    metric_ : (n, n), the matrix M of the learnt metric (x - y)'M(x - y), with `metric`
+    function_ : the learnt rkhs.Function
+    solution_ : the rkhs.Solution, with its certificate
+    problem_ : the rkhs.Problem that was solved; None with an approximation
+    shape_certificate_ : what is proved of the `shape`, on which box, with which margin, and where it is open
+    labelled_ : a mask of the rows of the training X that have a target
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> increasing = rkhs.Invariance(lambda X: rkhs.Derivative(X, axes=[0]), loss="squared_one_sided")
+    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, invariance=increasing, nu=1e7).fit(X, np.sin(X[:, 0]))
+    >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
+    True
+
+    From a few values and slopes, as solvers with an adjoint have them (NaN where there is none):
+
+    >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
+    >>> slopes = np.cos(Z)
+    >>> machine = rkhs.InvariantRegressor(C=1e4, scale=1.5).fit(Z, np.sin(Z[:, 0]), gradients=slopes)
+    >>> machine.predict([[1.0]]).round(2), machine.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
+    (array([0.84]), array([[0.54]]))
+
+    With squared losses it says how sure it is, also in a span:
+
+    >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[3.0], [8.0]], return_std=True)[1].round(1)
+    array([0.1, 0.3])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        scale: Any = "median",
+        metric: str | None = None,
+        loss: Any = "squared",
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+        invariance: Any = "gradient",
+        nu: float = 0.03,
+        invariance_loss: Any = "squared",
+        gradient_weight: float | None = None,
+        gradient_loss: Any = "squared",
+        shape: Any = None,
+        shape_box: Any = None,
+        shape_time_limit: float | None = None,
+        fit_intercept: bool = True,
+        unlabeled: Any = None,
+        approximation: Any = None,
+        solver: Any = "auto",
+        tol: float = 1e-4,
+        device: str | None = None,
+        precision: str | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.scale = scale
+        self.metric = metric
+        self.loss = loss
+        self.C = C
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.invariance = invariance
+        self.nu = nu
+        self.invariance_loss = invariance_loss
+        self.gradient_weight = gradient_weight
+        self.gradient_loss = gradient_loss
+        self.shape = shape
+        self.shape_box = shape_box
+        self.shape_time_limit = shape_time_limit
+        self.fit_intercept = fit_intercept
+        self.unlabeled = unlabeled
+        self.approximation = approximation
+        self.solver = solver
+        self.tol = tol
+        self.device = device
+        self.precision = precision
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _told(self, y: Any) -> tuple[Vector, Vector]:
+        marker = getattr(self, "_marker", self.unlabeled)
+        return told_outputs(y, marker) if columns_of(y) > 1 else told(y, marker)
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
+        """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none.
+
+        Parameters
+        ----------
+        X : (t, n)
+        y : (t,), or (t, outputs) for several functions that share all settings; not needed beside `gradients`
+        sample_weight : (t,) factors of the weights of all that was observed at a point
+        gradients : (t, n), or (t, n, outputs): slopes of f that were measured.  NaN, here and in y, is for what was not
+            observed.  With them, invariance="gradient" is left out: these slopes are known.  A data frame must have the
+            columns of X, in the same order
+        """
+        self._marker = self.unlabeled  # of targets that were not observed
+        if gradients is not None:
+            self._marker = np.nan if self.unlabeled is None else self.unlabeled
+            y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
+        elif (
+            self.approximation is not None
+            and shape_of(self) is None
+            and (self.metric is None or in_blocks(X))
+            and (y is None or columns_of(y) == 1)
+        ):
+            fit_blocks(self, X, y, sample_weight)
+            return self
+        sample = self._sample(X, y, sample_weight, gradients)
+        problem = invariant_problem(self, sample)
+        self._learn(problem, sample)
+        if gradients is not None and self.approximation is None:
+            warn_of_noise(problem, self.function_, self.C, type(self).__name__)
+        return self
+
+    @available_if(approximated)
+    @all_or_nothing
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
+        """Learn from one more block of rows; needs an `approximation`.
+
+        The first block fixes the kernel's scale, the metric and the functions of the span.  With
+        those fixed the result is that of all rows at once: rows of squared losses are added to sums and forgotten, of
+        others p numbers each are kept, as long as they fit in memory.  A block that cannot be used changes nothing.
+        """
+        fit_more(self, X, y, sample_weight, None)
+        return self

@@ -27,15 +27,13 @@ from rkhs._calculus.polynomials import Constant
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._gram.approximation import check_sums
 from rkhs.errors import BlockError
+from rkhs.estimators._calibration import fitted_slope, per_class, probabilities
+from rkhs.estimators._data import as_numpy, as_weights, check_classes, class_weights, of_one_kind
+from rkhs.estimators._length_scales import learns_scale
+from rkhs.estimators._options import as_kernel, check_in_span, check_unchanged, parameters
+from rkhs.estimators._problem import kernel_of
 from rkhs.estimators.block_terms import BlockTerms, Weighed, Weight, weighed
-from rkhs.estimators.calibration import fitted_slope, per_class, probabilities
-from rkhs.estimators.invariant_problem import kernel_of
-from rkhs.estimators.labels import check_classes, class_weights, of_one_kind
-from rkhs.estimators.options import as_kernel, check_in_span
-from rkhs.estimators.sample import as_numpy, as_weights
-from rkhs.estimators.scales import learns_scale
 from rkhs.estimators.shape import shape_of
-from rkhs.estimators.unchanged import check_unchanged, parameters
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel
 from rkhs.problem.approximate import own_solution

@@ -11,8 +11,7 @@ from scipy.sparse import issparse
 
 from rkhs._backend.arrays import Array, Vector, as_real, check_unmasked, to_numpy
 from rkhs._finite.term import Term
-from rkhs.estimators.labels import no_value, told
-from rkhs.estimators.sample import as_numpy
+from rkhs.estimators._data import as_numpy, no_value, told
 from rkhs.problem import Problem
 from rkhs.streams.columns import Columns, check_columns
 

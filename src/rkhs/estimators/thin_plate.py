@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.term import Term
-from rkhs.estimators.atomic import all_or_nothing
+from rkhs.estimators.base import all_or_nothing
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.regressor import Regressor
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate

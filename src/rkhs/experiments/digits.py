@@ -29,10 +29,9 @@ from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs.datasets import load
-from rkhs.estimators.folds import Folds
-from rkhs.estimators.invariant_classifier_cv import accuracy
-from rkhs.estimators.sample import Sample
-from rkhs.estimators.search import search
+from rkhs.estimators._cross_validation import Folds, search
+from rkhs.estimators._data import Sample
+from rkhs.estimators.cv import accuracy
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import spread, table
 from rkhs.experiments.pairs import p_value

@@ -17,7 +17,7 @@ import numpy as np
 from rkhs._calculus.polynomials import Constant
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.term import Term
-from rkhs.estimators.search import evaluated
+from rkhs.estimators._cross_validation import evaluated
 from rkhs.estimators.thin_plate import second_order
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, median_scale

@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from rkhs._finite.solution import Solution
 from rkhs.datasets import load
-from rkhs.estimators.labels import one_vs_rest
+from rkhs.estimators._data import one_vs_rest
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen, values
 from rkhs.experiments.markdown import table
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine

@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs.estimators.search import Search
+from rkhs.estimators._cross_validation import Search
 from rkhs.experiments.protocol import CS, Array, Points, ever_labelled, folds_of, points_of
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
 from rkhs.invariances.named import neighbour_graph

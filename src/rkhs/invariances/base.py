@@ -29,8 +29,8 @@ class Invariance:
 
         weight * mean_i sum_j loss(L_ij(f); target), for the functionals L = functional(X) at the training points
 
-    The mean is over the first axis of L, and L(f) in units of what it is for a typical f (`rkhs.estimators.units`): a
-    factor on all functionals, and on the target, changes nothing.
+    The mean is over the first axis of L, and L(f) in units of what it is for a typical f (`rkhs.estimators._problem`):
+    a factor on all functionals, and on the target, changes nothing.
 
     Parameters
     ----------

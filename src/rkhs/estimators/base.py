@@ -1,11 +1,15 @@
-"""What all estimators share: points in, a function f learnt by a `Problem`, its values out."""
+"""Learning changes a machine as a whole, or not at all.
+
+What all estimators share: points in, a function f learnt by a `Problem`, its values out.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
@@ -18,13 +22,36 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
-from rkhs.estimators.labels import told
-from rkhs.estimators.sample import Sample, as_numpy
+from rkhs.estimators._data import Sample, as_numpy, told
+from rkhs.estimators._options import check_number
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
+from rkhs.stopping import interrupts_raised, limited
 from rkhs.streams.blocks import Blocks
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def all_or_nothing(learn: Method) -> Method:
+    """Make a method that learns transactional: it works on a copy, which is taken over in one step at its end.
+
+    Whatever stops it, Ctrl-C included, is raised and leaves the estimator as it was.  All of it keeps the estimator's
+    `time_limit`, where that has one.
+    """
+
+    @wraps(learn)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        machine = object.__new__(type(self))
+        vars(machine).update(vars(self))
+        limit = getattr(self, "time_limit", None)
+        with interrupts_raised(), limited(None if limit is None else check_number(limit, "time_limit")):
+            learn(machine, *args, **options)
+        self.__dict__ = vars(machine)
+        return self
+
+    return cast(Method, whole)
 
 
 class Machine(BaseEstimator):

@@ -1,1 +1,0 @@
-"""Settings and knowledge, chosen by predicting each label from all others."""
