@@ -113,8 +113,8 @@ class Classifier(ClassifierMixin, Machine):
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """(t, classes), true where a class is in the set that holds the right one with the given probability.
 
-        By leaving labels out (`rkhs.estimators._calibration` tells when it holds), which the first call does: one by one
-        for smooth losses, a tenth at a time for others.
+        Each label is left out (`rkhs.estimators._calibration` tells when that holds), which the first call does: one by
+        one for smooth losses, a tenth at a time for others.
 
         Examples
         --------

@@ -167,8 +167,9 @@ class Regressor(RegressorMixin, Machine):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
 
-        All have one width, that of errors at targets which are left out (see `rkhs.estimators._calibration`); nothing is assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.
-        The first call leaves them out: one by one for smooth losses, a tenth at a time for others.
+        All have one width, that of errors at targets which are left out (`rkhs.estimators._calibration`); nothing is
+        assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.  The first
+        call leaves them out: one by one for smooth losses, a tenth at a time for others.
 
         Examples
         --------
