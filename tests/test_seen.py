@@ -395,7 +395,7 @@ def test_elimination_ends_when_only_rounding_is_left():
     steps = []
     step = Interior.step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Interior, "step", lambda self, watch: (steps.append(1), step(self, watch))[1])
+        patch.setattr(Interior, "step", lambda self: (steps.append(1), step(self))[1])
         solution = problem.solve(rkhs.solvers.Growth(), tol=1e-12)
     assert solution.primal == pytest.approx(problems.reference(16).value, rel=1e-9)
     assert len(steps) <= 25 * solution.iterations

@@ -1,5 +1,6 @@
 """Time limits, Ctrl-C and progress inside work that has no iterations; clocks are not looked at but made."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from time import perf_counter
@@ -19,6 +20,7 @@ from rkhs._gram import tables
 from rkhs._gram.operator import Gram
 from rkhs._gram.span import Span
 from rkhs._linalg.halves import Halves
+from rkhs._progress import listening
 from rkhs.problem import choice, seeding
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.spans.summed import Summed
@@ -88,7 +90,8 @@ def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
     A = RNG.normal(size=(size, size))
     shares = []
     halves = Halves.of(A @ A.T)
-    assert halves.factorise(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)), shares.append)
+    with listening(shares.append):
+        assert halves.factorise(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
     blocks = -(-size // 8)
     assert len(shares) == blocks * (blocks + 1) // 2
     assert shares == sorted(shares)
@@ -103,8 +106,8 @@ def test_a_factorisation_that_was_stopped_leaves_the_matrix():
     def stop(share):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        halves.factorise(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)), stop)
+    with pytest.raises(KeyboardInterrupt), listening(stop):
+        halves.factorise(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)))
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
 
 
@@ -113,7 +116,8 @@ def test_a_matrix_tells_how_far_it_is_and_is_the_same(loss, monkeypatch):
     whole = rkhs.gram(KERNEL, loss).in_double()
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
     shares = []
-    np.testing.assert_allclose(rkhs.gram(KERNEL, loss).in_double(None, shares.append), whole, atol=1e-14)
+    with listening(shares.append):
+        np.testing.assert_allclose(rkhs.gram(KERNEL, loss).in_double(), whole, atol=1e-14)
     assert len(shares) > 20
     assert shares == sorted(shares)
     assert 0 <= shares[0] < shares[-1] <= 1
@@ -173,7 +177,8 @@ def test_dense_solvers_stop_inside_a_factorisation(solver, loss, small_pieces, m
 def test_points_are_those_of_k_means_plus_plus(rows, count, unit, offset):
     points = unit * (RNG.normal(size=(rows, 3)) + offset)
     shares = []
-    found = seeding.spread_out(points, count, 7, shares.append)
+    with listening(shares.append):
+        found = seeding.spread_out(points, count, 7)
     theirs = kmeans_plusplus(points - points.mean(axis=0), count, random_state=7)[1]
     np.testing.assert_array_equal(found, theirs)
     assert shares == [k / count for k in range(1, count)]
@@ -335,15 +340,17 @@ def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_ti
     given = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant(), approximation=approximation)
     told, tuned = count(), []
 
-    def watch(self, what):
+    @contextmanager
+    def showing(self, what):
         def stop(share):
             if next(told) > 2000:
                 raise Stopped("time limit")
 
-        return stop
+        with listening(stop):
+            yield
 
     with monkeypatch.context() as patch:
-        patch.setattr(Monitor, "watch", watch)
+        patch.setattr(Monitor, "showing", showing)
         tuned.append(given.tune(verbose=False))
     assert tuned[0].tuning.status == "time limit"
     assert tuned[0].tuning.evaluations > 0

@@ -22,12 +22,12 @@ from scipy.spatial import cKDTree
 from rkhs._backend.arrays import Matrix, as_array, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
+from rkhs._progress import interrupts_raised
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
 from rkhs.losses import Squared
 from rkhs.problem import Problem
 from rkhs.solvers import Direct
-from rkhs.stopping import interrupts_raised
 
 PATIENCE = 2.0  # seconds, after which progress is told
 STEPS = 2  # of Newton's method, from within a cell

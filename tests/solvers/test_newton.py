@@ -79,9 +79,9 @@ def test_only_curved_rows_are_factorised(monkeypatch):
     sizes = []
 
     class Watched(newton.Saddle):
-        def __init__(self, G, d, Q, watch):
+        def __init__(self, G, d, Q):
             sizes.append(len(d))
-            super().__init__(G, d, Q, watch)
+            super().__init__(G, d, Q)
 
     monkeypatch.setattr(newton, "Saddle", Watched)
     solution = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=first)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from numbers import Real
@@ -13,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._gram.base import GramOperator
-from rkhs.stopping import seconds_left
+from rkhs._progress import listening, seconds_left
 
 PATIENCE = 2.0  # seconds before progress is shown
-MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is watched
+MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is shown meanwhile
 CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
 LAST = 2  # products that the certificate of what is returned takes
 
@@ -118,8 +118,9 @@ class Monitor:
         """Show how far work is of which nobody knows how long it takes."""
         self._show(self.seconds, f"{what}, {self.seconds:.0f} s")
 
-    def watch(self, what: str) -> Watch:
-        """Told about work without iterations: it is shown, and stopped where its next piece would end too late."""
+    @contextmanager
+    def showing(self, what: str) -> Iterator[None]:
+        """Show how far work without iterations is; stop it where its next piece would end too late."""
         before: float | None = None
 
         def told(share: float) -> None:
@@ -129,7 +130,8 @@ class Monitor:
             self.check(0.0 if before is None else now - before)
             before = now
 
-        return told
+        with listening(told):
+            yield
 
     def close(self) -> None:
         if self._display is not None:
@@ -189,8 +191,10 @@ class InnerMonitor(Monitor):
         self.keep(iterate)
         self.outer.report(None, primal + self.above, gap)
 
-    def watch(self, what: str) -> Watch:
-        return self.outer.watch(what)
+    @contextmanager
+    def showing(self, what: str) -> Iterator[None]:
+        with self.outer.showing(what):
+            yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +242,9 @@ class Watched:
     def dense(self) -> Array:
         return self.gram.dense()
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
-        return self.gram.in_double(out, self.monitor.watch(MATRIX) if watch is unwatched else watch)
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        with self.monitor.showing(MATRIX):
+            return self.gram.in_double(out)
 
     def diagonal(self) -> Array:
         return self.gram.diagonal()

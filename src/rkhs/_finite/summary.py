@@ -19,7 +19,6 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import out_of_memory, release_memory
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.polynomials import Polynomials
 from rkhs._calculus.spaces import Space
 from rkhs._finite import moments
@@ -28,6 +27,7 @@ from rkhs._finite.term import Term
 from rkhs._gram.jet_points import same_points
 from rkhs._gram.magnitude import cancelled, magnitudes
 from rkhs._gram.span import LEAST, Span, square
+from rkhs._progress import tick
 from rkhs.functionals.base import Functional
 from rkhs.functionals.pointwise import pointwise
 
@@ -60,18 +60,16 @@ class Summary:
         outputs: int | None,
         limit: float | None = None,
         shares: Mapping[int, Matrix] | None = None,
-        watch: Watch = unwatched,
     ) -> Summary:
         """The summary of terms that are in memory, a tile at a time.
 
-        `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`;
-        `watch` is told how far it is, before each tile.
+        `limit` is for the bytes of rows that are kept; `shares` (t, g) of a term's rows in groups: see `moments`.
         """
         empty = cls(span, space, outputs, ())
         most, tall = moments.LIMIT if limit is None else limit, span.tall
         while True:
             try:
-                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall, watch).result())
+                return replace(empty, terms=_Work(empty, terms, most, shares or {}, tall).result())
             except out_of_memory():  # which has less than it said: all sums again, in smaller tiles
                 release_memory()
                 if tall <= LEAST:
@@ -120,9 +118,8 @@ class _Work:
         limit: float,
         shares: Mapping[int, Matrix],
         tall: int,
-        watch: Watch,
     ) -> None:
-        self.limit, self.shares, self.tall, self.watch = limit, shares, tall, watch
+        self.limit, self.shares, self.tall = limit, shares, tall
         self.done, self.all = 0.0, max(sum(term.size for term in terms), 1)  # functionals
         self.span, self.space = summary.span, summary.space
         self.rank, self.size = summary.rank, summary.size
@@ -208,7 +205,7 @@ class _Work:
 
     def _tell(self, more: float) -> None:
         """Before so many functionals more."""
-        self.watch(min(self.done / self.all, 1.0))
+        tick(min(self.done / self.all, 1.0))
         self.done += more
 
     def _judge(self, k: int, rows: slice, functional: Functional) -> None:

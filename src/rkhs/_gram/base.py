@@ -7,7 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from rkhs._backend.arrays import Array
-from rkhs._backend.watch import Watch, unwatched
 
 
 class GramOperator(Protocol):
@@ -47,11 +46,8 @@ class GramOperator(Protocol):
 
     def dense(self) -> Array: ...
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
-        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros.
-
-        The `watch` is told how far it is.
-        """
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros."""
 
     def diagonal(self) -> Array: ...
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, namespace, to_numpy
 from rkhs._backend.memory import budget_bytes
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._gram.base import GramOperator
 
 CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
@@ -61,7 +60,7 @@ class GramMatrix:
     def dense(self) -> Array:
         return self.matrix
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         found = to_numpy(self.matrix).astype(np.float64, copy=False)
         if out is None:
             return found

@@ -12,7 +12,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision, dtype_of, products_in
-from rkhs._backend.watch import Watch, part_of, unwatched
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
 from rkhs._gram.energy import energies
@@ -20,6 +19,7 @@ from rkhs._gram.gradient_moments import gradient_moments
 from rkhs._gram.jet_points import same_points
 from rkhs._gram.jets import ORDER, JetProduct
 from rkhs._gram.tables import TableProduct
+from rkhs._progress import subtask
 from rkhs.functionals.base import Functional, Part
 from rkhs.kernels.base import Kernel, check_known
 
@@ -212,39 +212,39 @@ class Gram:
             return self._cast.steady
         return all(step.steady for step in self._product)
 
-    def dense(self, out: Array | None = None, watch: Watch = unwatched) -> Array:
+    def dense(self, out: Array | None = None) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
 
-        `out` is an array of zeros to write it to.  The `watch` is told how far it is, after each tile.
+        `out` is an array of zeros to write it to.
         """
         keep_freed_memory()
         out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for k, block in enumerate(self.blocks):
-            told = part_of(watch, k, len(self.blocks))
             if self.symmetric and block.lefts is block.rights:
-                tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget, told)
+                with subtask(k, len(self.blocks)):
+                    tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
                 exact = tables.apart(block.lefts) and len(self.blocks) == 1
                 continue
             pairs = list(block.pairs())
             for i, (left, right) in enumerate(pairs):  # one such block need not be symmetric, all of them together are
-                own = part_of(told, i, len(pairs))
-                tables.add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric, own)
+                with subtask(k * len(pairs) + i, len(self.blocks) * len(pairs)):
+                    tables.add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
         if not exact:
             tables.mirror(out)
         return out
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None, watch: Watch = unwatched) -> np.ndarray[Any, Any]:
+    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:
             if out is None or isinstance(self._empty, np.ndarray):
-                return np.asarray(to_numpy(self.dense(out, watch)))
-            out += to_numpy(self.dense(watch=watch))
+                return np.asarray(to_numpy(self.dense(out)))
+            out += to_numpy(self.dense())
             return out
         double = xp.astype(self._empty, xp.float64)
         L = self.L.like(double)
-        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out, watch)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out)
 
     def diagonal(self) -> Array:
         """G_ii for i up to the smaller side."""

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from rkhs._backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs._backend.memory import tile_entries
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.pairing import AllPairs, Matched
+from rkhs._progress import tick
 from rkhs.functionals.base import Part
 from rkhs.kernels.base import Kernel
 
@@ -31,12 +31,10 @@ def add_table(
     weight: float,
     budget: int,
     lower: bool = False,
-    watch: Watch = unwatched,
 ) -> None:
     """Add the table of two parts to the rows and columns of `out` that they belong to.
 
-    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.  The `watch` is told after
-    each tile.
+    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.
     """
     target = out[left.rows, right.rows]
     half = lower and left.matrix is None and right.matrix is None
@@ -47,19 +45,17 @@ def add_table(
             if half and left.start + i.stop <= right.start + j.start:
                 break
             target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
-            watch(i.stop / left.atoms.size)
+            tick(i.stop / left.atoms.size)
 
 
-def add_symmetric(
-    out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int, watch: Watch = unwatched
-) -> None:
+def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
     """Add the table of parts with themselves, of which one half is the mirror image of the other."""
     side = max(1, int(tile_entries(budget, out, COPIES) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
     for k, (left, one) in enumerate(pieces):
         rows = out[left.rows]
         for i, (right, other) in enumerate(pieces[: k + 1]):
-            watch((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
+            tick((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
             tile = _tile(kernel, left, right, one, other, weight)
             there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
             mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]

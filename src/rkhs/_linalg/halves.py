@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
+from rkhs._progress import tick
 
 ROWS = 512  # of a block: 3,000 rows in 0.60 s of one core, 8,000 in 10.1; by one call of LAPACK 0.55 and 9.6
 
@@ -74,10 +74,10 @@ class Halves:
         self.matrix[...] *= s[:, None]
         self.matrix[...] *= s
 
-    def factorise(self, d: Matrix, U: Matrix, T: Matrix, watch: Watch = unwatched) -> bool:
+    def factorise(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
         """Make LL' = G + diag(d) - UT' - TU', row by row of blocks; False where that is not positive definite.
 
-        The watch is told after each block; where it ends the work, G is still there and the factor is of no use.
+        It ticks after each block; where that ends the work, G is still there and the factor is of no use.
         """
         G, L, size = self.matrix, self.factor, self.room.shape[1]
         for start in range(0, size, ROWS):
@@ -88,7 +88,7 @@ class Halves:
                 block -= L[rows, :left] @ L[columns, :left].T
                 corner = L[columns, columns].T  # upper to BLAS, which copies it as it lies
                 L[rows, columns] = scipy.linalg.blas.dtrsm(1.0, corner, block.T, trans_a=1, overwrite_b=1).T
-                watch((start**3 + 3 * (rows.stop - start) * min(left + ROWS, start) ** 2) / size**3)
+                tick((start**3 + 3 * (rows.stop - start) * min(left + ROWS, start) ** 2) / size**3)
             outer = U[rows] @ T[rows].T
             corner = np.triu(G[rows, rows]).T - outer - outer.T - L[rows, :start] @ L[rows, :start].T
             corner[np.diag_indices_from(corner)] += d[rows]
@@ -97,7 +97,7 @@ class Halves:
                 return False
             for i, row in enumerate(found.T):  # what is right of the diagonal is G's
                 L[start + i, start : start + i + 1] = row[: i + 1]
-            watch((rows.stop / size) ** 3)
+            tick((rows.stop / size) ** 3)
         return True
 
     def product(self, a: Matrix) -> Matrix:

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._linalg.halves import Halves
 from rkhs._linalg.scaling import equilibrate
 
@@ -35,14 +34,14 @@ REFINEMENTS = 20
 class Saddle:
     """The factorised equations, for any number of right-hand sides.
 
-    G is (N, N) symmetric, d (N,) positive, Q (N, r) of any rank.  The `watch` is told how far the factorisation is.
+    G is (N, N) symmetric, d (N,) positive, Q (N, r) of any rank.
     """
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, watch: Watch = unwatched) -> None:
-        self._factorise(Halves.of(G), d, Q, watch)
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix) -> None:
+        self._factorise(Halves.of(G), d, Q)
 
     @classmethod
-    def of(cls, write: Callable[[Matrix], Any], d: Matrix, Q: Matrix, watch: Watch = unwatched) -> Saddle:
+    def of(cls, write: Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> Saddle:
         """The same for a G that `write` writes into an array of zeros (N, N): no copy of it is made.
 
         Examples
@@ -55,10 +54,10 @@ class Saddle:
         found = cls.__new__(cls)
         halves = Halves.zeros(len(d))
         write(halves.matrix)
-        found._factorise(halves, d, Q, watch)
+        found._factorise(halves, d, Q)
         return found
 
-    def _factorise(self, halves: Halves, d: Matrix, Q: Matrix, watch: Watch) -> None:
+    def _factorise(self, halves: Halves, d: Matrix, Q: Matrix) -> None:
         self.halves = halves
         self.scale = equilibrate(halves.matrix, d)
         halves.scale(self.scale)
@@ -69,7 +68,7 @@ class Saddle:
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
         outer = self._projection()
         shift = 0.0
-        while not halves.factorise(self.d + shift, self.U, outer, watch):  # the smallest shift that leaves a factor
+        while not halves.factorise(self.d + shift, self.U, outer):  # the smallest shift that leaves a factor
             shift = 10 * shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:

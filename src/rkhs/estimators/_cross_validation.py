@@ -34,7 +34,7 @@ from rkhs._finite.term import Term
 from rkhs.estimators._data import Sample
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
-from rkhs.stopping import interrupts_raised, seconds_left
+from rkhs._progress import interrupts_raised, seconds_left
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from rkhs.estimators.shape import shape_of, shaped
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
-from rkhs.stopping import interrupts_raised, limited
+from rkhs._progress import interrupts_raised, limited
 from rkhs.streams.blocks import Blocks
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -55,7 +55,7 @@ from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem
 from rkhs.problem.learnt import left_out_amplitude
-from rkhs.stopping import granted, limited, seconds_left
+from rkhs._progress import granted, limited, seconds_left
 from rkhs.streams.sources import in_blocks
 
 STEP = 0.1  # of a standard deviation, for kernels without slopes

@@ -40,9 +40,9 @@ class Scout:
     def __init__(self, problem: Problem, monitor: Monitor | None = None) -> None:
         self.represented = problem.represented
         self.monitor = Monitor(0.0) if monitor is None else monitor
-        watch = self.monitor.watch(FACTOR)
         system = in_memory(problem.system)
-        self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q, watch)
+        with self.monitor.showing(FACTOR):
+            self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q)
         self.a, self.c = self.saddle.solve(system.target)
 
     @staticmethod

@@ -22,7 +22,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
 from rkhs._backend.arrays import Vector, as_column, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.polynomials import Constant
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._gram.approximation import check_sums
@@ -108,7 +107,8 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit a machine that has an approximation."""
     look, learn = replayed(_stream(machine, X, y, sample_weight))
     with closing(Monitor(machine.tol, verbose=machine.verbose or None)) as monitor:
-        plan, seen = _plan(machine, telling(look, monitor, LOOKING), None, monitor.watch(CHOICE))
+        with monitor.showing(CHOICE):
+            plan, seen = _plan(machine, telling(look, monitor, LOOKING), None)
         if learn.replays:
             found = solve_stream(learn, plan, monitor)
         else:  # then how many rows there are is known when it ends
@@ -198,7 +198,7 @@ class Seen:
     drawn: Block
 
 
-def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) -> tuple[Plan, Seen]:
+def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     """The plan for all blocks, and the sample it was made from; the machine learns its classes and columns."""
     check_sums(machine.precision)
     invariances = as_invariances(machine.invariance)
@@ -234,7 +234,7 @@ def _plan(machine: Any, look: Blocks, classes: Any, watch: Watch = unwatched) ->
     terms = terms.told(kernel, block, Weight(labels.total, others.total))
     machine._unit = terms.units.variance
     basis = Constant() if machine.fit_intercept else None
-    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device, watch)
+    plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device)
     return plan, Seen(block, labels.smallest(MOST_DRAWN).block())
 
 

@@ -18,11 +18,11 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import rkhs
+from rkhs._progress import interrupts_raised
 from rkhs.experiments.experiment import Cell, Experiment, Record, key
 from rkhs.experiments.journal import Journal
 from rkhs.experiments.progress import shown
 from rkhs.experiments.workers import in_workers
-from rkhs.stopping import interrupts_raised
 from rkhs.writing import replacing
 
 

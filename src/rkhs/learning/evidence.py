@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Observations
 from rkhs.learning.settings import Setting, gradient
@@ -93,10 +92,9 @@ def log_evidence(
     kernel: Kernel,
     weight: Matrix,
     settings: Sequence[Setting] | None,
-    watch: Watch = unwatched,
 ) -> tuple[Likelihood, Matrix]:
     """The likelihood, and its derivatives in the logarithms of some settings; none at all where that is None."""
-    equations = observations.equations(kernel, weight, watch)
+    equations = observations.equations(kernel, weight)
     found, some = likelihood(observations, equations), observations.informative
     if settings is None:
         return found, np.zeros(0)

@@ -35,7 +35,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._linalg.saddle import Saddle
 from rkhs.kernels.base import Kernel
 from rkhs.learning.observations import Equations, Observations
@@ -167,10 +166,9 @@ def log_left_out(
     kernel: Kernel,
     weight: Matrix,
     settings: Sequence[Setting] | None,
-    watch: Watch = unwatched,
 ) -> tuple[float, Matrix]:
     """Minus the criterion above, leaving out one point at a time, and its derivatives in logarithms of settings."""
-    equations, groups = observations.equations(kernel, weight, watch), Groups(observations.places)
+    equations, groups = observations.equations(kernel, weight), Groups(observations.places)
     P = equations.inverse()
     e = groups.solved(equations, P, equations.a)
     value, f = 0.0, np.zeros_like(e)

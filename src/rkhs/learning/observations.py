@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, part_of, unwatched
 from rkhs._finite.basis import Basis
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._gram.operator import gram
 from rkhs._linalg.saddle import Saddle
+from rkhs._progress import subtask
 from rkhs.functionals.base import Functional
 from rkhs.functionals.places import places, repeats
 from rkhs.kernels.base import Kernel
@@ -89,10 +89,12 @@ class Observations:
         basis = Basis.of(functionals, self.basis.space)
         return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows], self.amplitude)
 
-    def equations(self, kernel: Kernel, weight: Matrix, watch: Watch = unwatched) -> Equations:
-        """What a kernel and weights make of them; the watch is told how far the matrix and its factor are."""
-        G = gram(kernel, self.functionals).in_double(None, part_of(watch, 0, 2))
-        return Equations(G, 1 / (2 * weight), self.Q, self.target, self.given, part_of(watch, 1, 2))
+    def equations(self, kernel: Kernel, weight: Matrix) -> Equations:
+        """Return what a kernel and weights make of them."""
+        with subtask(0, 2):
+            G = gram(kernel, self.functionals).in_double()
+        with subtask(1, 2):
+            return Equations(G, 1 / (2 * weight), self.Q, self.target, self.given)
 
 
 class Equations:
@@ -101,9 +103,9 @@ class Equations:
     `prior` are those of the rows that are given, alone; None where there are none.
     """
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix, watch: Watch = unwatched) -> None:
+    def __init__(self, G: Matrix, d: Matrix, Q: Matrix, b: Matrix, given: Matrix) -> None:
         self.b, self.given, self.noise = b, given, d
-        self.saddle = Saddle(G, d, Q, watch)
+        self.saddle = Saddle(G, d, Q)
         self.prior = Saddle(G[np.ix_(given, given)], d[given], Q[given]) if len(given) else None
 
     @property

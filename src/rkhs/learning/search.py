@@ -13,9 +13,10 @@ import scipy  # which imports scipy.optimize when it is first used
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
-from rkhs.stopping import interrupted
+from rkhs._progress import interrupted
 
 ENOUGH = 1e-5  # for each functional, by which the criterion has to rise in an iteration
+LOOK = "tuning: an evaluation"  # what is shown meanwhile
 ITERATIONS = 200  # of one start
 OUT_OF_ITERATIONS = str(OutOfIterations())
 FACTORS = (0.5, 1.0, 2.0, 4.0)  # on all scales together, for the first look
@@ -148,7 +149,8 @@ class Search:
         """Minus the criterion plus the penalty, and its gradient."""
         before = self.monitor.seconds
         self.monitor.check(max(self.seconds, default=0.0))
-        value, gradient = self.criterion(theta, slope)
+        with self.monitor.showing(LOOK):
+            value, gradient = self.criterion(theta, slope)
         penalty, more = self.space.penalty(theta)
         objective = penalty - value
         if objective < self.objective:

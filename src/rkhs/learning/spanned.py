@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import on_basis
 from rkhs._finite.representers import outputs_of
@@ -27,6 +26,7 @@ from rkhs._finite.term import Term
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.sensitivity import sensitivity
 from rkhs._gram.span import Span
+from rkhs._progress import tick
 from rkhs.functionals.base import Functional
 from rkhs.learning.evidence import Likelihood
 from rkhs.learning.observations import Observations
@@ -43,16 +43,14 @@ class Spanned:
         space: Space | None,
         terms: Sequence[Term],
         observations: Observations,
-        watch: Watch = unwatched,
     ) -> None:
-        self.watch = watch
         self.span, self.space, self.observations = span, space, observations
         given = observations.given
         known = [terms[k] for k in np.unique(observations.term[given])] if len(given) < observations.size else []
-        self.prior = Spanned(span, space, known, observations.take(given), watch) if known else None
+        self.prior = Spanned(span, space, known, observations.take(given)) if known else None
         self.weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms]).astype(np.float64)
         self.weight = self.weight[self.weight > 0]
-        summed = Summed(Summary.of(span, space, terms, outputs_of(terms), watch=watch))
+        summed = Summed(Summary.of(span, space, terms, outputs_of(terms)))
         self.cell, self.r = summed.cell(), summed.rank
         self.curvature = self.cell.curvature
         self.R = summed.map[self.r :, self.r : self.cell.told]  # (p, m)
@@ -110,7 +108,7 @@ class Spanned:
         found = {key: -value for key, value in sensitivity(self.span.kernel, marks, marks, inner, own).items()}
         noise = np.zeros(len(self.weight))
         for start in range(0, len(self.weight), self.span.tall):
-            self.watch(start / len(self.weight))
+            tick(start / len(self.weight))
             rows = slice(start, min(start + self.span.tall, len(self.weight)))
             L = self.observations.functionals.take(rows)
             E, P, w = to_numpy(self.span.rows(L)), self._on_basis(L), 2 * self.weight[rows, None]

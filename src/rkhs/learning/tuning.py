@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -25,7 +24,6 @@ from rkhs.learning.starts import Range, points_of, sizes, started, weight_range
 
 CRITERIA = ("evidence", "loo")
 FIRST = 1000  # functionals that are looked at first
-LOOK = "tuning: an evaluation"  # what is watched
 NOTHING = "nothing to learn from: the targets are those of the basis alone"
 
 
@@ -144,15 +142,15 @@ def closed(terms: Sequence[Term]) -> tuple[Term, ...]:
     )
 
 
-def in_memory(model: Model, observations: Observations, criterion: str, watch: Watch = unwatched) -> Criterion:
+def in_memory(model: Model, observations: Observations, criterion: str) -> Criterion:
     """The criterion from a factorisation of all that was observed."""
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
         kernel, weight = model.kernel_at(theta), model.weight_at(theta, observations)
         settings = model.settings if slope else None
         if criterion == "loo":
-            return log_left_out(observations, kernel, weight, settings, watch)
-        found, gradient = log_evidence(observations, kernel, weight, settings, watch)
+            return log_left_out(observations, kernel, weight, settings)
+        found, gradient = log_evidence(observations, kernel, weight, settings)
         return found.value, gradient
 
     return value
@@ -195,11 +193,11 @@ def tuned(
     model = Model.of(kernel, terms, observations, seed)
     space = model.space(prior)
     few = sampled(observations, FIRST, random)
-    stages = [(few.size, in_memory(model, few, criterion, monitor.watch(LOOK)))]
+    stages = [(few.size, in_memory(model, few, criterion))]
     if refined is not None:
         stages.append((every.size, refined(model)))
     elif few.size < observations.size:
-        stages.append((observations.size, in_memory(model, observations, criterion, monitor.watch(LOOK))))
+        stages.append((observations.size, in_memory(model, observations, criterion)))
     known = len(few.informative) and (criterion == "evidence" or asked(few))
     theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
     ends: list[Matrix] | None = None

@@ -11,13 +11,12 @@ import numpy as np
 
 from rkhs._backend.arrays import to_numpy
 from rkhs._backend.devices import placed
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import joined
 from rkhs._finite.certificate import NOTHING, Certificate
 from rkhs._finite.feature_function import function_of
 from rkhs._finite.moments import shared_out
-from rkhs._finite.monitor import SUMMING, Monitor
+from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.problem import LossBlock, check_range
 from rkhs._finite.representers import outputs_of
 from rkhs._finite.solution import CONVERGED, Solution
@@ -49,7 +48,6 @@ class SpanProblem:
     basis: Space | None
     approximation: Approximation
     device: str | None = None
-    watch: Watch = unwatched  # told how far the choice of the functions is
 
     @cached_property
     def space(self) -> Space | None:
@@ -59,7 +57,7 @@ class SpanProblem:
     @cached_property
     def span(self) -> Span:
         """Where f is sought."""
-        return on_device(choose(self.kernel, self.terms, self.space, self.approximation, self.watch), self.device)
+        return on_device(choose(self.kernel, self.terms, self.space, self.approximation), self.device)
 
     @property
     def whole(self) -> bool:
@@ -77,7 +75,9 @@ class SpanProblem:
         found: list[tuple[Summed, Found]] = []
 
         def work() -> None:
-            found.extend(attempts(partial(self._summed, monitor=monitor), self.span, rows, monitor))
+            with monitor.showing(CHOICE):
+                span = self.span
+            found.extend(attempts(partial(self._summed, monitor=monitor), span, rows, monitor))
 
         status = stopped(monitor, work)
         if not found:
@@ -98,7 +98,7 @@ class SpanProblem:
         found: dict[int, tuple[Summed, Found]] = {}
 
         def solve(some: list[int], span: Span) -> Summed:
-            summed = self._summed(span, shares, monitor)
+            summed = self._summed(span, monitor, shares)
             near: dict[int, Any] = {}  # the last solution of each fold
             slowest = 0.0
             for k in some:
@@ -111,7 +111,9 @@ class SpanProblem:
             return summed
 
         def work() -> None:
-            summed = solve(order, self.span)
+            with monitor.showing(CHOICE):
+                span = self.span
+            summed = solve(order, span)
             lost = [k for k in order if not found[k][1].certificate.within(monitor.tol)]
             turned = summed.turned(sum(term.size for term in self.terms)) if lost else None
             if turned is not None:
@@ -154,14 +156,13 @@ class SpanProblem:
             target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
             yield LossBlock(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
 
-    def _summed(self, span: Span, shares: Mapping[int, Any] | None = None, monitor: Monitor | None = None) -> Summed:
+    def _summed(self, span: Span, monitor: Monitor, shares: Mapping[int, Any] | None = None) -> Summed:
         """What the terms say about the functions."""
         check_range(self._rows)
-        watch = unwatched if monitor is None else monitor.watch(SUMMING)
-        summary = Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares, watch=watch)
-        if monitor is not None:
-            kept = sum(term.size for term in self.terms if not term.loss.quadratic)
-            monitor.check((TURNING * span.size + TURNED * kept) * span.size**2)
+        with monitor.showing(SUMMING):
+            summary = Summary.of(span, self.space, self.terms, outputs_of(self.terms), shares=shares)
+        kept = sum(term.size for term in self.terms if not term.loss.quadratic)
+        monitor.check((TURNING * span.size + TURNED * kept) * span.size**2)
         return Summed(summary)
 
 

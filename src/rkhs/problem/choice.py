@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, taken, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.feature_function import function_of
 from rkhs._finite.summary import Summary
@@ -32,9 +31,8 @@ def choose(
     terms: Sequence[Term],
     basis: Space | None,
     approximation: Approximation,
-    watch: Watch = unwatched,
 ) -> Span:
-    """The span in which an approximation looks for f; the watch is told how far the choice is."""
+    """The span in which an approximation looks for f."""
     for term in terms:
         check_bounded(kernel, term.functional)
     if isinstance(approximation, FourierFeatures):
@@ -48,7 +46,7 @@ def choose(
         return LandmarkSpan(kernel, stack([term.functional for term in terms]))
     if p <= _null_size(kernel, terms):
         raise _no_room(kernel, p, _null_size(kernel, terms))
-    return _with_room(LandmarkSpan(kernel, _chosen(kernel, terms, basis, approximation, p, watch)))
+    return _with_room(LandmarkSpan(kernel, _chosen(kernel, terms, basis, approximation, p)))
 
 
 def _null_size(kernel: Kernel, terms: Sequence[Term]) -> int:
@@ -71,9 +69,7 @@ def _no_room(kernel: Kernel, landmarks: int, size: int) -> ValueError:
     )
 
 
-def _chosen(
-    kernel: Kernel, terms: Sequence[Term], basis: Space | None, wanted: Landmarks, p: int, watch: Watch
-) -> Functional:
+def _chosen(kernel: Kernel, terms: Sequence[Term], basis: Space | None, wanted: Landmarks, p: int) -> Functional:
     """The functionals of small terms, values at chosen points, and derivatives at some of them."""
     random = np.random.default_rng(_seed(wanted.random_state))
     few: list[Functional] = []
@@ -86,13 +82,13 @@ def _chosen(
     steep = any(term.functional.order for term in others) and kernel.smoothness(points.shape[1]) > 1
     most = max(left - 1 - _null_size(kernel, terms), 0) if kernel.order else left  # values tell polynomials apart
     slopes = min(round(wanted.derivatives * left), most) if steep else 0
-    at = _selected(points, min(left - slopes, len(points)), wanted.selection, random, watch)
+    at = _selected(points, min(left - slopes, len(points)), wanted.selection, random)
     prototype = terms[0].functional.prototype
     values = [*few, Evaluation(like(at, prototype))] if len(at) else few
     if slopes == 0 or not values:
         return stack(values) if values else Evaluation(like(points[:p], prototype))
     anchors = _cycled(at if len(at) else points, left - len(at))
-    directions = _directions(kernel, terms, basis, values, like(anchors, prototype), random, watch)
+    directions = _directions(kernel, terms, basis, values, like(anchors, prototype), random)
     return stack([*values, DirectionalDerivative(like(anchors, prototype), directions)])
 
 
@@ -111,13 +107,13 @@ def _points(terms: Sequence[Term], most: int, random: np.random.Generator) -> Ma
     return together if len(together) <= most else random.choice(together, most, replace=False)
 
 
-def _selected(points: Matrix, count: int, selection: str, random: np.random.Generator, watch: Watch) -> Matrix:
+def _selected(points: Matrix, count: int, selection: str, random: np.random.Generator) -> Matrix:
     """Some of the points, the best first."""
     if count == 0:
         return points[:0]
     if selection == "random":
         return random.choice(points, count, replace=False)
-    return points[spread_out(points, count, int(random.integers(2**31)), watch)]
+    return points[spread_out(points, count, int(random.integers(2**31)))]
 
 
 def _cycled(points: Matrix, count: int) -> Matrix:
@@ -131,14 +127,13 @@ def _directions(
     values: list[Functional],
     anchors: Array,
     random: np.random.Generator,
-    watch: Watch,
 ) -> Array:
     """Along the gradient of a first f, in the span of the values and from some rows of each term; random beyond it."""
     span = LandmarkSpan(kernel, stack(values))
     most = PILOT * (span.size + int(anchors.shape[0]))
     outputs = next((term.outputs for term in terms if term.outputs is not None), None)
     some = [_some(term, most, random) for term in terms]
-    found = Summed(Summary.of(span, basis, some, outputs, watch=watch)).solve(1.0)
+    found = Summed(Summary.of(span, basis, some, outputs)).solve(1.0)
     f = function_of(span, like(found.tau, anchors), basis, None if basis is None else like(found.basis, anchors))
     slopes = to_numpy(Gradient(anchors)(f))  # (d, n, outputs)
     d, n = anchors.shape

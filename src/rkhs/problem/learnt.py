@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, like, to_numpy
-from rkhs._backend.watch import Watch
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._gram.approximation import Landmarks
+from rkhs._progress import interrupts_raised
 from rkhs.functionals.base import stack
 from rkhs.functionals.places import places
 from rkhs.kernels.base import Kernel
@@ -28,10 +28,9 @@ from rkhs.learning.observations import Observations
 from rkhs.learning.search import Criterion, TuningMonitor
 from rkhs.learning.settings import Setting, kernel_settings
 from rkhs.learning.spanned import Spanned
-from rkhs.learning.tuning import CRITERIA, LOOK, Model, closed, tuned
+from rkhs.learning.tuning import CRITERIA, Model, closed, tuned
 from rkhs.problem.approximate import SpanProblem
 from rkhs.solvers.dense import double
-from rkhs.stopping import interrupts_raised
 
 TIGHT = 1e-9  # the gap of a solution from which a step is taken
 LOOSE = 1e-4  # the gap from which it is told
@@ -61,9 +60,8 @@ def evidence_of(problem: Any, gradient: bool) -> Evidence:
     settings = [*kernel_settings(problem.kernel), *(Setting(term=k) for k in range(len(problem.terms)))]
     if problem.approximation is None or problem._on_span(problem.approximation).whole:
         asked = settings if gradient else None
-        with closing(Monitor(0.0)) as monitor:
-            watch = monitor.watch(FACTOR)
-            found, slopes = log_evidence(observations, problem.kernel, observations.weight, asked, watch)
+        with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
+            found, slopes = log_evidence(observations, problem.kernel, observations.weight, asked)
     else:
         span = problem._on_span(problem.approximation)
         spanned = Spanned(span.span, span.space, problem.terms, observations)
@@ -111,8 +109,8 @@ def left_out_of(problem: Any, groups: Any, count: Matrix | None = None) -> LeftO
         warnings.warn(f"What is left out is left out of a solution that is not exact: {solution}.", stacklevel=3)
     if exact:
         observations = Observations.of(represented)
-        with closing(Monitor(0.0)) as monitor:
-            equations = observations.equations(problem.kernel, observations.weight, monitor.watch(FACTOR))
+        with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
+            equations = observations.equations(problem.kernel, observations.weight)
         away = double(system.target) - residuals(equations, seen, times)
     else:
         away = _stepped(system, represented, solution.function, seen, times)
@@ -210,7 +208,7 @@ def tuned_problem(
     refined: Callable[[Model], Criterion] | None = None
     if isinstance(problem.approximation, Landmarks) and criterion == "evidence":
         whole = SpanProblem(problem.kernel, terms, problem.basis, problem.approximation).whole
-        refined = None if whole else partial(_in_span, problem, represented, amplitude, monitor.watch(LOOK))
+        refined = None if whole else partial(_in_span, problem, represented, amplitude)
     kernel, terms, tuning = tuned(
         problem.kernel,
         problem.terms,
@@ -237,9 +235,7 @@ def _check_open(kernel: Kernel, terms: Sequence[Any]) -> None:
         )
 
 
-def _in_span(
-    problem: Any, represented: RepresenterProblem, amplitude: float | None, watch: Watch, model: Model
-) -> Criterion:
+def _in_span(problem: Any, represented: RepresenterProblem, amplitude: float | None, model: Model) -> Criterion:
     """The evidence in the span of landmarks that are chosen once, at the settings with which this begins."""
     observations = replace(Observations.of(represented), amplitude=amplitude)
     chosen: list[Any] = []
@@ -247,9 +243,9 @@ def _in_span(
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
         kernel, terms = model.kernel_at(theta), model.terms_at(theta)
         if not chosen:
-            chosen.append(replace(problem, kernel=kernel, terms=terms)._on_span(problem.approximation, watch))
+            chosen.append(replace(problem, kernel=kernel, terms=terms)._on_span(problem.approximation))
         span, space = chosen[0].span, chosen[0].space
-        spanned = Spanned(replace(span, kernel=kernel), space, terms, observations, watch)
+        spanned = Spanned(replace(span, kernel=kernel), space, terms, observations)
         return spanned.likelihood.value, spanned.gradient(model.settings) if slope else np.zeros(0)
 
     return value

@@ -63,7 +63,7 @@ class Part:
 
     @cached_property
     def derivatives(self) -> Derivatives:
-        return Derivatives.of(self.f, degree_of(self.f) or 0, lambda share: self.monitor.check())
+        return Derivatives.of(self.f, degree_of(self.f) or 0)
 
     @cached_property
     def _representers(self) -> tuple[float, float]:

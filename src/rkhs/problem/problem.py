@@ -11,11 +11,10 @@ import numpy as np
 
 from rkhs._backend.devices import placed
 from rkhs._backend.precision import check_precision
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.attained import recedes
 from rkhs._finite.certificate import Certificate, certify
-from rkhs._finite.monitor import CHOICE, Monitor
+from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, Record, Solution
@@ -172,7 +171,7 @@ class Problem:
         if self.approximation is not None:
             self._in_one_go(None if solver == "auto" else solver, start, callback)
             monitor = Monitor(tol, time_limit, verbose=verbose)
-            span = self._on_span(self.approximation, monitor.watch(CHOICE))
+            span = self._on_span(self.approximation)
             if span.whole:
                 exact = replace(self, approximation=None)
                 return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
@@ -254,7 +253,7 @@ class Problem:
         monitor = Monitor(tol, **watch)
         if self.approximation is not None:
             self._in_one_go(monitor.callback)
-            span = self._on_span(self.approximation, monitor.watch(CHOICE))
+            span = self._on_span(self.approximation)
             if span.whole:
                 found, status = replace(self, approximation=None).grid_and_status(weights, held_out, tol=tol, **watch)
                 return np.vectorize(self._unapproximated, otypes=[object])(found), status
@@ -363,11 +362,11 @@ class Problem:
         limits = (time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, functionals, *limits, amplitude)
 
-    def _on_span(self, approximation: Approximation, watch: Watch = unwatched) -> SpanProblem:
+    def _on_span(self, approximation: Approximation) -> SpanProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
-        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device, watch)
+        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _in_one_go(self, *options: Any) -> None:
         """Refuse what is for solvers that iterate."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
+from rkhs._progress import tick
 
 
-def spread_out(points: Matrix, count: int, seed: int, watch: Watch = unwatched) -> Matrix:
+def spread_out(points: Matrix, count: int, seed: int) -> Matrix:
     """The numbers (count,) of points (t, n) that are far apart, the best first.
 
     Examples
@@ -36,7 +36,7 @@ def spread_out(points: Matrix, count: int, seed: int, watch: Watch = unwatched) 
     nearest = squares(np.array(chosen))[0]
     total = nearest.sum()
     for k in range(1, count):
-        watch(k / count)
+        tick(k / count)
         drawn = np.searchsorted(np.cumsum(nearest), random.uniform(size=trials) * total)
         candidates = np.minimum(drawn, t - 1)
         left = np.minimum(squares(candidates), nearest)

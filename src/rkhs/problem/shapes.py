@@ -19,9 +19,9 @@ from rkhs._backend.arrays import Matrix
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import Record
+from rkhs._progress import interrupted, listening
 from rkhs.problem.claims import Claim
 from rkhs.problem.lower import Lower
-from rkhs.stopping import interrupted
 
 AT_FIRST, AT_ONCE = 128, 256  # cells
 REACH = 0.3  # of the kernel's scale, half the side of the first cells
@@ -97,7 +97,8 @@ def prove(
             search = _Search(lower, box, enough, hurried)
             while search.goes_on and search.used < cells and not monitor.stopped:
                 try:
-                    search.step()
+                    with listening(lambda share: monitor.check()):
+                        search.step()
                     monitor.report(None, search.proved, 1.0 - search.proved)
                 except Stopped:
                     monitor.stopped = True

@@ -10,8 +10,8 @@ from rkhs._finite.ledger import Checked
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, INTERRUPTED
+from rkhs._progress import interrupted
 from rkhs.solvers.base import Solver
-from rkhs.stopping import interrupted
 
 NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding is asked again
 

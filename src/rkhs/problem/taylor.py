@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
 from rkhs._calculus.spaces import Space
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
+from rkhs._progress import tick
 from rkhs.functionals.evaluation import Evaluation
 from rkhs.kernels.base import Kernel
 
@@ -81,13 +81,13 @@ class _Source:
     points: Matrix  # (N, n)
     weights: dict[Index, Matrix]  # (N,) each
 
-    def add_to(self, out: Matrix, X: Matrix, wanted: Sequence[Index], watch: Watch) -> None:
+    def add_to(self, out: Matrix, X: Matrix, wanted: Sequence[Index]) -> None:
         """out (m, wanted) += the derivatives at X (m, n)."""
         tall = max(1, ENTRIES // max(len(self.points), 1))
         for start in range(0, len(X), tall):
             rows = slice(start, start + tall)
             self._add(out[rows], X[rows], wanted)
-            watch(min(start + tall, len(X)) / len(X))
+            tick(min(start + tall, len(X)) / len(X))
 
     def _add(self, out: Matrix, X: Matrix, wanted: Sequence[Index]) -> None:
         asked: dict[Index, list[tuple[int, Matrix]]] = {}
@@ -140,10 +140,9 @@ class Derivatives:
     basis: Space | None
     basis_coefficients: Matrix
     degree: int  # of the basis
-    watch: Watch = unwatched  # told after each tile
 
     @classmethod
-    def of(cls, f: Function, degree: int, watch: Watch = unwatched) -> Derivatives:
+    def of(cls, f: Function, degree: int) -> Derivatives:
         n = f.functionals.dimension
         sources = []
         for block in blocks(f.kernel, Evaluation(np.zeros((1, n))).like(f.functionals.prototype), f.functionals):
@@ -154,13 +153,13 @@ class Derivatives:
                 points = to_numpy(part.atoms.points).astype(np.float64)
                 sources.append(_Source(*found, points, dict(_expanded(part.atoms, own))))
         basis = np.zeros(0) if f.basis_coefficients is None else to_numpy(f.basis_coefficients)
-        return cls(tuple(sources), f.basis, basis, degree, watch)
+        return cls(tuple(sources), f.basis, basis, degree)
 
     def __call__(self, X: Matrix, wanted: Sequence[Index]) -> Matrix:
         """(m, wanted) at the rows of X (m, n)."""
         out = np.zeros((len(X), len(wanted)))
         for source in self.sources:
-            source.add_to(out, X, wanted, self.watch)
+            source.add_to(out, X, wanted)
         if self.basis is not None:
             for place, alpha in enumerate(wanted):
                 if sum(alpha) <= self.degree:

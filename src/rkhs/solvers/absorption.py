@@ -95,7 +95,8 @@ class Absorption(Solver):
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2, monitor.watch(FACTOR)))
+        with monitor.showing(FACTOR):
+            rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:

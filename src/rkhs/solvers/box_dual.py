@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch
 from rkhs._finite.certificate import UNITS, Certificate, certify
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -68,8 +67,10 @@ class BoxDual(OutputSolver):
             if iteration >= FEWEST and output.done(certificate, monitor.tol):
                 break
             monitor.check(factorisation(len(output.rows)))
-            output.interior.step(monitor.watch(FACTOR))
-        return output.settled(monitor.watch(FACTOR))
+            with monitor.showing(FACTOR):
+                output.interior.step()
+        with monitor.showing(FACTOR):
+            return output.settled()
 
 
 class _Output:
@@ -99,14 +100,14 @@ class _Output:
         a = alpha - self.system.Q @ (self.system.Q.T @ alpha)
         return Iterate(a, self.interior.c[:, None], a)
 
-    def settled(self, watch: Watch) -> Iterate:
+    def settled(self) -> Iterate:
         """The solution, every coefficient in its place."""
 
         def certified(alpha: Matrix, c: Matrix) -> Certificate:
             whole = self._whole(alpha)
             return certify(self.system, Iterate(whole, c[:, None], whole), quick=True)
 
-        alpha, c = settle(self.best, certified, watch)
+        alpha, c = settle(self.best, certified)
         return Iterate(self._whole(alpha), c[:, None])
 
     def _whole(self, alpha: Matrix) -> Matrix:

@@ -56,9 +56,9 @@ class Direct(DenseSolver):
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q
         d = 1 / (2 * w[:, 0])
-        watch = monitor.watch(FACTOR)
         write = inside.gram.in_double
-        saddle = Saddle(write(), d, Q, watch) if stored else Saddle.of(write, d, Q, watch)
+        with monitor.showing(FACTOR):
+            saddle = Saddle(write(), d, Q) if stored else Saddle.of(write, d, Q)
         a, c = saddle.solve(b)
         left = saddle.residual(a, c, b)
         gaps = np.sum(w * left**2, axis=0)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._linalg.saddle import Saddle
 
 KEPT = 0.995  # of the way to the boundary, at most
@@ -95,13 +94,13 @@ class Interior:
         """The derivative of the objective and of c'Q'alpha in x."""
         return self.sign * self.programme.force(self.alpha, self.c)[self.rows] + self.cost
 
-    def step(self, watch: Watch = unwatched) -> None:
-        """One iteration; the watch is told how far its factorisation is."""
+    def step(self) -> None:
+        """Take one iteration."""
         it, n, split = self.programme, self.n, self.split
         theta = self.y / self.s + self.z / self.t
         M, second = theta[:n].copy(), theta[n:]
         M[split] *= second / (M[split] + second)
-        saddle = Saddle(it.G, it.diagonal + M, it.Q, watch)
+        saddle = Saddle(it.G, it.diagonal + M, it.Q)
         residual, feasibility = self._slope() - self.y + self.z, it.Q.T @ self.alpha
 
         def direction(low: Any, high: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:

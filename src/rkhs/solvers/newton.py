@@ -19,7 +19,6 @@ from math import inf, log10
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.certificate import FEASIBLE, certificate_of
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -92,7 +91,8 @@ class Newton(OutputSolver):
             if certificate.within(monitor.tol) or point.stuck or since > PATIENCE:
                 return best
             monitor.check(factorisation(point.curved))
-            point.step(monitor.watch(FACTOR))
+            with monitor.showing(FACTOR):
+                point.step()
         raise OutOfIterations
 
 
@@ -132,11 +132,11 @@ class _Point:
     def iterate(self) -> Iterate:
         return Iterate(self.system.inside(self.a[:, None]), self.basis[:, None])
 
-    def step(self, watch: Watch = unwatched) -> None:
+    def step(self) -> None:
         """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
         u = self.u[:, None]
         slope, h = self.system.slope(u)[:, 0], self.system.bend(u)[:, 0]
-        goal = self._model(slope, h, watch)
+        goal = self._model(slope, h)
         before = self.a
         if not self._value(*goal) < self._value(self.a, self.image, self.basis):
             d, image = goal[0] - self.a, goal[1] - self.image
@@ -150,7 +150,7 @@ class _Point:
             self._minimise(self.a[:, None][:, :0], self.a[:, None][:, :0])
         self.stuck = not np.any(self.a != before)
 
-    def _model(self, slope: Matrix, h: Matrix, watch: Watch) -> tuple[Matrix, Matrix, Matrix]:
+    def _model(self, slope: Matrix, h: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """The minimum of the model, its image and basis, by Cholesky's factorisation on the curved rows."""
         curved = np.flatnonzero(h > CURVED)
         a = -slope
@@ -158,7 +158,7 @@ class _Point:
         fixed = self.G[curved] @ a
         right = self.u[curved] - fixed - slope[curved] / h[curved]
         Q = self.system.Q
-        saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved], watch)
+        saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved])
         own, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
         a[curved] = own[:, 0]
         return a, self.G @ a, c[:, 0]

@@ -17,14 +17,14 @@ from functools import cached_property
 import numpy as np
 
 from rkhs._backend.arrays import Array, like, to_numpy
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.problem import FiniteProblem
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
+from rkhs._progress import tick
 from rkhs.solvers.dense import double, fits, in_memory
 from rkhs.solvers.preconditioning import preconditioner
 
-COLUMNS = 64  # right-hand sides that are solved together, before a watch is told: half a second with 5,000 rows
+COLUMNS = 64  # right-hand sides that are solved together, between two ticks: half a second with 5,000 rows
 SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
 
 
@@ -34,16 +34,15 @@ class Observed:
 
     system: FiniteProblem
     tol: float  # of the solutions, where S is not factorised
-    watch: Watch = unwatched  # told how far its factorisation and its solutions are
 
     @classmethod
-    def of(cls, system: FiniteProblem, tol: float, watch: Watch = unwatched) -> Observed:
+    def of(cls, system: FiniteProblem, tol: float) -> Observed:
         """The quadratic terms of a system."""
         given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(given):
-            return cls(given, tol, watch)
+            return cls(given, tol)
         inside = in_memory(given)  # but with those rows of Q, which are orthonormal with all others only
-        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol, watch)
+        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol)
 
     @cached_property
     def d(self) -> Array:
@@ -71,7 +70,7 @@ class Observed:
         if isinstance(self._solver, Saddle):
             found = []
             for start in range(0, max(b.shape[1], 1), COLUMNS):
-                self.watch(start / max(b.shape[1], 1))
+                tick(start / max(b.shape[1], 1))
                 some = slice(start, start + COLUMNS)
                 found.append(self._solver.solve(b[:, some], e[:, some]))
             a, c = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
@@ -82,7 +81,7 @@ class Observed:
     def _solver(self) -> Saddle | IterativeSaddle:
         U, given = self.split[0], self.system
         if given.gram.stored:
-            return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U), self.watch)
+            return Saddle(to_numpy(given.gram.dense()), to_numpy(self.d)[:, 0], to_numpy(U))
 
         def product(v: Array) -> Array:
             return given.gram @ v + self.d * v

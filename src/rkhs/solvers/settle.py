@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._finite.certificate import Certificate
 from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
@@ -25,13 +24,8 @@ WORSE = 10  # times the gap that they may cost otherwise, near the limit of roun
 SOFT = 1e-15  # of the largest entry of G, added to the diagonal where it may be singular
 
 
-def settle(
-    interior: Interior, certify: Callable[[Matrix, Matrix], Certificate], watch: Watch = unwatched
-) -> tuple[Matrix, Matrix]:
-    """alpha and c of the smallest gap among those tried, from a point of the interior-point method.
-
-    The watch is told how far a factorisation is.
-    """
+def settle(interior: Interior, certify: Callable[[Matrix, Matrix], Certificate]) -> tuple[Matrix, Matrix]:
+    """alpha and c of the smallest gap among those tried, from a point of the interior-point method."""
     it = interior.programme
     resting, alpha = _resting(interior)
     rising = np.where(it.low == 0, True, alpha > 0)  # whether a row that moves is where its cost is -p alpha
@@ -41,7 +35,7 @@ def settle(
     best = None
     for _ in range(ROUNDS):
         low, high = _range(it, resting, rising, alpha)
-        alpha, c = _solved(it, ~resting, np.where(rising, it.p, it.q), alpha, c, watch)
+        alpha, c = _solved(it, ~resting, np.where(rising, it.p, it.q), alpha, c)
         outside = ~resting & ((alpha < low) | (alpha > high))
         feasible = _feasible(it, alpha, low, high)
         found = certify(feasible, c)
@@ -79,13 +73,13 @@ def _range(it: Programme, resting: Matrix, rising: Matrix, alpha: Matrix) -> tup
     return np.where(resting, alpha, low), np.where(resting, alpha, high)
 
 
-def _solved(it: Programme, free: Matrix, aim: Matrix, alpha: Matrix, c: Matrix, watch: Watch) -> tuple[Matrix, Matrix]:
+def _solved(it: Programme, free: Matrix, aim: Matrix, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
     """The free rows and c with (G + D) alpha + Qc = aim on them and Q'alpha = 0."""
     rows = np.flatnonzero(free)
     if rows.size == 0:
         return alpha, c
     soft = SOFT * float(np.abs(it.G).max())
-    saddle = Saddle(it.G[np.ix_(rows, rows)], it.diagonal[rows] + soft, it.Q[rows], watch)
+    saddle = Saddle(it.G[np.ix_(rows, rows)], it.diagonal[rows] + soft, it.Q[rows])
     for _ in range(2):
         short = (aim - it.force(alpha, c))[rows]
         change, shift = saddle.solve(short[:, None], -(it.Q.T @ alpha)[:, None])

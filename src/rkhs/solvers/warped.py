@@ -35,7 +35,8 @@ ROUNDED = 64  # units of rounding of the points, by which a basis function that 
 def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
     """Work within the time limit."""
     try:
-        yield
+        with monitor.showing(FACTOR):
+            yield
     except Stopped as stop:
         raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
     finally:
@@ -80,7 +81,7 @@ class WarpedGram:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped: variances are known with it only.")
         monitor = Monitor(tol, time_limit, verbose=verbose)
         with _in_time(monitor, represented.functionals):
-            observed = Observed.of(monitor.watching(represented.system), tol, monitor.watch(FACTOR))
+            observed = Observed.of(monitor.watching(represented.system), tol)
         return cls(represented, observed, monitor)
 
     def covariance(self, M: Functional) -> Array:

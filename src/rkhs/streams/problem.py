@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs._backend.watch import Watch, unwatched
 from rkhs._calculus.spaces import Space
 from rkhs._finite.basis import joined
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
@@ -78,8 +77,8 @@ class StreamedProblem:
         with closing(Monitor(tol, verbose=verbose)) as monitor:
             seen = telling(look, monitor, LOOKING).reduce(sample, Wanted(sample_size(self.approximation), seed=0))
             sampled = list(self.terms(seen.block()))
-            watch = monitor.watch(CHOICE)
-            plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device, watch)
+            with monitor.showing(CHOICE):
+                plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
             summed, found = solve_stream(learn, plan, monitor)
             return own_solution(summed, found, self.approximation, monitor)
 
@@ -174,11 +173,10 @@ def planned(
     basis: Space | None,
     approximation: Approximation,
     device: str | None,
-    watch: Watch = unwatched,
 ) -> Plan:
     """The plan for all blocks, its functions chosen by the terms of a sample."""
     space = centred(joined(basis, kernel.null_space), [term.functional for term in sampled])
-    span = choose(kernel, [term for term in sampled if term.size], space, approximation, watch)
+    span = choose(kernel, [term for term in sampled if term.size], space, approximation)
     return Plan(on_device(span, device), space, terms, outputs_of(sampled))
 
 
