@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import interrupts
 import rkhs
-from rkhs import stopping
+from rkhs import _progress
 from rkhs._finite.monitor import Monitor
 from rkhs.estimators import cv
 from rkhs.problem import Problem
@@ -154,7 +154,7 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
     """The clock goes a second further with each look at it, so that the search comes to its limit halfway."""
     whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
     looks = iter(range(10**9))
-    monkeypatch.setattr(stopping, "perf_counter", lambda: float(next(looks)))
+    monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
     with pytest.warns(ConvergenceWarning, match="chose among .*time limit"):
         search = rkhs.InvariantClassifierCV(time_limit=30.0, **options).fit(X, Y)
     assert search.search_status_ == "time limit"

@@ -31,10 +31,10 @@ from rkhs._finite.feature_function import FeatureFunction
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
+from rkhs._progress import interrupts_raised, seconds_left
 from rkhs.estimators._data import Sample
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
-from rkhs._progress import interrupts_raised, seconds_left
 
 
 @dataclass(frozen=True, eq=False)

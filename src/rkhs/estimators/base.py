@@ -22,13 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._progress import interrupts_raised, limited
 from rkhs.estimators._data import Sample, as_numpy, told
 from rkhs.estimators._options import check_number
 from rkhs.estimators.shape import shape_of, shaped
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
-from rkhs._progress import interrupts_raised, limited
 from rkhs.streams.blocks import Blocks
 
 Method = TypeVar("Method", bound=Callable[..., Any])
