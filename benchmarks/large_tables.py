@@ -22,7 +22,7 @@ from benchmarks.timing import seconds, show
 from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Settings, spread
 from rkhs.cli.options import NU
 from rkhs.cli.sample import Points, drawn
-from rkhs.invariances.named import NAMED
+from rkhs.invariances.graph import NAMED
 
 
 def compared(name: str, invariance: str, rows: int) -> list[str]:

@@ -22,7 +22,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.timing import interleaved, markdown, show, write
-from rkhs.estimators.shape_words import claims_of
+from rkhs._shapes.claims import claims_of
 
 Matrix = np.ndarray[Any, Any]
 

@@ -39,6 +39,7 @@ OURS = (
     "rkhs.losses",
     "rkhs.preprocessing",
     "rkhs.problem",
+    "rkhs._shapes",
     "rkhs.solvers",
     "rkhs.streams",
 )
@@ -175,7 +176,7 @@ def trusted_types() -> list[str]:
 def _named() -> list[Any]:
     """Our functions X -> functionals, which models refer to by name."""
     from rkhs.functionals import LocalDeviation
-    from rkhs.invariances.named import NAMED
+    from rkhs.invariances.graph import NAMED
 
     return [*(make for make in NAMED.values() if hasattr(make, "__qualname__")), LocalDeviation]
 

@@ -14,11 +14,10 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
-from rkhs.estimators.constraints import Constraint, size_of
-from rkhs.estimators.scout import nonnegative
-from rkhs.estimators.shape import ShapeCertificate, _remedy
-from rkhs.problem.claims import Claim
-from rkhs.problem.shapes import _Search, prove
+from rkhs._shapes.claims import Claim
+from rkhs._shapes.constraints import Constraint, nonnegative, size_of
+from rkhs._shapes.fitting import ShapeCertificate, _remedy
+from rkhs._shapes.proofs import _Search, prove
 
 KINDS = ["increasing", "decreasing", "convex", "concave"]
 EPS = np.finfo(np.float64).eps

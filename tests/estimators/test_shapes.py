@@ -9,12 +9,10 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
-from rkhs.estimators.constraints import Constraint, evenly
-from rkhs.estimators.scout import Scout
-from rkhs.estimators.shape_words import claims_of
+from rkhs._shapes.claims import Claim, claims_of
+from rkhs._shapes.constraints import Constraint, Scout, evenly
+from rkhs._shapes.proofs import _Search, prove
 from rkhs.invariances import Monotone
-from rkhs.problem.claims import Claim
-from rkhs.problem.shapes import _Search, prove
 
 rng = np.random.default_rng(3)
 X = np.sort(rng.uniform(0, 10, (40, 1)), axis=0)
@@ -112,18 +110,18 @@ def test_a_failure_is_a_place():
 
 
 def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)  # no points but those of the first round: there are none
-    monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
-    monkeypatch.setattr("rkhs.estimators.shape.TILT", 0.0)
+    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)  # no points but those of the first round: there are none
+    monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
+    monkeypatch.setattr("rkhs._shapes.fitting.TILT", 0.0)
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
         machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     assert not machine.shape_certificate_.proved
 
 
 def test_what_is_left_is_mended_by_a_tilt(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)  # no points but those of the first round: there are none
-    monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
-    monkeypatch.setattr("rkhs.estimators.shape.TILT", 2.0)
+    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)  # no points but those of the first round: there are none
+    monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
+    monkeypatch.setattr("rkhs._shapes.fitting.TILT", 2.0)
     machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     certificate = machine.shape_certificate_
     assert certificate.proved
@@ -230,9 +228,9 @@ def test_a_chosen_machine_keeps_what_holds_everywhere():
 
 
 def test_what_is_left_is_mended_by_a_parabola(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)
-    monkeypatch.setattr("rkhs.estimators.shape.ROUNDS", 1)
-    monkeypatch.setattr("rkhs.estimators.shape.TILT", 100.0)
+    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)
+    monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
+    monkeypatch.setattr("rkhs._shapes.fitting.TILT", 100.0)
     for shape, Z, target in (({0: "convex"}, X + 1e6, y), ({(0, 1): "convex"}, *bowl())):
         machine = rkhs.InvariantRegressor(scale=1.0, invariance=None, shape=shape).fit(Z, target)
         certificate = machine.shape_certificate_
@@ -279,7 +277,7 @@ def test_ctrl_c_returns_what_is_proved(monkeypatch):
 
 def test_ctrl_c_in_a_proof_ends_the_fit(monkeypatch):
     """Not with another round."""
-    monkeypatch.setattr("rkhs.estimators.scout.LOOKS", 0)
+    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)
     proofs = []
 
     def step(search, whole=_Search.step):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import rkhs
 from rkhs._gram import gram
 from rkhs.estimators._problem import Units
-from rkhs.estimators.block_terms import BlockTerms, Weight
+from rkhs.estimators.streamed import BlockTerms, Weight
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances.base import as_invariances
 from rkhs.losses import Loss, Smoothed

@@ -15,7 +15,7 @@ from rkhs.experiments.experiment import Record
 from rkhs.experiments.pairs import verdict
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
-from rkhs.invariances.named import laplacian
+from rkhs.invariances.graph import laplacian
 
 
 @pytest.fixture

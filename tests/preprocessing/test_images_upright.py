@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 import rkhs
 from rkhs.invariances import RandomMotion
-from rkhs.invariances.flows import carried, resampled
+from rkhs.invariances.images import carried, resampled
 from rkhs.preprocessing import Blur, Deskew
 
 SHAPE = (20, 16)

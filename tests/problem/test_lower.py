@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.problem.claims import Claim
-from rkhs.problem.lower import Lower
-from rkhs.problem.shapes import prove
-from rkhs.problem.taylor import Derivatives, along, indices, least
+from rkhs._shapes.bounds import Lower
+from rkhs._shapes.claims import Claim
+from rkhs._shapes.derivatives import Derivatives, along, indices, least
+from rkhs._shapes.proofs import prove
 
 KERNELS = {
     "gaussian": rkhs.Gaussian((0.7, 1.1)),

@@ -14,7 +14,7 @@ from rkhs.cli.columns import Kinds
 from rkhs.cli.errors import CommandError, Problems, meant
 from rkhs.cli.learning import AUTO, NONE, WIDTHS, Settings
 from rkhs.cli.tables import Format
-from rkhs.invariances.named import NAMED
+from rkhs.invariances.graph import NAMED
 
 C = 10.0  # weight of labels, where nothing chooses it,
 NU = {

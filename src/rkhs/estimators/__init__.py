@@ -3,8 +3,7 @@
 from rkhs.estimators._calibration import class_proportions
 from rkhs.estimators.classifier import InvariantClassifier
 from rkhs.estimators.cv import InvariantClassifierCV, InvariantRegressorCV
-from rkhs.estimators.functional_regressor import FunctionalRegressor
-from rkhs.estimators.observed import Observed
+from rkhs.estimators.functional_regressor import FunctionalRegressor, Observed
 from rkhs.estimators.quantile_regressor import QuantileRegressor
 from rkhs.estimators.regressor import InvariantRegressor
 from rkhs.estimators.rivals import LaplacianSVC, VirtualSampleSVC

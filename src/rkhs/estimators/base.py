@@ -23,9 +23,9 @@ from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespac
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._progress import interrupts_raised, limited
+from rkhs._shapes.fitting import shape_of, shaped
 from rkhs.estimators._data import Sample, as_numpy, told
 from rkhs.estimators._options import check_number
-from rkhs.estimators.shape import shape_of, shaped
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
 from rkhs._finite.term import Term
+from rkhs._shapes.fitting import shape_of
 from rkhs.estimators._calibration import Calibration, bound, class_scores, left_out_labels
 from rkhs.estimators._cross_validation import user_marks
 from rkhs.estimators._data import Labels, Sample, check_classes, class_weights, one_vs_rest, told
@@ -22,11 +23,10 @@ from rkhs.estimators._options import CLASSIFICATION, as_loss, check_number
 from rkhs.estimators._problem import invariant_problem, keeps_rows
 from rkhs.estimators._scoring import Discriminant
 from rkhs.estimators.base import Machine, all_or_nothing, home
-from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
-from rkhs.streams.sources import in_blocks
+from rkhs.streams.blocks import in_blocks
 
 
 class Classifier(ClassifierMixin, Machine):

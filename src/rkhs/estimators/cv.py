@@ -56,7 +56,7 @@ from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem
 from rkhs.problem.learnt import left_out_amplitude
-from rkhs.streams.sources import in_blocks
+from rkhs.streams.blocks import in_blocks
 
 STEP = 0.1  # of a standard deviation, for kernels without slopes
 ROUNDING = 1e-9  # of f, below which slopes are rounding

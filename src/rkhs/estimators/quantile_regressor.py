@@ -21,18 +21,18 @@ from rkhs._calculus.polynomials import Constant
 from rkhs._calculus.spaces import Space
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
+from rkhs._shapes.claims import Claim, check_provable
+from rkhs._shapes.constraints import FIRST, ROOM, filling
+from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
+from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs.estimators._options import as_kernel, check_number
 from rkhs.estimators._problem import Units
 from rkhs.estimators.base import Machine, all_or_nothing, home
-from rkhs.estimators.constraints import FIRST, ROOM, filling
-from rkhs.estimators.shape import ROUNDS, ShapeCertificate
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels.base import Kernel
 from rkhs.losses import OneSided, Quantile
 from rkhs.problem import Problem
-from rkhs.problem.claims import Claim, check_provable
-from rkhs.problem.shapes import PROVED, ClaimProof, prove
 
 
 @dataclass(frozen=True)

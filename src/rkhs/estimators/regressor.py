@@ -16,13 +16,13 @@ from sklearn.utils.metaestimators import available_if
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
+from rkhs._shapes.fitting import shape_of
 from rkhs.estimators._calibration import bound, left_out_labels
 from rkhs.estimators._cross_validation import user_marks
 from rkhs.estimators._data import Sample, told
 from rkhs.estimators._options import REGRESSION, as_loss, check_number
 from rkhs.estimators._problem import invariant_problem, keeps_rows
 from rkhs.estimators.base import Machine, all_or_nothing, home
-from rkhs.estimators.shape import shape_of
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.estimators.targets import (
     check_columns_of,
@@ -35,7 +35,7 @@ from rkhs.estimators.targets import (
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem
-from rkhs.streams.sources import in_blocks
+from rkhs.streams.blocks import in_blocks
 
 
 class Regressor(RegressorMixin, Machine):

@@ -13,7 +13,7 @@ from rkhs._backend.arrays import Array, Vector, as_real, check_unmasked, to_nump
 from rkhs._finite.term import Term
 from rkhs.estimators._data import as_numpy, no_value, told
 from rkhs.problem import Problem
-from rkhs.streams.columns import Columns, check_columns
+from rkhs.streams.blocks import Columns, check_columns
 
 FACTORS = 10.0 ** np.arange(-4, 9, 2)  # of C that are tried for the noise
 LIKELIER = 20.0  # by which the log evidence of another C has to be larger

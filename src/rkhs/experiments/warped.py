@@ -23,7 +23,7 @@ from rkhs._gram import gram
 from rkhs.estimators._cross_validation import Search
 from rkhs.experiments.protocol import CS, Array, Points, ever_labelled, folds_of, points_of
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
-from rkhs.invariances.named import neighbour_graph
+from rkhs.invariances.graph import neighbour_graph
 from rkhs.kernels import Gaussian
 from rkhs.losses import Hinge, Squared
 from rkhs.problem import Problem

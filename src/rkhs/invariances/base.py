@@ -6,17 +6,29 @@ An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) ze
 - the name of one: "gradient", "local_average", "laplacian", "graph",
 - an `Invariance`, which adds a weight, a loss, a target and the points it is about,
 - or a list of these.
+
+Knowledge at some of the points, where all of them would be too many.
+
+Noise in the measurements: f does not change when the features tremble.
+
+Monotone features: f rises or falls with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs._backend.arrays import Array
-from rkhs.functionals.base import Functional
-from rkhs.invariances.named import NAMED
+import numpy as np
+import scipy.sparse
+
+from rkhs._backend.arrays import Array, as_array, as_points, taken, to_numpy
+from rkhs.functionals import Gradient, stack
+from rkhs.functionals.base import Combination, Functional
+from rkhs.functionals.derivatives import Derivative
+from rkhs.invariances.graph import NAMED
+from rkhs.losses import OneSided
 from rkhs.losses.base import Loss
 
 PLACES = ("all", "labelled", "unlabelled")
@@ -123,3 +135,160 @@ def numbered(invariances: Iterable[Invariance], names: Sequence[str] | None) -> 
 
 def _names() -> str:
     return ", ".join(f'"{name}"' for name in NAMED)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Another invariance, at a random sample of the points only.
+
+        L = functional(X_S) for a random subset S of at most `most` rows of X
+
+    Parameters
+    ----------
+    functional : a callable X -> functionals, or the name of one, as in `Invariance`
+    most : how many rows at most
+    random_state : the seed of the draw
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.invariances import Sampled
+    >>> Sampled("gradient", most=100)(np.random.default_rng(0).standard_normal((5000, 3)))
+    Gradient(100 points in R^3)
+    """
+
+    functional: Callable[[Array], Functional] | str
+    most: int
+    random_state: int = 0
+
+    def __post_init__(self) -> None:
+        if self.most < 1:
+            raise ValueError(f"most must be a positive number of points, got {self.most!r}.")
+        Invariance(self.functional)  # refuses what is none
+
+    def __call__(self, X: Array) -> Functional:
+        """The functionals at the drawn rows, in the order of the rows."""
+        points = as_points(X)
+        t = int(points.shape[0])
+        if t > self.most:
+            rows = np.sort(np.random.default_rng(self.random_state).choice(t, self.most, replace=False))
+            points = taken(points, rows)
+        return Invariance(self.functional)(points)
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """f changes little when features are off by their usual errors.
+
+        L_ia(f) = width_a df/dx_a (x_i): how f changes when feature a of x_i is off by its usual error
+
+    The sum of squares over a is E (f(x_i + z) - f(x_i))^2 for small noise z ~ N(0, diag(width^2)), so give the error of
+    measurement of each feature; zero for one that is exact.  Estimators see which widths are larger, and by how much;
+    how strong it all is, their `nu` says.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from rkhs.invariances import Jitter
+    >>> Jitter([0.5, 2.0])(np.array([[3.0, 4.0]]))(rkhs.Polynomials(degree=1))  # of 1, x, y
+    array([[[0. , 0.5, 0. ],
+            [0. , 0. , 2. ]]])
+    """
+
+    width: Any
+
+    def __post_init__(self) -> None:
+        width = to_numpy(as_array(self.width, "width"))
+        if width.ndim > 1 or width.size == 0 or not np.all(width >= 0) or not np.any(width > 0):
+            raise ValueError(f"width must be positive, one number or one per feature, got {self.width!r}.")
+        object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
+
+    def __call__(self, X: Array) -> Functional:
+        """The scaled partial derivatives at each row, of the features whose width is not zero: (t, these)."""
+        points = as_points(X)
+        if isinstance(self.width, float):
+            return self.width * Gradient(points)
+        t, n = points.shape
+        if len(self.width) != n:
+            raise ValueError(f"Jitter has {len(self.width)} widths and X has {n} features: give one for each.")
+        widths = np.tile(self.width, t)
+        kept = np.flatnonzero(widths)
+        scaled = scipy.sparse.csr_array((widths[kept], (np.arange(kept.size), kept)), shape=(kept.size, t * n))
+        each = kept.size // t
+        return Combination((t, each), (scaled @ Gradient(points)).parts, f"Jitter({t} points, {each} features)")
+
+
+def Monotone(
+    features: Mapping[Any, int], weight: float = 1.0, on: str = "all", *, everywhere: bool = False
+) -> Invariance:
+    """f rises with some features and falls with others.
+
+        loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1
+
+    At the points of the data it is a loss, which may be paid.  With `everywhere` it is a promise: f is monotone on the
+    whole box of the training points, which is proved (`shape_certificate_`), as by `shape={..: "increasing"}`.
+
+    Parameters
+    ----------
+    features : the number of each feature, or its name in the data frame that an estimator is given, and its sign, +1
+        or -1
+    weight, on : as in `Invariance`; without a meaning for what holds everywhere
+    everywhere : whether it holds at all points, not only near those of the data
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from rkhs.invariances import Monotone
+    >>> Monotone({0: +1, 3: -1}).functional
+    Slopes(features=(0, 3), signs=(1, -1), everywhere=False)
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> rising = rkhs.InvariantRegressor(scale=1.0, invariance=Monotone({0: +1}, everywhere=True))
+    >>> rising.fit(X, np.sin(X[:, 0])).shape_certificate_.proved
+    True
+    """
+    if not features or any(sign not in (1, -1) for sign in features.values()):
+        raise ValueError(f"Monotone needs a sign, +1 or -1, for each feature, such as {{0: +1}}, got {features!r}.")
+    columns = tuple(a if isinstance(a, str) else int(a) for a in features)
+    slopes = Slopes(columns, tuple(int(s) for s in features.values()), everywhere)
+    return Invariance(slopes, weight=weight, loss=OneSided(), on=on)
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """L_ia(f) = s_a df/dx_a (x_i) for some features a, which are numbers or names of columns."""
+
+    features: tuple[int | str, ...]
+    signs: tuple[int, ...]
+    everywhere: bool = False
+
+    @property
+    def promise(self) -> dict[int | str, str] | None:
+        """What holds everywhere, in the words of an estimator's `shape`; None for a loss at points."""
+        words = {1: "increasing", -1: "decreasing"}
+        return {a: words[s] for a, s in zip(self.features, self.signs, strict=True)} if self.everywhere else None
+
+    def numbered(self, names: Sequence[str] | None) -> Slopes:
+        """The same with numbers in the place of names; `names` are those of the columns, None where they have none."""
+        named = [a for a in self.features if isinstance(a, str)]
+        if named and names is None:
+            raise ValueError(
+                f"Monotone names columns ({_quoted(named)}) and X has no column names: fit with a data frame, or give "
+                "the numbers of the features."
+            )
+        places = {name: k for k, name in enumerate([] if names is None else names)}
+        unknown = [a for a in named if a not in places]
+        if unknown:
+            raise ValueError(
+                f"Monotone names columns that X does not have: {_quoted(unknown)}. Its columns are {_quoted(places)}."
+            )
+        return replace(self, features=tuple(places[a] if isinstance(a, str) else a for a in self.features))
+
+    def __call__(self, X: Array) -> Functional:
+        """The signed partial derivatives at each row: flat, feature by feature."""
+        points: Any = as_points(X)
+        pairs = zip(map(int, self.numbered(None).features), self.signs, strict=True)
+        return stack([float(sign) * Derivative(points, axes=[feature]) for feature, sign in pairs])
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(str(name)) for name in names)

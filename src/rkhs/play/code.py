@@ -20,7 +20,7 @@ def python_code(scene: Scene) -> str:
         raise SceneError("Paint points of two classes.")
     lines = ["import matplotlib.pyplot as plt", "import numpy as np", "", "import rkhs"]
     if scene.graph:
-        lines.append("from rkhs.invariances.named import laplacian")
+        lines.append("from rkhs.invariances.graph import laplacian")
     lines += [
         "",
         f"X = np.array({_rows(scene)})",

@@ -11,7 +11,7 @@ import numpy as np
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.certificate import CONVERGED
-from rkhs.invariances.named import laplacian
+from rkhs.invariances.graph import laplacian
 from rkhs.play.scene import DIRECTIONS, Scene, SceneError
 from rkhs.plotting.representers import Active
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sklearn.base import OneToOneFeatureMixin
 
 from rkhs._backend.arrays import Images
-from rkhs.invariances.flows import smooth
+from rkhs.invariances.images import smooth
 from rkhs.preprocessing.images import ImageTransformer
 
 

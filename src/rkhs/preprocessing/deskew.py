@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 
 from rkhs._backend.arrays import Images
-from rkhs.invariances.flows import carried, resampled
+from rkhs.invariances.images import carried, resampled
 from rkhs.preprocessing.images import ImageTransformer
 
 

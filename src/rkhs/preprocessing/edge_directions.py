@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from rkhs._backend.arrays import Images
-from rkhs.invariances.flows import slopes
+from rkhs.invariances.images import slopes
 from rkhs.preprocessing.images import ImageTransformer
 
 TOGETHER = 500  # images at a time, whose slopes stay in the cache

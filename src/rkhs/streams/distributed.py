@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs.streams.blocks import NO_ROWS, Block, Blocks, Task
-from rkhs.streams.columns import Columns
+from rkhs.streams.blocks import NO_ROWS, Block, Blocks, Columns, Task
 
 WIDTH = 8  # results that are added up by one task
 

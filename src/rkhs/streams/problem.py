@@ -24,11 +24,8 @@ from rkhs.problem.approximate import attempts, on_device, own_solution
 from rkhs.problem.choice import SAMPLE, choose
 from rkhs.problem.problem import Problem
 from rkhs.solvers.spans.summed import Found, Summed
-from rkhs.streams.blocks import Block, Blocks, LocalBlocks
-from rkhs.streams.lazy_rows import lazy_images
-from rkhs.streams.plan import Plan, TermsOf, summarise
-from rkhs.streams.reservoir import Wanted, sample
-from rkhs.streams.sources import replayed
+from rkhs.streams.blocks import Block, Blocks, LocalBlocks, replayed
+from rkhs.streams.plan import Plan, TermsOf, Wanted, lazy_images, sample, summarise
 
 LOOKING = "looking at rows"  # what is told
 ROWS = 5000  # of the sample from which functions are chosen, at least

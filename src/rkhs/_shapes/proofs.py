@@ -20,8 +20,8 @@ from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import Record
 from rkhs._progress import interrupted, listening
-from rkhs.problem.claims import Claim
-from rkhs.problem.lower import Lower
+from rkhs._shapes.bounds import Lower
+from rkhs._shapes.claims import Claim
 
 AT_FIRST, AT_ONCE = 128, 256  # cells
 REACH = 0.3  # of the kernel's scale, half the side of the first cells

@@ -18,14 +18,12 @@ from rkhs._calculus.spaces import Space, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.solution import TIME_LIMIT, Solution
-from rkhs.estimators.constraints import Constraint, size_of, terms_of
-from rkhs.estimators.scout import Scout
-from rkhs.estimators.shape_words import claims_of
+from rkhs._shapes.bounds import Lower
+from rkhs._shapes.claims import check_provable, claims_of
+from rkhs._shapes.constraints import Constraint, Scout, size_of, terms_of
+from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
-from rkhs.problem.claims import check_provable
-from rkhs.problem.lower import Lower
-from rkhs.problem.shapes import PROVED, ClaimProof, prove
 
 ROUNDS = 10  # of solving, proving and adding points
 TILT = 0.02  # of the range of f, by which it may be changed to mend what is left

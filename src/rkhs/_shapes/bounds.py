@@ -30,9 +30,9 @@ from rkhs._calculus.forms import Form
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._gram import gram
+from rkhs._shapes.claims import Claim, acting, check_provable, degree_of
+from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, indices, least, plus
 from rkhs.kernels.base import Kernel
-from rkhs.problem.claims import Claim, acting, check_provable, degree_of
-from rkhs.problem.taylor import Derivatives, Index, along, axis_factors, indices, least, plus
 
 DEGREES = (1, 4, 2)  # of the polynomial, by the number of features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
