@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse
 
 import rkhs
-from rkhs._calculus.spaces import SumOfSpaces
+from rkhs._calculus.function_spaces import SumOfSpaces
 
 Real = np.longdouble
 EPS = float(np.finfo(Real).eps)

@@ -19,7 +19,7 @@ from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._gram import tables
 from rkhs._gram.operator import Gram
 from rkhs._gram.span import Span
-from rkhs._linalg.halves import Halves
+from rkhs._linalg.saddle import Halves
 from rkhs._progress import listening
 from rkhs.problem import choice, seeding
 from rkhs.solvers.small.problem import SmallProblem
@@ -44,7 +44,7 @@ def problem(loss=SQUARED, target=Y, **options):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Blocks of 8 rows, and tiles of about 16 x 16."""
-    monkeypatch.setattr("rkhs._linalg.halves.ROWS", 8)
+    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
 
 
@@ -86,7 +86,7 @@ def is_nothing_but_honest(solution, given, status):
 
 @pytest.mark.parametrize("size", [1, 8, 9, 40])
 def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
-    monkeypatch.setattr("rkhs._linalg.halves.ROWS", 8)
+    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []
     halves = Halves.of(A @ A.T)

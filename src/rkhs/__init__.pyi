@@ -6,9 +6,9 @@ from rkhs import kernels as kernels
 from rkhs import plotting as plotting
 from rkhs import preprocessing as preprocessing
 from rkhs import solvers as solvers
-from rkhs._calculus.polynomials import Constant as Constant
-from rkhs._calculus.polynomials import Polynomials as Polynomials
-from rkhs._calculus.spaces import Functions as Functions
+from rkhs._calculus.function_spaces import Constant as Constant
+from rkhs._calculus.function_spaces import Functions as Functions
+from rkhs._calculus.function_spaces import Polynomials as Polynomials
 from rkhs._finite.function import Function as Function
 from rkhs._finite.function import inner as inner
 from rkhs._finite.solution import Solution as Solution

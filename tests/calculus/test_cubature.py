@@ -1,6 +1,6 @@
 """Law: averages without a closed form are cubatures of a stated degree, with the error that follows from it.
 
-The table in `rkhs._calculus.cubature` states to which degree p its rule for N(0, I_n) is exact; the error
+The table in `rkhs._calculus.atoms` states to which degree p its rule for N(0, I_n) is exact; the error
 of a local average of width w is then of the order w^(p + 1).
 """
 
@@ -13,7 +13,7 @@ from mpmath import mp
 
 import oracle
 import rkhs
-from rkhs._calculus.cubature import gaussian_rule
+from rkhs._calculus.atoms import gaussian_rule
 
 
 def degree(n):

@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs.estimators import _cross_validation
-from rkhs.kernels.scale import median_scale
+from rkhs.kernels.scaled import median_scale
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(300, 3)) * [1.0, 1.0, 50.0]

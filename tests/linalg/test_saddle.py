@@ -4,9 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from rkhs._linalg.halves import Halves
-from rkhs._linalg.saddle import Saddle
-from rkhs._linalg.scaling import equilibrate
+from rkhs._linalg.saddle import Halves, Saddle, equilibrate
 
 RNG = np.random.default_rng(0)
 
@@ -105,7 +103,7 @@ def test_a_singular_matrix_gives_a_finite_solution_of_consistent_equations():
 @pytest.mark.parametrize("r", [0, 2])
 def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
     """One array holds G and the factor; sizes around that of the blocks."""
-    monkeypatch.setattr("rkhs._linalg.halves.ROWS", 8)
+    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     X = RNG.normal(size=(size, size + 3))
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]

@@ -275,13 +275,13 @@ def test_prox_of_the_logistic_loss(step):
 
 
 def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
-    from rkhs.losses import logistic
+    from rkhs.losses import classification
 
     rng = np.random.default_rng(0)
     step = 10 ** rng.uniform(-12, 12, 2000)
     calls = []
-    softplus = logistic._softplus
-    monkeypatch.setattr(logistic, "_softplus", lambda t: calls.append(None) or softplus(t))
+    softplus = classification._softplus
+    monkeypatch.setattr(classification, "_softplus", lambda t: calls.append(None) or softplus(t))
     for m in (rng.standard_normal(2000) * 10 ** rng.uniform(-12, 14, 2000), -step * rng.uniform(size=2000)):
         calls.clear()
         rkhs.Logistic().prox(m, np.ones(2000), step)

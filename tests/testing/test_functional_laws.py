@@ -9,7 +9,7 @@ import torch
 
 import rkhs
 from registry import DIMENSIONS, FAMILIES
-from rkhs._calculus import polynomials
+from rkhs._calculus import function_spaces
 from rkhs.functionals.base import Functional, Part
 from rkhs.testing import check_functional
 
@@ -237,9 +237,9 @@ def test_a_wrong_operator_is_caught(law, monkeypatch):
 
 
 def test_wrong_derivatives_of_polynomials_are_caught(monkeypatch):
-    right = polynomials._Moments._differentiated
+    right = function_spaces._Moments._differentiated
     monkeypatch.setattr(
-        polynomials._Moments, "_differentiated", lambda self, a, order: (1 + 1e-9) * right(self, a, order)
+        function_spaces._Moments, "_differentiated", lambda self, a, order: (1 + 1e-9) * right(self, a, order)
     )
     with pytest.raises(AssertionError, match=r"L\(p\) = its difference quotients"):
         check_functional(rkhs.Gradient(X))

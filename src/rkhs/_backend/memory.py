@@ -7,16 +7,17 @@ the matrix products beside it, on a matrix in main memory it costs as much as th
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
 from numbers import Real
+from pathlib import Path
 
 import numpy as np
 from array_api_compat import device, is_torch_array
 
 from rkhs._backend.arrays import Array
-from rkhs._backend.limits import free_main_memory
 
 CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
 DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
@@ -110,3 +111,46 @@ def _cuts(length: int, most: int) -> list[slice]:
     parts = -(-length // (most // unit * unit))
     size = -(-length // (max(parts, 1) * unit)) * unit or 1
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+
+
+FALLBACK = 4 * 2**30  # bytes assumed free where the system does not tell
+GROUP = Path("/sys/fs/cgroup")  # of a container (version 2)
+
+
+def free_main_memory() -> int:
+    """Bytes that this process can still take."""
+    known = [bytes_left for ask in (_free, _address_space, _group) if (bytes_left := _asked(ask)) is not None]
+    return max(0, min(known, default=FALLBACK))
+
+
+def _asked(ask: Callable[[], int | None]) -> int | None:
+    try:
+        return ask()
+    except (OSError, ValueError, StopIteration, ImportError):
+        return None
+
+
+def _free() -> int | None:
+    """What the whole machine has."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except OSError:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else None
+
+
+def _address_space() -> int | None:
+    """What `ulimit -v` leaves."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return limit - pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _group() -> int | None:
+    """What a container's limit leaves."""
+    limit = (GROUP / "memory.max").read_text().strip()
+    return None if limit == "max" else int(limit) - int((GROUP / "memory.current").read_text())

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from rkhs._backend.arrays import Array, like, namespace, taken, zeros
 
@@ -194,3 +196,45 @@ def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
     if outer.ndim == 1:
         return outer * inner if inner.ndim == 1 else outer[:, None] * inner
     return outer * inner if inner.ndim == 1 else outer @ inner
+
+
+HERMITE_POINTS = {1: 15, 2: 9, 3: 7}
+HIGHEST_OF_DEGREE_5 = 16
+
+
+def gaussian_rule(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Points (p, n) and weights (p,) of the rule above for N(0, I_n)."""
+    if n in HERMITE_POINTS:
+        z, w = np.polynomial.hermite_e.hermegauss(HERMITE_POINTS[n])
+        grid = np.array(list(product(z, repeat=n)))
+        return grid, np.array([np.prod(c) for c in product(w / w.sum(), repeat=n)])
+    axes = np.concatenate([np.eye(n), -np.eye(n)])
+    if n > HIGHEST_OF_DEGREE_5:
+        return np.sqrt(n) * axes, np.full(2 * n, 1 / (2 * n))
+    pairs = np.zeros((2 * n * (n - 1), n))
+    signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    for row, ((i, j), (a, b)) in enumerate(product(combinations(range(n), 2), signs)):
+        pairs[row, [i, j]] = a, b
+    # From E z_i^2 z_j^2 = 1 and E z_i^4 = 3, with all generators at sqrt(3).
+    w_pair, w_axis = 1 / 36, (4 - n) / 18
+    w_origin = 1 - 2 * n * w_axis - len(pairs) * w_pair
+    weights = np.concatenate([[w_origin], np.full(2 * n, w_axis), np.full(len(pairs), w_pair)])
+    return np.sqrt(3) * np.concatenate([np.zeros((1, n)), axes, pairs]), weights
+
+
+def sharpen(atoms: Atoms) -> tuple[Any, Atoms]:
+    """Blurred atoms as weighted sums of sharp ones: (W, sharp atoms) with atoms ~ W @ sharp atoms."""
+    if atoms.blur is None or atoms.per_point != 1:
+        raise ValueError("Only blurred atoms, one at each point, are replaced by a cubature.")
+    covariance = np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > values[-1] * np.finfo(float).eps * len(values)
+    z, weights = gaussian_rule(int(kept.sum()))
+    steps = z @ (vectors[:, kept] * np.sqrt(values[kept])).T  # (p, n)
+    xp = namespace(atoms.points)
+    points = xp.reshape(atoms.points[:, None, :] + like(steps, atoms.points), (-1, atoms.dimension))
+    directions = atoms.directions
+    if not atoms.shared:
+        directions = xp.repeat(directions, len(weights), axis=0)
+    matrix = scipy.sparse.kron(scipy.sparse.eye_array(atoms.size), weights[None, :], format="csr")
+    return matrix, Atoms(points, directions)

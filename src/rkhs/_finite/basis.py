@@ -13,11 +13,10 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._finite.exact_rank import exact_rank
 from rkhs.functionals.base import Functional
-from rkhs.functionals.centring import centred
+from rkhs.functionals.points import centred
 
 UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
 RANK = 8  # units of rounding for each row, below which a column depends on the others
@@ -39,13 +38,13 @@ class Basis:
     True
     """
 
-    space: Space | None
+    space: FunctionSpace | None
     Q: Array  # (N, rank), orthonormal, of the namespace and dtype, and on the device, of the functionals
     back: Matrix  # (r, rank), from coefficients of Q to those of the basis functions
     sizes: Array  # (N, rank): entries of Q are right to units of rounding of these
 
     @classmethod
-    def of(cls, functionals: Functional, space: Space | None) -> Basis:
+    def of(cls, functionals: Functional, space: FunctionSpace | None) -> Basis:
         """The basis of a space on functionals; of a space {0} if there is none."""
         place = functionals.prototype[:0]
         if space is None:
@@ -74,12 +73,12 @@ class Basis:
         return int(self.back.shape[0])
 
 
-def on_basis(functionals: Functional, space: Space) -> Matrix:
+def on_basis(functionals: Functional, space: FunctionSpace) -> Matrix:
     """P (N, r) in float64, and exactly zero where it is nothing but rounding of the precision of the points."""
     return _with_magnitude(functionals, space)[0]
 
 
-def _with_magnitude(functionals: Functional, space: Space) -> tuple[Matrix, Matrix]:
+def _with_magnitude(functionals: Functional, space: FunctionSpace) -> tuple[Matrix, Matrix]:
     """P, and the sizes (N, r) of the numbers that its entries are computed from."""
     xp, points = namespace(functionals.prototype), functionals.prototype[:0]
     double = functionals if points.dtype == xp.float64 else functionals.like(xp.astype(points, xp.float64))
@@ -117,7 +116,7 @@ def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
     return Q, np.ascontiguousarray(back)
 
 
-def joined(basis: Space | None, null_space: Space) -> Space | None:
+def joined(basis: FunctionSpace | None, null_space: FunctionSpace) -> FunctionSpace | None:
     """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
     spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
     if len(spaces) < 2:

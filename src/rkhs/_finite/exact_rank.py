@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import to_numpy
-from rkhs._calculus.polynomials import Polynomials, exponents
-from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, exponents
 from rkhs.functionals.base import Functional, Part
 
 PRIME = 2**31 - 1  # products of two residues fit int64
@@ -23,7 +22,7 @@ LARGEST = 200_000  # entries of P up to which its rank is computed: about a seco
 Residues = np.ndarray[Any, Any]
 
 
-def exact_rank(functionals: Functional, space: Space | None) -> int | None:
+def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | None:
     """Return the rank of P_ij = L_i(p_j) in exact arithmetic, or None where it is not known.
 
     It is known for polynomials of the coordinates, and functionals whose averages have diagonal covariances.

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rkhs._backend.arrays import Array, like, namespace
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.function import Function
 from rkhs._gram.fourier_span import FourierSpan
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional
-from rkhs.functionals.evaluation import Evaluation
+from rkhs.functionals.values import Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class FeatureFunction:
 
     features: FourierSpan
     coefficients: Array  # (p,) or (p, outputs), of norm |tau|
-    basis: Space | None = None
+    basis: FunctionSpace | None = None
     basis_coefficients: Array | None = None
 
     @property
@@ -66,7 +66,9 @@ class FeatureFunction:
         return replace(self, coefficients=self.coefficients[:, which], basis_coefficients=basis)
 
 
-def function_of(span: Span, tau: Array, basis: Space | None, coefficients: Array | None) -> Function | FeatureFunction:
+def function_of(
+    span: Span, tau: Array, basis: FunctionSpace | None, coefficients: Array | None
+) -> Function | FeatureFunction:
     """The function with coefficients tau (p,) or (p, outputs) on the functions of a span."""
     if isinstance(span, FourierSpan):
         return FeatureFunction(span, tau, basis, coefficients)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, like, namespace, owned, taken, to_numpy
-from rkhs._backend.devices import in_one_place
-from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._backend.arrays import Array, as_array, in_one_place, like, namespace, owned, taken, to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.evaluation import Evaluation
+from rkhs.functionals.values import Evaluation
 from rkhs.kernels.base import Kernel
 
 
@@ -39,7 +38,7 @@ class Function:
     kernel: Kernel
     functionals: Functional
     coefficients: Array  # (size,) or (size, outputs)
-    basis: Space | None = None
+    basis: FunctionSpace | None = None
     basis_coefficients: Array | None = None  # (r,) or (r, outputs)
 
     def __post_init__(self) -> None:

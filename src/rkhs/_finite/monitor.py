@@ -16,7 +16,7 @@ import numpy as np
 from rkhs._backend.arrays import Array
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import TIME_LIMIT, Record
-from rkhs._gram.base import GramOperator
+from rkhs._gram.matrix import GramOperator
 from rkhs._progress import listening, seconds_left
 
 PATIENCE = 2.0  # seconds before progress is shown

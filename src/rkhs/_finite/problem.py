@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, namespace, taken, to_numpy, zeros
-from rkhs._gram.base import GramOperator
-from rkhs._gram.matrix import GramMatrix, diagonal_part
+from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs.losses.base import Loss
-from rkhs.losses.shifted import shifted
+from rkhs.losses.interval import shifted
 
 LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u may be off, order in which J sees that
 

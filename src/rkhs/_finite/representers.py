@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.function import Function
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
@@ -43,7 +42,7 @@ class RepresenterProblem:
         cls,
         kernel: Kernel,
         terms: Sequence[Term],
-        basis: Space | None,
+        basis: FunctionSpace | None,
         place: Array = None,
         precision: str | None = None,
         dropped: bool = False,

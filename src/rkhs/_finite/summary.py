@@ -19,8 +19,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import out_of_memory, release_memory
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite import moments
 from rkhs._finite.moments import Kept, KeptBlock, Moments
 from rkhs._finite.term import Term
@@ -37,7 +36,7 @@ class Summary:
     """The terms of a problem on a span, one entry for each; `+` adds the rows of two blocks."""
 
     span: Span
-    space: Space | None  # the unpenalised basis
+    space: FunctionSpace | None  # the unpenalised basis
     outputs: int | None
     terms: tuple[Moments | Kept, ...]
 
@@ -55,7 +54,7 @@ class Summary:
     def of(
         cls,
         span: Span,
-        space: Space | None,
+        space: FunctionSpace | None,
         terms: Sequence[Term],
         outputs: int | None,
         limit: float | None = None,

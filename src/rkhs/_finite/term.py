@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
 from rkhs.functionals.base import Functional
-from rkhs.kernels.open import Open
+from rkhs.kernels.base import Open
 from rkhs.losses.base import Loss
 
 

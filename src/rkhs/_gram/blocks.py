@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import compose
-from rkhs._calculus.atoms import add_covariances
-from rkhs._calculus.cubature import sharpen
+from rkhs._calculus.atoms import add_covariances, sharpen
 from rkhs.errors import NotBoundedError
 from rkhs.functionals.base import Functional, Part, in_one_dtype
+from rkhs.kernels.algebra import Push, PushedKernel
 from rkhs.kernels.base import Kernel
-from rkhs.kernels.pushed import Push, PushedKernel
 
 
 @dataclass(frozen=True, eq=False)

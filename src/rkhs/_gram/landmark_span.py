@@ -25,11 +25,11 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy, zeros
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form, near_pairs
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._gram.operator import gram
 from rkhs._gram.span import Span, Sums, Tile, in_double
 from rkhs.functionals.base import Functional
-from rkhs.functionals.centring import centred
+from rkhs.functionals.points import centred
 from rkhs.kernels.base import Kernel
 
 
@@ -69,7 +69,7 @@ class LandmarkSpan(Span):
         return to_numpy(gram(self.kernel, self.functionals).dense())
 
     @cached_property
-    def null_space(self) -> Space:
+    def null_space(self) -> FunctionSpace:
         """The polynomials of the kernel, seen from the middle of the landmarks."""
         return centred(self.kernel.null_space, [self.functionals])
 

@@ -19,8 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
-from rkhs._backend.arrays import Array, Matrix, namespace
-from rkhs._backend.devices import in_one_place
+from rkhs._backend.arrays import Array, Matrix, in_one_place, namespace
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel

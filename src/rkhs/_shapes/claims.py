@@ -15,8 +15,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Matrix
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import SumOfSpaces
+from rkhs._calculus.function_spaces import Polynomials, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._shapes.derivatives import axis_factors
 from rkhs.functionals.base import Combination, Functional, Part

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 from rkhs._backend.arrays import Array, Matrix, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
@@ -32,7 +32,7 @@ from rkhs._shapes.bounds import Lower
 from rkhs._shapes.claims import Claim
 from rkhs._shapes.proofs import PROVED, ClaimProof
 from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.evaluation import Evaluation
+from rkhs.functionals.values import Evaluation
 from rkhs.losses import OneSided
 from rkhs.problem import Problem
 from rkhs.solvers.dense import in_memory

@@ -23,11 +23,11 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
 from rkhs._progress import tick
-from rkhs.functionals.evaluation import Evaluation
+from rkhs.functionals.values import Evaluation
 from rkhs.kernels.base import Kernel
 
 Index = tuple[int, ...]  # how often each feature is differentiated
@@ -137,7 +137,7 @@ class Derivatives:
     """The partial derivatives of a function of a sum of radial kernels, with polynomials for a basis."""
 
     sources: tuple[_Source, ...]
-    basis: Space | None
+    basis: FunctionSpace | None
     basis_coefficients: Matrix
     degree: int  # of the basis
 

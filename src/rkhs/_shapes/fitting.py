@@ -13,8 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from rkhs._backend.arrays import Array, Matrix, to_numpy
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.solution import TIME_LIMIT, Solution
@@ -200,7 +199,7 @@ def _mended(
     slopes, curvatures = np.zeros(n), np.zeros(len(pairs))
     slopes[list(tilts)] = list(tilts.values())
     curvatures[[pairs.index((j, j)) for j in bends]] = [bent / 2 for bent in bends.values()]
-    space: Space = Polynomials(2 if bends else 1, centre=(box[0] + box[1]) / 2)
+    space: FunctionSpace = Polynomials(2 if bends else 1, centre=(box[0] + box[1]) / 2)
     more = np.concatenate([[0.0], slopes, curvatures if bends else []])
     if f.basis is not None:
         space, more = SumOfSpaces((f.basis, space)), np.concatenate([to_numpy(f.basis_coefficients), more])

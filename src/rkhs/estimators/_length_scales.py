@@ -48,7 +48,7 @@ import scipy.linalg
 from sklearn.model_selection import KFold
 
 from rkhs._backend.arrays import Matrix, Vector, taken, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import dealt, fold_values
 from rkhs.estimators._data import Sample

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Vector, like, taken, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.term import Term
 from rkhs._gram import gram
@@ -45,7 +45,7 @@ from rkhs.estimators._length_scales import (
 )
 from rkhs.estimators._options import INVARIANCE, as_kernel, as_loss, check_number
 from rkhs.functionals import Evaluation, Functional, GraphDifference
-from rkhs.functionals.centring import centred
+from rkhs.functionals.points import centred
 from rkhs.invariances import Invariance
 from rkhs.invariances.base import as_invariances, numbered
 from rkhs.kernels import Kernel

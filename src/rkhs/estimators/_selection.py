@@ -51,7 +51,7 @@ from rkhs.estimators._scoring import (
 )
 from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
 from rkhs.kernels import Kernel
-from rkhs.kernels.scale import LEAST
+from rkhs.kernels.scaled import LEAST
 
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
 MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, as_array, as_real, owned, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.term import Term

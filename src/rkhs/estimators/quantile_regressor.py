@@ -17,8 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.polynomials import Constant
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._shapes.claims import Claim, check_provable
@@ -36,7 +35,7 @@ from rkhs.problem import Problem
 
 
 @dataclass(frozen=True)
-class Offsets(Space):
+class Offsets(FunctionSpace):
     """e_1 .. e_m: a constant for each output, at points (x, e) with x in R^n."""
 
     dimension: int

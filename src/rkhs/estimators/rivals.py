@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from rkhs._backend.arrays import Array, as_points, like, namespace, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs.estimators._data import Sample
 from rkhs.estimators._options import as_kernel, check_number
 from rkhs.estimators._problem import Units, invariance_terms

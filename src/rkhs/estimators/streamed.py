@@ -25,7 +25,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
 from rkhs._backend.arrays import Vector, as_column, owned, to_numpy
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term

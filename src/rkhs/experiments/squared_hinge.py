@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import evaluated

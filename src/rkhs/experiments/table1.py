@@ -11,7 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
-from rkhs._calculus.polynomials import Constant
+from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.term import Term
 from rkhs.estimators import InvariantClassifierCV
 from rkhs.experiments.experiment import Cell, Experiment, Record, Result

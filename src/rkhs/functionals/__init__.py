@@ -1,8 +1,6 @@
 """Families of bounded linear functionals, each a mapping to atoms; they know nothing of kernels."""
 
-from rkhs.functionals.averages import Average, LocalAverage, LocalDeviation
 from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.components import Components
 from rkhs.functionals.derivatives import (
     Derivative,
     DirectionalDerivative,
@@ -10,9 +8,16 @@ from rkhs.functionals.derivatives import (
     Hessian,
     Laplacian,
 )
-from rkhs.functionals.differences import Difference, GraphDifference
-from rkhs.functionals.evaluation import Evaluation
 from rkhs.functionals.integrals import Integral
+from rkhs.functionals.values import (
+    Average,
+    Components,
+    Difference,
+    Evaluation,
+    GraphDifference,
+    LocalAverage,
+    LocalDeviation,
+)
 
 __all__ = [
     "Average",

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_points, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._calculus.forms import Form
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
+from rkhs._calculus.maps import Map
 from rkhs._calculus.pairing import Pairing
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space, SumOfSpaces
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
+from rkhs.kernels.base import Kernel, Open
 
 
 class _Several(Kernel):
@@ -62,7 +62,7 @@ class Sum(_Several):
         return max(k.order for k in self.kernels)
 
     @property
-    def null_space(self) -> Space:
+    def null_space(self) -> FunctionSpace:
         """The span of the parts' null spaces."""
         spaces = [k.null_space for k in self.kernels if k.order]
         if all(isinstance(space, Polynomials) and space.linear is None for space in spaces):
@@ -163,7 +163,7 @@ class Multiple(Kernel):
         return self.kernel.order
 
     @property
-    def null_space(self) -> Space:
+    def null_space(self) -> FunctionSpace:
         return self.kernel.null_space
 
     def smoothness(self, dimension: int) -> float:
@@ -235,7 +235,7 @@ class Pullback(Kernel):
         return self.kernel.blurs
 
     @property
-    def null_space(self) -> Space:
+    def null_space(self) -> FunctionSpace:
         return Polynomials(self.order - 1, self.linear)
 
     def _image(self, dimension: int) -> int:
@@ -300,3 +300,115 @@ def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     for size in range(count + 1):
         for chosen in combinations(range(count), size):
             yield chosen, tuple(i for i in range(count) if i not in chosen)
+
+
+class Push(Protocol):
+    """What becomes of atoms: one or several that are to be added up.  A `linear` one takes blurred atoms too."""
+
+    linear: ClassVar[bool]
+
+    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]: ...
+
+
+class PushedKernel(Kernel):
+    """A kernel that says what it makes of atoms: its field `kernel` sees what comes of them."""
+
+    kernel: Kernel
+
+    @abstractmethod
+    def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
+        """Numbers w_i and what becomes of atoms on the left and on the right; None for nothing.
+
+        Where both are one object, a family with itself stays one.
+        """
+
+    def pair(self, pairing: Pairing) -> Array:
+        total: Any = None
+        for weight, on_left, on_right in self.pushes():
+            lefts = (pairing.left,) if on_left is None else on_left(pairing.left)
+            rights = (pairing.right,) if on_right is None else on_right(pairing.right)
+            for left in lefts:
+                for right in rights:
+                    found = weight * self.kernel.pair(type(pairing)(left, right))
+                    total = found if total is None else total + found
+        return total
+
+    def _check_definite(self) -> None:
+        if self.kernel.order:
+            raise ValueError(
+                f"{type(self).__name__} needs a positive definite kernel, and {self.kernel!r} is one only "
+                f"conditionally (of order {self.kernel.order}): use a kernel such as Gaussian or Matern."
+            )
+
+
+@dataclass(frozen=True)
+class Composition(PushedKernel):
+    """A kernel of features of the input, made by a smooth map phi with its Jacobian; also ``kernel @ phi``.
+
+        k(x, y) = k_1(phi(x), phi(y))
+
+    Functionals are pushed forward by the chain rule (`rkhs._calculus.maps`), so that slopes of f are exact.
+
+    Parameters
+    ----------
+    kernel : a positive definite kernel
+    map : `rkhs.kernels.Features(function, gradient)`, `rkhs.kernels.InverseDistances()`, or a map of your own
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> radius = rkhs.kernels.Features(lambda X: np.sum(X**2, axis=1)[:, None], gradient=lambda X: 2 * X[:, None, :])
+    >>> k = rkhs.Gaussian(scale=1.0) @ radius
+    >>> k([[3.0, 4.0]], [[5.0, 0.0]])  # of one radius
+    array([[1.]])
+    """
+
+    kernel: Kernel
+    map: Map
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.map, Map):
+            raise TypeError(
+                f"Composition needs a map, such as rkhs.kernels.Features(function, gradient), got {self.map!r}."
+            )
+        self._check_definite()
+
+    def __repr__(self) -> str:
+        return f"{self.kernel!r} @ {self.map!r}"
+
+    def smoothness(self, dimension: int) -> float:
+        return min(self.kernel.smoothness(self.map.image(dimension)), self.map.orders + 1.0)
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        if order > self.map.orders:
+            return None
+        inner = self.kernel.smoother(order, self.map.image(dimension))
+        return None if inner is None else f"{inner} @ {self.map!r}"
+
+    def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
+        pushed = _Sharp(self.map)
+        yield 1.0, pushed, pushed
+
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        return Composition(tangent, self.map)
+
+    def seen(self, X: Array) -> Array:
+        return self.map.values(as_points(X))
+
+    def resolved(self, X: Array) -> Kernel:
+        return Composition(self.kernel.resolved(self.seen(X)), self.map)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sharp:
+    """Push by a map that is not linear: of a blurred atom it would have to know more."""
+
+    map: Map
+    linear: ClassVar[bool] = False
+
+    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]:
+        assert atoms.blur is None, "blurs are resolved before: see `blocks`"
+        return self.map.pushed(atoms)
+
+
+Kernel.operations.update(sum=Sum, product=Product, multiple=Multiple, pullback=Pullback, composition=Composition)

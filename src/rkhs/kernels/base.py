@@ -8,8 +8,9 @@ build sums, products, positive multiples and linear changes of input.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from math import inf
 from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
@@ -18,11 +19,9 @@ import numpy as np
 from rkhs._backend.arrays import Array, as_points, namespace, same_kind
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._calculus.maps import Map
 from rkhs._calculus.pairing import AllPairs, Pairing
-from rkhs._calculus.polynomials import Polynomials
-from rkhs._calculus.spaces import Space
-from rkhs.kernels.open import Open
 
 
 class Kernel(ABC):
@@ -40,6 +39,7 @@ class Kernel(ABC):
 
     __array_ufunc__ = None  # so that `array * kernel` is not taken entry by entry
     positive: ClassVar[tuple[str, ...]] = ()  # the fields that are positive numbers, which may be learnt
+    operations: ClassVar[dict[str, Callable[..., Kernel]]] = {}  # what `+`, `*` and `@` build, entered by `algebra`
 
     @property
     def order(self) -> int:
@@ -64,7 +64,7 @@ class Kernel(ABC):
         return None
 
     @property
-    def null_space(self) -> Space:
+    def null_space(self) -> FunctionSpace:
         """The polynomials that the norm does not see: {0} for a positive definite kernel."""
         return Polynomials(self.order - 1)
 
@@ -167,25 +167,18 @@ class Kernel(ABC):
         return namespace(X).asarray(self.pair(AllPairs(Atoms.values(X), Atoms.values(Y))), copy=True)
 
     def __add__(self, other: Kernel) -> Kernel:
-        from rkhs.kernels.algebra import Sum
-
-        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+        return self.operations["sum"]((self, other)) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Kernel | float | Open) -> Kernel:
-        from rkhs.kernels.algebra import Multiple, Product
-
         if isinstance(other, Kernel):
-            return Product((self, other))
-        return Multiple(other, self) if isinstance(other, (Real, Open)) else NotImplemented
+            return self.operations["product"]((self, other))
+        return self.operations["multiple"](other, self) if isinstance(other, (Real, Open)) else NotImplemented
 
     def __rmul__(self, factor: float | Open) -> Kernel:
         return self * factor
 
     def __matmul__(self, change: Any) -> Kernel:
-        from rkhs.kernels.algebra import Pullback
-        from rkhs.kernels.pushed import Composition
-
-        return Composition(self, change) if isinstance(change, Map) else Pullback(self, change)
+        return self.operations["composition" if isinstance(change, Map) else "pullback"](self, change)
 
 
 class FormKernel(Kernel):
@@ -207,3 +200,59 @@ def check_known(kernel: Kernel) -> None:
             f"{kernel!r} is not known yet: {', '.join(left)} {'is' if len(left) == 1 else 'are'} left open. Let "
             "problem.tune() find what is open, or give numbers."
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Open:
+    """A positive number that is not known yet; made by `learn`."""
+
+    start: float | None = None
+    low: float | None = None
+    high: float | None = None
+    each: bool = False
+    shares: np.ndarray[Any, Any] | None = field(default=None, compare=False)  # what it is multiplied with, in a term
+
+    __array_ufunc__ = None  # so that `array * learn()` comes to us
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("low", "start", "high") if getattr(self, name) is not None]
+        for name in given:
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf):
+                raise ValueError(f"learn needs a positive, finite {name}, got {value!r}.")
+            object.__setattr__(self, name, float(value))
+        values = [getattr(self, name) for name in given]
+        if values != sorted(values):
+            told = ", ".join(f"{name}={value:g}" for name, value in zip(given, values, strict=True))
+            raise ValueError(f"learn needs low <= start <= high, got {told}.")
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name in ("start", "low", "high") if (value := getattr(self, name)) is not None]
+        factor = "" if self.shares is None else f" * {len(self.shares)} weights"
+        return f"learn({', '.join([*given, 'each=True'] if self.each else given)}){factor}"
+
+    def __mul__(self, shares: Any) -> Open:
+        """`learn() * weights`: weights of which only the size is open."""
+        if not isinstance(shares, (np.ndarray, list, tuple)):
+            return NotImplemented
+        return replace(self, shares=np.asarray(shares, dtype=np.float64).reshape(-1))
+
+    __rmul__ = __mul__
+
+
+def learn(start: float | None = None, low: float | None = None, high: float | None = None, each: bool = False) -> Open:
+    """A setting that `Problem.tune` is to find, wherever a positive number may stand.
+
+    Parameters
+    ----------
+    start, low, high : where the search begins, and its bounds; taken from the data where they are not given: a start is
+        then the best of several
+    each : of a `scale`, whether each feature has its own
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.learn() * rkhs.Gaussian(scale=rkhs.learn(each=True)) + rkhs.Linear()
+    learn() * Gaussian(scale=learn(each=True)) + Linear()
+    """
+    return Open(start, low, high, each)

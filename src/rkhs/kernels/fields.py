@@ -21,10 +21,9 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_points, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs.kernels.algebra import Product, Pullback
+from rkhs.kernels.algebra import Product, Pullback, Push, PushedKernel
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.polynomial import Linear
-from rkhs.kernels.pushed import Push, PushedKernel
 
 
 class FieldKernel(PushedKernel):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.forms import Form
-from rkhs.kernels.algebra import Multiple, Product, Pullback
+from rkhs._calculus.maps import Circles
+from rkhs.kernels.algebra import Composition, Multiple, Product, Pullback, Sum
 from rkhs.kernels.base import Kernel
-from rkhs.kernels.scale import Scale, ScaledKernel
-from rkhs.kernels.tangents import Weighted, square
+from rkhs.kernels.scaled import Scale, ScaledKernel, Weighted, square
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,61 @@ class Gaussian(ScaledKernel):
         return Weighted(((constant, average), (1.0, Product((average, square((scales[:, None] * inverse)[rows]))))))
 
 
+def Periodic(period: Any, scale: Any = 1.0) -> Composition:
+    """Smooth functions that repeat themselves, such as those of the hour or of an angle.
+
+        k(x, y) = exp(-d^2 / (2 scale^2)),  d^2 = sum_j (period_j / pi)^2 sin(pi (x_j - y_j) / period_j)^2
+
+    Every function of its space has the period in each feature; near each other, points are as far apart as they are.
+    It is the Gaussian kernel of points on circles.  With l = 2 pi scale / period it is MacKay's
+    exp(-2 sin(pi d / period)^2 / l^2).
+
+    Parameters
+    ----------
+    period : a positive number, or one for each feature
+    scale : as of `Gaussian`
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Periodic(period=24.0, scale=3.0)([[1.0]], [[1.0], [25.0], [13.0]]).round(4)
+    array([[1.    , 1.    , 0.0391]])
+    """
+    given = to_numpy(as_real(period, "period"))
+    if given.ndim > 1 or given.size == 0 or not bool(((given > 0) & (given < float("inf"))).all()):
+        raise ValueError(f"A period is positive, a number or one for each feature, got {period!r}.")
+    return Composition(Gaussian(scale), Circles(tuple(map(float, given.reshape(-1).tolist()))))
+
+
 def exponential(q: Array, rungs: range) -> dict[int, Array]:
     """The ladder of exp(q): one array at every rung."""
     return dict.fromkeys(rungs, namespace(q).exp(q))
+
+
+LOWEST = -40.0  # of log u
+NEGLIGIBLE = 1e-24  # a Gaussian of less than this share of k is left out; narrow ones have large derivatives
+
+
+def mixture(
+    shape: float, factors: np.ndarray[Any, Any], variance: Callable[[Any], Any]
+) -> tuple[list[tuple[float, Gaussian]], np.ndarray[Any, Any]]:
+    """Weights and Gaussians of x * factors with a = shape and v = variance; and the derivatives of log weights in a."""
+    step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as shape grows
+    log_u = np.arange(LOWEST, np.log(shape + 12 * shape**0.5 + 40), step)
+    weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
+    slopes = log_u - digamma(shape)
+    # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
+    tail = np.exp(-shape * step) / -np.expm1(-shape * step)
+    weights[0] += weights[0] * tail
+    slopes[0] -= step * tail
+    variances = variance(np.exp(log_u))
+    return [(float(w), Gaussian(scale=np.sqrt(v) / factors)) for w, v in zip(weights, variances, strict=True)], slopes
+
+
+def blurred_mixture(gaussians: list[tuple[float, Gaussian]], covariance: np.ndarray[Any, Any]) -> Kernel:
+    """The average of a mixture over N(0, covariance)."""
+    parts = [
+        (weight * w, kernel) for weight, gaussian in gaussians for w, kernel in gaussian.blurred(covariance).summands()
+    ]
+    total = sum(weight for weight, _ in parts)
+    return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > NEGLIGIBLE * total))

@@ -12,7 +12,7 @@ from rkhs._backend.arrays import Array, like, namespace
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.pairing import AllPairs, Pairing
 from rkhs.kernels.base import Kernel
-from rkhs.kernels.scale import Scale, Scaled
+from rkhs.kernels.scaled import Scale, Scaled
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ import numpy as np
 from rkhs._backend.arrays import Array, namespace
 from rkhs._calculus.forms import Form
 from rkhs.kernels.base import Kernel
-from rkhs.kernels.gaussian import Gaussian
-from rkhs.kernels.mixture import blurred_mixture, mixture
-from rkhs.kernels.scale import Scale, ScaledKernel
+from rkhs.kernels.gaussian import Gaussian, blurred_mixture, mixture
+from rkhs.kernels.scaled import Scale, ScaledKernel
 
 HIGHEST = 20.5  # beyond which it is the Gaussian kernel for all that double precision can tell
 

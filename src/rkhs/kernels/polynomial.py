@@ -11,11 +11,9 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, like, namespace
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.forms import Form
-from rkhs._calculus.matchings import derivative
+from rkhs._calculus.forms import Form, derivative
 from rkhs._calculus.pairing import Pairing
-from rkhs._calculus.series import Series
-from rkhs.kernels.base import FormKernel
+from rkhs.kernels.base import FormKernel, Kernel
 
 
 @dataclass(frozen=True)
@@ -161,3 +159,69 @@ def _covariance(atoms: Atoms) -> np.ndarray[Any, Any]:
     if atoms.blur is None:
         return np.zeros((atoms.dimension, atoms.dimension))
     return np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """c_0 + c_1 s + .. + c_p s^p mod s^(p+1); a coefficient None is zero, and all broadcast."""
+
+    coefficients: tuple[Array | None, ...]
+
+    def __add__(self, other: Series) -> Series:
+        pairs = zip(self.coefficients, other.coefficients, strict=True)
+        return Series(tuple(_add(a, b) for a, b in pairs))
+
+    def __mul__(self, other: Series) -> Series:
+        out: list[Array | None] = [None] * len(self.coefficients)
+        for i, a in enumerate(self.coefficients):
+            for j, b in enumerate(other.coefficients[: len(out) - i]):
+                if a is not None and b is not None:
+                    out[i + j] = _add(out[i + j], a * b)
+        return Series(tuple(out))
+
+    def exp(self) -> Series:
+        """exp of a series without constant term, from (exp c)' = c' exp c."""
+        out: list[Array | None] = [1.0] + [None] * (len(self.coefficients) - 1)
+        for k in range(1, len(out)):
+            for j in range(1, k + 1):
+                c, e = self.coefficients[j], out[k - j]
+                if c is not None and e is not None:
+                    out[k] = _add(out[k], (j / k) * c * e)
+        return Series(tuple(out))
+
+
+def _add(a: Array | None, b: Array | None) -> Array | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+@dataclass(frozen=True)
+class ConstantKernel(FormKernel):
+    """The constant functions as a kernel: an offset that is penalised.
+
+        k(x, y) = 1,  and |c| is the norm of the constant c
+
+    In a sum, `k + learn() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
+    `rkhs.Constant()`.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> (rkhs.Linear() + 4.0 * rkhs.kernels.ConstantKernel())([[1.0]], [[2.0], [0.0]])
+    array([[6., 4.]])
+    """
+
+    def smoothness(self, dimension: int) -> float:
+        return inf
+
+    def form(self, dimension: int) -> Form:
+        return Form(0, _ladder, smooth=True)
+
+    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+        return self
+
+
+def _ladder(q: Array, rungs: range) -> dict[int, Array]:
+    xp = namespace(q)
+    return {k: xp.ones_like(q) if k == 0 else xp.zeros_like(q) for k in rungs}

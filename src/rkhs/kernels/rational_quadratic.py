@@ -11,12 +11,9 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, namespace
 from rkhs._calculus.forms import Form
-from rkhs.kernels.base import FormKernel, Kernel
-from rkhs.kernels.gaussian import Gaussian
-from rkhs.kernels.mixture import blurred_mixture, mixture
-from rkhs.kernels.open import Open
-from rkhs.kernels.scale import Scale, ScaledKernel
-from rkhs.kernels.tangents import Weighted
+from rkhs.kernels.base import FormKernel, Kernel, Open
+from rkhs.kernels.gaussian import Gaussian, blurred_mixture, mixture
+from rkhs.kernels.scaled import Scale, ScaledKernel, Weighted
 
 
 @dataclass(frozen=True)

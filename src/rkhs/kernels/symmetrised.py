@@ -10,9 +10,8 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
-from rkhs.kernels.pushed import Push, PushedKernel
+from rkhs.kernels.algebra import Push, PushedKernel
+from rkhs.kernels.base import Kernel, Open
 
 EXACT = 1e-9  # relative, in which products of the group and the invariance of the kernel are checked
 

@@ -14,7 +14,7 @@ from rkhs._gram.operator import gram
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import subtask
 from rkhs.functionals.base import Functional
-from rkhs.functionals.places import places, repeats
+from rkhs.functionals.points import places, repeats
 from rkhs.kernels.base import Kernel
 from rkhs.solvers.dense import double
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
-from rkhs._backend.devices import in_one_place
+from rkhs._backend.arrays import Array, Matrix, in_one_place, indices, like, namespace, to_numpy
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
 from rkhs._finite.problem import LossBlock, consecutive

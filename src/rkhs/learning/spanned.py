@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._finite.representers import outputs_of
 from rkhs._finite.summary import Summary
@@ -40,7 +40,7 @@ class Spanned:
     def __init__(
         self,
         span: Span,
-        space: Space | None,
+        space: FunctionSpace | None,
         terms: Sequence[Term],
         observations: Observations,
     ) -> None:

@@ -15,9 +15,8 @@ import numpy as np
 from rkhs._backend.arrays import Matrix
 from rkhs._gram.operator import gram
 from rkhs.functionals.base import Functional
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
-from rkhs.kernels.scale import median_scale
+from rkhs.kernels.base import Kernel, Open
+from rkhs.kernels.scaled import median_scale
 from rkhs.learning.observations import Observations
 
 SCALE = (1e-2, 1e3)  # of the start, the bounds

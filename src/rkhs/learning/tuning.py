@@ -13,8 +13,7 @@ from rkhs._backend.arrays import Matrix
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
+from rkhs.kernels.base import Kernel, Open
 from rkhs.learning.evidence import log_evidence
 from rkhs.learning.leave_out import asked, log_left_out
 from rkhs.learning.observations import Observations

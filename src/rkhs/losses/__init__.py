@@ -1,8 +1,7 @@
 """Convex losses: value, gradient, curvature, prox and conjugate, one and the same for every functional."""
 
 from rkhs.losses.base import Loss, Smoothed
-from rkhs.losses.classification import Hinge, SmoothedHinge, SquaredHinge
-from rkhs.losses.logistic import Logistic
+from rkhs.losses.classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
 from rkhs.losses.regression import (
     Absolute,
     EpsilonInsensitive,

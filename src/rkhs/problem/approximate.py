@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
-from rkhs._backend.devices import placed
-from rkhs._calculus.spaces import Space
+from rkhs._backend.arrays import placed, to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import joined
 from rkhs._finite.certificate import NOTHING, Certificate
 from rkhs._finite.feature_function import function_of
@@ -26,7 +25,7 @@ from rkhs._gram.approximation import Approximation, Landmarks
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional, Part
-from rkhs.functionals.centring import centred
+from rkhs.functionals.points import centred
 from rkhs.kernels.base import Kernel
 from rkhs.learning.posterior import OfSpan
 from rkhs.problem.choice import choose
@@ -45,12 +44,12 @@ class SpanProblem:
 
     kernel: Kernel
     terms: Sequence[Term]
-    basis: Space | None
+    basis: FunctionSpace | None
     approximation: Approximation
     device: str | None = None
 
     @cached_property
-    def space(self) -> Space | None:
+    def space(self) -> FunctionSpace | None:
         """The basis, seen from the middle of the points."""
         return centred(joined(self.basis, self.kernel.null_space), [term.functional for term in self.terms])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, taken, to_numpy
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.feature_function import function_of
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
@@ -29,7 +29,7 @@ PILOT = 4  # functionals of each term in the first problem, for each landmark
 def choose(
     kernel: Kernel,
     terms: Sequence[Term],
-    basis: Space | None,
+    basis: FunctionSpace | None,
     approximation: Approximation,
 ) -> Span:
     """The span in which an approximation looks for f."""
@@ -69,7 +69,9 @@ def _no_room(kernel: Kernel, landmarks: int, size: int) -> ValueError:
     )
 
 
-def _chosen(kernel: Kernel, terms: Sequence[Term], basis: Space | None, wanted: Landmarks, p: int) -> Functional:
+def _chosen(
+    kernel: Kernel, terms: Sequence[Term], basis: FunctionSpace | None, wanted: Landmarks, p: int
+) -> Functional:
     """The functionals of small terms, values at chosen points, and derivatives at some of them."""
     random = np.random.default_rng(_seed(wanted.random_state))
     few: list[Functional] = []
@@ -123,7 +125,7 @@ def _cycled(points: Matrix, count: int) -> Matrix:
 def _directions(
     kernel: Kernel,
     terms: Sequence[Term],
-    basis: Space | None,
+    basis: FunctionSpace | None,
     values: list[Functional],
     anchors: Array,
     random: np.random.Generator,

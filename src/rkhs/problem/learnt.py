@@ -19,9 +19,8 @@ from rkhs._finite.representers import RepresenterProblem
 from rkhs._gram.approximation import Landmarks
 from rkhs._progress import interrupts_raised
 from rkhs.functionals.base import stack
-from rkhs.functionals.places import places
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
+from rkhs.functionals.points import places
+from rkhs.kernels.base import Kernel, Open
 from rkhs.learning.evidence import Evidence, Likelihood, log_evidence
 from rkhs.learning.leave_out import Groups, LeftOut, left_out_amplitudes, newton_step, residuals
 from rkhs.learning.observations import Observations

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.devices import placed
+from rkhs._backend.arrays import placed
 from rkhs._backend.precision import check_precision
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.attained import recedes
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
@@ -79,7 +79,7 @@ class Problem:
 
     kernel: Kernel
     terms: Sequence[Term]
-    basis: Space | None = None
+    basis: FunctionSpace | None = None
     null_space: str = "kept"
     device: str | None = None
     precision: str | None = None
@@ -98,7 +98,7 @@ class Problem:
         for term in terms:
             if not isinstance(term, Term):
                 raise TypeError(f"terms must be rkhs.Term objects, got {term!r}.")
-        if self.basis is not None and not isinstance(self.basis, Space):
+        if self.basis is not None and not isinstance(self.basis, FunctionSpace):
             raise TypeError(
                 f"basis must be None, rkhs.Constant(), rkhs.Polynomials(degree) or rkhs.Functions, got {self.basis!r}."
             )

@@ -11,8 +11,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
-from rkhs._gram.base import GramOperator
-from rkhs._gram.matrix import GramMatrix
+from rkhs._gram.matrix import GramMatrix, GramOperator
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
 ALONE = 0.5  # of the memory that is free, for a solver that holds one matrix

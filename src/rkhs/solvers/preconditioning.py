@@ -24,7 +24,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
 from rkhs._finite.problem import Geometry
-from rkhs._gram.base import GramOperator
+from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers.costs import FLOP
 

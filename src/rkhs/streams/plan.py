@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Vector
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.moments import Kept
 from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
@@ -34,7 +34,7 @@ class Plan:
     """The functions among which f is sought, and the terms of a block."""
 
     span: Span
-    space: Space | None
+    space: FunctionSpace | None
     terms: TermsOf
     outputs: int | None
 

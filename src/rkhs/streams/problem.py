@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import joined
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.representers import outputs_of
@@ -15,9 +15,8 @@ from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs._gram.span import Span
-from rkhs.functionals.centring import centred
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.open import Open
+from rkhs.functionals.points import centred
+from rkhs.kernels.base import Kernel, Open
 from rkhs.learning.settings import Setting
 from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import attempts, on_device, own_solution
@@ -60,7 +59,7 @@ class StreamedProblem:
     terms: TermsOf
     blocks: Blocks
     approximation: Approximation
-    basis: Space | None = None
+    basis: FunctionSpace | None = None
     device: str | None = None  # where sums are computed, as in `rkhs.Problem`
     tuning: Tuning | None = None  # what `tune` found
 
@@ -167,7 +166,7 @@ def planned(
     kernel: Kernel,
     terms: TermsOf,
     sampled: Sequence[Term],
-    basis: Space | None,
+    basis: FunctionSpace | None,
     approximation: Approximation,
     device: str | None,
 ) -> Plan:

@@ -15,7 +15,7 @@ from array_api_compat import is_torch_array
 from rkhs import Function
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.polynomials import Polynomials, exponents
+from rkhs._calculus.function_spaces import Polynomials, exponents
 from rkhs._gram import gram
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals.base import Combination, Part

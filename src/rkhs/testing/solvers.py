@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, to_numpy
-from rkhs._calculus.polynomials import Constant
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._finite.solution import CONVERGED, Record, Solution
 from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation, Gradient
@@ -43,7 +42,7 @@ LOSSES: tuple[Loss, ...] = (
     EpsilonInsensitive(epsilon=0.2),
     Quantile(tau=0.3),
 )
-SPACES: tuple[tuple[Kernel, Space | None], ...] = (
+SPACES: tuple[tuple[Kernel, FunctionSpace | None], ...] = (
     (Gaussian(scale=1.0), None),
     (Gaussian(scale=1.0), Constant()),
     (Polyharmonic(power=1), None),
@@ -100,7 +99,7 @@ class Trial:
     solver: Solver
     loss: Loss
     kernel: Kernel
-    basis: Space | None
+    basis: FunctionSpace | None
     further: bool  # whether there is a squared loss on gradients, or on values where gradients are unbounded
 
     def __str__(self) -> str:

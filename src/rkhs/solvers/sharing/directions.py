@@ -8,7 +8,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import tile_entries
 from rkhs._finite.problem import FiniteProblem
-from rkhs._linalg.scaling import inverse_root
+from rkhs._linalg.saddle import inverse_root
 
 CACHED = 2**12  # rows of a few columns that a cache holds while they are transposed
 CHUNK = 2**16  # columns that are turned together

@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
-from rkhs._linalg.scaling import inverse_root
+from rkhs._linalg.saddle import inverse_root
 from rkhs.solvers.dense import double
 from rkhs.solvers.sharing.directions import Directions
 from rkhs.solvers.sharing.task import Task

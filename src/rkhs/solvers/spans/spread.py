@@ -24,7 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, to_numpy
-from rkhs._calculus.spaces import Space
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.operator import gram
@@ -54,7 +54,7 @@ class SpanSpread:
     """
 
     span: Span
-    space: Space | None
+    space: FunctionSpace | None
     map: Matrix  # (r + p, m), from theta to (c, tau) of the span
     curvature: Curvature
 

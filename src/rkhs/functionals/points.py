@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs.functionals.base import Functional
 
 
@@ -67,3 +69,28 @@ def repeats(family: Functional, group: np.ndarray[Any, Any]) -> np.ndarray[Any, 
             found[row] = seen.get(key, 0)
             seen[key] = found[row] + 1
     return found
+
+
+LOOK = 4096  # points of each array that are looked at, about
+
+
+@overload
+def centred(space: FunctionSpace, families: Sequence[Functional]) -> FunctionSpace: ...
+@overload
+def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None: ...
+def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None:
+    """The same functions on a basis for the points of the families (`FunctionSpace.centred`).
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> X = [[1.7e9], [1.7e9 + 1], [1.7e9 + 3]]
+    >>> rkhs.Evaluation(X)(centred(rkhs.Polynomials(2), [rkhs.Evaluation(X)]))
+    array([[ 1.    , -0.25  ,  0.0625],
+           [ 1.    ,  0.    ,  0.    ],
+           [ 1.    ,  0.5   ,  0.25  ]])
+    """
+    if space is None or not families:
+        return space
+    arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
+    return space.centred(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // LOOK)]) for a in arrays.values()]))
