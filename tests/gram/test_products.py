@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 
 T, S, N = 13, 9, 4  # points of X and of Y, features
 SCALES = (1.5, 2.0, 2.5, 3.0)
+WHOLE = np.random.default_rng(0).standard_normal((30, 4))
 MATRIX = np.random.default_rng(5).normal(size=(3, N)) / 2
 
 KERNELS = {
@@ -267,3 +268,52 @@ def test_gpytorch_has_the_same_product():
     found = rkhs.gram(ours, L) @ torch.cat([mixed[:, 0], mixed[:, 1:].reshape(-1)])
     found = torch.cat([found[:t, None], found[t:].reshape(t, n)], dim=1).reshape(-1)
     assert float(abs(found - expected).max()) <= 1e-8 * float(abs(expected).max())
+
+
+@pytest.mark.parametrize("family", JETS.values(), ids=JETS)
+def test_whole_points_are_taken_as_such(family):
+    """What `take` keeps of a family is the same functionals, and no more points than it has."""
+    L = family(WHOLE[:13], WHOLE[13:22])
+    firsts = L.firsts()
+    assert firsts[0] == 0
+    assert np.all(np.diff(firsts) > 0)
+    ends = [*firsts[1:], L.size]
+    rows = np.concatenate([np.arange(firsts[k], ends[k]) for k in range(0, len(firsts), 2)])
+    G = rkhs.gram(rkhs.Gaussian(2.0), L)
+    np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(2.0), L.take(rows)).dense(), G.block(rows, rows))
+    np.testing.assert_allclose(G.block(rows, rows), G.dense()[np.ix_(rows, rows)], atol=1e-13)
+
+
+def test_a_point_stays_one_point():
+    L = rkhs.stack([rkhs.Evaluation(WHOLE), rkhs.Gradient(WHOLE)])
+    some = L.take(np.concatenate([np.arange(3), 30 + np.arange(8), 30 + np.arange(40, 44)]))
+    assert [part.atoms.points.shape[0] for part in some.parts] == [3, 3]
+    apart = L.take(30 + np.arange(1, 6))
+    assert apart.parts[0].atoms.points.shape[0] == 5
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_moments_of_gradients_are_those_of_the_dense_matrix(name):
+    """M'WM with a weight for each point, where there is a formula; near points have none."""
+    G = rkhs.gram(KERNELS[name], 3.0 * rkhs.Gradient(WHOLE), 0.5 * rkhs.Evaluation(WHOLE[:7]), memory=2e4)
+    weight = np.repeat(np.random.default_rng(1).uniform(1, 2, 30), 4)
+    found, M = G.gradient_moments(weight), G.dense()
+    if found is None:
+        assert not name.startswith(("Gaussian", "Polynomial", "Linear"))
+        return
+    right = M.T @ (weight[:, None] * M)
+    np.testing.assert_allclose(found, right, atol=1e-12 * np.abs(right).max())
+
+
+def test_other_families_have_no_such_formula():
+    weight = np.ones(30 * 4)
+    for L, M in (
+        (rkhs.Hessian(WHOLE[:2]), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.Gradient(WHOLE), rkhs.Gradient(WHOLE[:3])),
+        (rkhs.DirectionalDerivative(WHOLE, WHOLE), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.stack([rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE)]), rkhs.Evaluation(WHOLE[:7])),
+    ):
+        assert rkhs.gram(rkhs.Gaussian(2.0), L, M).gradient_moments(np.ones(L.size)) is None
+    uneven = rkhs.gram(rkhs.Gaussian(2.0), rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE[:7]))
+    assert uneven.gradient_moments(weight) is not None
+    assert uneven.gradient_moments(np.arange(120.0)) is None

@@ -44,12 +44,6 @@ def test_the_product_is_the_same(three_hands, kernel, family, dtype):
         np.testing.assert_allclose(G @ v[:, 0], found[:, 0], rtol=10 * tolerance, atol=tolerance * np.abs(found).max())
 
 
-def test_energies_go_through_threads(three_hands):
-    G = rkhs.gram(rkhs.Gaussian(2.0), FAMILIES["both"](X))
-    v = RNG.standard_normal((G.shape[0], 3))
-    np.testing.assert_allclose(G.energies(v), np.sum(v * (G.dense() @ v), axis=0), rtol=1e-10)
-
-
 def test_work_is_really_shared_out(three_hands, monkeypatch):
     names, together = set(), threading.Barrier(3, timeout=30)
     own = jets.JetProduct._add_tile

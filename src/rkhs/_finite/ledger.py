@@ -108,7 +108,7 @@ class Ledger:
         energies = {}
         if unknown:
             together = namespace(gradients[0]).concat([gradients[k] for k in unknown], axis=1)
-            found = self.exact.energies(together)
+            found = inner(together, self.exact @ together, axis=0)
             energies = {k: found[place : place + 1] for place, k in enumerate(unknown)}
         entries: list[Entry | None] = []
         for k, one in enumerate(candidates):

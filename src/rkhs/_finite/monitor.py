@@ -218,10 +218,6 @@ class Watched:
         return self.gram.stored
 
     @property
-    def steady(self) -> bool:
-        return self.gram.steady
-
-    @property
     def seconds(self) -> float:
         return self.gram.seconds
 
@@ -235,9 +231,6 @@ class Watched:
 
     def __matmul__(self, v: Array) -> Array:
         return self._timed(lambda: self.gram @ v)
-
-    def energies(self, v: Array) -> Array:
-        return self._timed(lambda: self.gram.energies(v))
 
     def dense(self) -> Array:
         return self.gram.dense()

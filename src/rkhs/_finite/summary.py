@@ -28,7 +28,7 @@ from rkhs._gram.magnitude import cancelled, magnitudes
 from rkhs._gram.span import LEAST, Span, square
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional
-from rkhs.functionals.pointwise import pointwise
+from rkhs.functionals.points import pointwise
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,10 +26,6 @@ class GramOperator(Protocol):
         """Whether the matrix is at hand, so that its entries cost nothing."""
 
     @property
-    def steady(self) -> bool:
-        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
-
-    @property
     def seconds(self) -> float:
         """What a product is estimated to take; nothing on an accelerator, where that is not known."""
 
@@ -42,9 +38,6 @@ class GramOperator(Protocol):
         """The rows at which groups begin that are best taken together: all functionals of a point."""
 
     def __matmul__(self, v: Array) -> Array: ...
-
-    def energies(self, v: Array) -> Array:
-        """v'Gv of each column of v."""
 
     def dense(self) -> Array: ...
 
@@ -87,11 +80,6 @@ class GramMatrix:
         return True
 
     @property
-    def steady(self) -> bool:
-        """A product never looks at its numbers."""
-        return True
-
-    @property
     def seconds(self) -> float:
         return self.core_seconds
 
@@ -105,9 +93,6 @@ class GramMatrix:
 
     def __matmul__(self, v: Array) -> Array:
         return self.matrix @ v
-
-    def energies(self, v: Array) -> Array:
-        return namespace(v).vecdot(v, self.matrix @ v, axis=0)
 
     def dense(self) -> Array:
         return self.matrix

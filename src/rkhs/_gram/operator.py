@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
-from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
-from rkhs._backend.precision import check_precision, dtype_of, products_in
+from rkhs._backend.arrays import Array, as_real, inner, like, namespace, same_kind, to_numpy, zeros
+from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory, tile_entries
+from rkhs._backend.precision import Plain, check_precision, dtype_of, products_in
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
-from rkhs._gram.energy import energies
-from rkhs._gram.gradient_moments import gradient_moments
-from rkhs._gram.jet_points import same_points
-from rkhs._gram.jets import ORDER, JetProduct
+from rkhs._gram.jet_points import pulled_back, same_points
+from rkhs._gram.jets import COPIES, ORDER, JetProduct
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Functional, Part
+from rkhs.functionals.points import pointwise
 from rkhs.kernels.base import Kernel, check_known
 
 CALL, ENTRY = 2e-4, 8e-11  # seconds of a product, and for a point and a functional: `python -m benchmarks.regret`
@@ -156,31 +155,6 @@ class Gram:
         self.__dict__["_product"] = smaller._product
         return out
 
-    def energies(self, v: Array) -> Array:
-        """v'Gv of a vector, or (r,) of the columns of v (N, r), for a family with itself.
-
-        By jets it costs about half as much as a product.
-
-        Examples
-        --------
-        >>> import numpy as np, rkhs
-        >>> G = rkhs.gram(rkhs.Gaussian(scale=1.0), rkhs.Gradient(np.zeros((1, 3))))
-        >>> G.energies(np.ones((3, 2)))
-        array([3., 3.])
-        """
-        if not self.symmetric:
-            raise ValueError(f"v'Gv needs one family on both sides: {self!r} has two.")
-        v = self._operand(v)
-        if v.ndim == 1:
-            return self.energies(v[:, None])[0]
-        step = self._product[0] if self.precision is None and len(self._product) == 1 else None
-        if isinstance(step, JetProduct):
-            try:
-                return energies(step, v)
-            except out_of_memory():
-                pass  # the product takes smaller tiles
-        return namespace(v).vecdot(v, self @ v, axis=0)
-
     @property
     def stored(self) -> bool:
         return False
@@ -204,13 +178,6 @@ class Gram:
     def firsts(self) -> np.ndarray[Any, Any]:
         """The rows at which the functionals of a point begin."""
         return self.L.firsts()
-
-    @property
-    def steady(self) -> bool:
-        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
-        if self._cast is not None:
-            return self._cast.steady
-        return all(step.steady for step in self._product)
 
     def dense(self, out: Array | None = None) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
@@ -273,8 +240,42 @@ class Gram:
         return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
 
     def gradient_moments(self, weight: Array) -> Array | None:
-        """M'WM for the Gram matrix M of gradients and values, from a formula; None for other families."""
-        return gradient_moments(self, weight)
+        """Return M'WM (l, l) for the Gram matrix M (t n, l) of gradients at t points and values at l; None for others.
+
+        For k = phi(q) the gradient of k(y_l, .) at x_i is phi' (y_l - rho x_i), so that
+
+            sum_i w_i <grad k(y_l, .)(x_i), grad k(y_m, .)(x_i)>
+                =  sum_i w_i phi'_il phi'_im (<y_l, y_m> - rho <y_l, x_i> - rho <x_i, y_m> + rho |x_i|^2)
+
+        takes four products of l x t x l in place of one of l x tn x l, and no array of the size tn x l.  The weights
+        (t n,) must be equal for all rows of a point.
+        """
+        gradients, values = pointwise(self.L), pointwise(self.M)
+        if len(self.blocks) != 1 or gradients is None or values is None:
+            return None
+        block, n = self.blocks[0], self.L.dimension
+        form = block.kernel.form(n)
+        weights = namespace(weight).reshape(weight, (-1, n))
+        if form is None or bool(namespace(weight).any(weights != weights[:, :1])):
+            return None
+        if (gradients.atoms.order, values.atoms.order) != (1, 0) or not block.lefts[0].atoms.gradient:
+            return None  # also where the kernel sees other points, whose gradients are not those of f
+        product = JetProduct(form, block.lefts, block.rights, 1.0, self.budget, Plain())
+        left, right = product.lefts[0], product.rights[0]
+        if form.careful(left.largest + right.largest):
+            return None
+        X, Y = (pulled_back(points.points, points.linear) for points in (left, right))
+        total, between = zeros((Y.shape[0],) * 2, Y), Y @ Y.T
+        most = max(1, tile_entries(self.budget, X, COPIES) // max(1, int(Y.shape[0])))
+        for start in range(0, int(X.shape[0]), most):
+            i = slice(start, start + most)
+            phi = form.ladder(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
+            weighted = weights[i, :1] * phi
+            total += (weighted.T @ phi) * between
+            if form.rho:
+                cross = (weighted * (X[i] @ Y.T)).T @ phi
+                total += (weighted * inner(X[i], X[i])[:, None]).T @ phi - cross - cross.T
+        return (block.weight * gradients.weight * values.weight) ** 2 * total
 
     @cached_property
     def _empty(self) -> Array:

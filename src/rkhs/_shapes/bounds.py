@@ -71,7 +71,7 @@ class Part:
         own, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
         self.monitor.check(own.seconds)
         sizes = np.sqrt(np.clip(to_numpy(own.diagonal()), 0, None))
-        return float(own.energies(a)), float(np.abs(to_numpy(a)) @ sizes)
+        return float(a @ (own @ a)), float(np.abs(to_numpy(a)) @ sizes)
 
     @property
     def rounding(self) -> float:

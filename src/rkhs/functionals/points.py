@@ -10,7 +10,7 @@ import scipy.sparse
 
 from rkhs._backend.arrays import to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs.functionals.base import Functional
+from rkhs.functionals.base import Functional, Part
 
 
 def places(family: Functional) -> np.ndarray[Any, Any]:
@@ -94,3 +94,22 @@ def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> Func
         return space
     arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
     return space.centred(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // LOOK)]) for a in arrays.values()]))
+
+
+def pointwise(family: Functional) -> Part | None:
+    """The one part of a multiple of plain values, or of whole gradients; None for any other family.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.zeros((3, 2))
+    >>> pointwise(2.0 * rkhs.Gradient(X)).weight, pointwise(rkhs.Laplacian(X))
+    (2.0, None)
+    """
+    if len(family.parts) != 1:
+        return None
+    (part,) = family.parts
+    if part.matrix is not None or part.atoms.blur is not None:
+        return None
+    values = part.atoms.order == 0 and part.atoms.per_point == 1
+    return part if values or part.atoms.gradient else None

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, inner, namespace, to_numpy, zeros
-from rkhs._backend.memory import on_cpu
-from rkhs._backend.replay import Replay
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -33,7 +31,6 @@ from rkhs.solvers.direct import check_quadratic
 from rkhs.solvers.preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 
 SHARED = 0.2  # of a product, what each further column costs
-SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 
@@ -102,12 +99,6 @@ class ConjugateGradients(Solver):
         points = _Points(Fit.of(d, Q), b, system.rounding, cg)
         points.update(cg)
 
-        def step(columns: Any = slice(None)) -> None:
-            cg.step(columns)
-            points.update(cg)
-
-        small = system.size * b.shape[1] <= SMALL
-        recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
         progress = _Progress()
         for _ in range(most):
             points.read()
@@ -115,12 +106,8 @@ class ConjugateGradients(Solver):
             open_ones = np.flatnonzero(points.gaps > monitor.tol)
             if len(open_ones) == 0 or progress.ended(points):
                 return points.iterate(cg), True
-            if recorded is not None:
-                before = monitor.work
-                recorded()
-                monitor.work = before + 1  # a recorded product does not count itself
-            else:
-                step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+            cg.step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+            points.update(cg)
         return points.iterate(cg), False
 
 
