@@ -89,7 +89,7 @@ def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []
-    halves = Halves.of(A @ A.T)
+    halves = Halves(A @ A.T, len(A))
     with listening(shares.append):
         assert halves.factorise(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
     blocks = -(-size // 8)
@@ -101,7 +101,7 @@ def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
 def test_a_factorisation_that_was_stopped_leaves_the_matrix():
     A = RNG.normal(size=(600, 600))
     G = A @ A.T
-    halves = Halves.of(G)
+    halves = Halves(G, len(G))
 
     def stop(share):
         raise KeyboardInterrupt

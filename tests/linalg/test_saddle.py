@@ -108,7 +108,7 @@ def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]
     T = 0.01 * RNG.normal(size=U.shape)
-    halves = Halves.of(G)
+    halves = Halves(G, size)
     assert halves.factorise(d, U, T)
     K = G + np.diag(d) - U @ T.T - T @ U.T
     L = np.linalg.cholesky(K)
@@ -129,7 +129,7 @@ def test_a_matrix_that_is_written_in_place():
     def write(out):
         out += G
 
-    one, other = Saddle(G, d, Q), Saddle.of(write, d, Q)
+    one, other = Saddle(G, d, Q), Saddle(write, d, Q)
     for ours, theirs in zip(one.solve(b), other.solve(b), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     a, c = one.solve(b)

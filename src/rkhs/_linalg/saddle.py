@@ -13,13 +13,12 @@ be independent.  Residuals are computed with G and d apart and improve the solut
 is lost in G to rounding (heavy weights on nearly dependent functionals) that recovers it.
 
 All this takes one matrix of memory: G is symmetric, so that its upper half and the lower factor share an array of
-N + 1 rows (`linalg.halves`).
+N + 1 rows (`Halves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,47 +28,41 @@ from rkhs._backend.arrays import Matrix
 from rkhs._progress import tick
 
 EPS = float(np.finfo(np.float64).eps)
-REFINEMENTS = 20
+REFINEMENTS = 20  # steps of iterative refinement, at most
+PASSES = 12  # of Ruiz's iteration; each halves the logarithm of what is left
+SCANNED = 2**22  # entries of G that are scaled at a time while the largest are sought
+ROWS = 512  # of a block of the factorisation: 8,000 rows take 10.1 s of one core, by one call of LAPACK 9.6
 
 
 class Saddle:
     """The factorised equations, for any number of right-hand sides.
 
-    G is (N, N) symmetric, d (N,) positive, Q (N, r) of any rank.
+    G is (N, N) symmetric, or a function that adds it to an array of zeros, so that no copy is made; d (N,) is positive
+    and Q (N, r) of any rank.
+
+    Examples
+    --------
+    >>> saddle = Saddle(lambda out: np.fill_diagonal(out, 3.0), np.ones(2), np.zeros((2, 0)))
+    >>> saddle.solve(np.array([[4.0], [8.0]]))[0]
+    array([[1.],
+           [2.]])
     """
 
-    def __init__(self, G: Matrix, d: Matrix, Q: Matrix) -> None:
-        self._factorise(Halves.of(G), d, Q)
-
-    @classmethod
-    def of(cls, write: Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> Saddle:
-        """The same for a G that `write` writes into an array of zeros (N, N): no copy of it is made.
-
-        Examples
-        --------
-        >>> saddle = Saddle.of(lambda out: np.fill_diagonal(out, 3.0), np.ones(2), np.zeros((2, 0)))
-        >>> saddle.solve(np.array([[4.0], [8.0]]))[0]
-        array([[1.],
-               [2.]])
-        """
-        found = cls.__new__(cls)
-        halves = Halves.zeros(len(d))
-        write(halves.matrix)
-        found._factorise(halves, d, Q)
-        return found
-
-    def _factorise(self, halves: Halves, d: Matrix, Q: Matrix) -> None:
-        self.halves = halves
+    def __init__(self, G: Matrix | Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> None:
+        self.halves = halves = Halves(G, len(d))
         self.scale = equilibrate(halves.matrix, d)
-        halves.scale(self.scale)
+        halves.matrix[...] *= self.scale[:, None]
+        halves.matrix[...] *= self.scale
         self.d = self.scale**2 * d
         self.Q = self.scale[:, None] * Q
         U, sizes, Vt = np.linalg.svd(self.Q, full_matrices=False)
         rank = int(np.sum(sizes > EPS * max(Q.shape) * sizes.max(initial=0.0)))
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
-        outer = self._projection()
+        T = self._product(self.U)
+        middle = self.U.T @ T
+        T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
         shift = 0.0
-        while not halves.factorise(self.d + shift, self.U, outer):  # the smallest shift that leaves a factor
+        while not halves.factorise(self.d + shift, self.U, T):  # the smallest shift that leaves a factor
             shift = 10 * shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
@@ -105,7 +98,7 @@ class Saddle:
 
         Scaling and projection are undone: det [S, Q; Q', 0] is the same number from either side.
         """
-        scaled = 2 * float(np.sum(np.log(self.halves.pivots))) - 2 * float(np.sum(np.log(self.scale)))
+        scaled = 2 * float(np.sum(np.log(np.diag(self.halves.factor)))) - 2 * float(np.sum(np.log(self.scale)))
         sizes = np.linalg.svd(self.Q, compute_uv=False)[: self.rank]
         plain = np.linalg.svd(self.Q / self.scale[:, None], compute_uv=False)[: self.rank]
         return scaled + 2 * float(np.sum(np.log(sizes)) - np.sum(np.log(plain)))
@@ -131,16 +124,6 @@ class Saddle:
     def _left(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
         """The residual of the scaled equations, G and d apart."""
         return b - self.halves.product(a) - self.d[:, None] * a - self.Q @ c
-
-    def _projection(self) -> Matrix:
-        """T with K = G + diag(d) - UT' - TU', (N, rank)."""
-        T = self._product(self.U)
-        middle = self.U.T @ T
-        return np.asarray(T - self.U @ ((middle + middle.T) / 4 + np.eye(len(middle)) / 2))
-
-
-PASSES = 12  # each halves the logarithm of what is left
-ROWS = 2**22  # entries that are looked at together
 
 
 def equilibrate(G: Matrix, d: Matrix) -> Matrix:
@@ -181,7 +164,7 @@ def inverse_root(M: Matrix, least: float) -> Matrix:
 def _largest(G: Matrix, diagonal: Matrix, s: Matrix) -> Matrix:
     """The largest entry of each scaled row, 1 where there is none."""
     sizes = np.abs(diagonal) * s**2
-    tall = max(1, ROWS // max(len(s), 1))
+    tall = max(1, SCANNED // max(len(s), 1))
     for start in range(0, len(s), tall):
         rows = slice(start, start + tall)
         block = np.abs(G[rows]) * s
@@ -190,17 +173,23 @@ def _largest(G: Matrix, diagonal: Matrix, s: Matrix) -> Matrix:
     return np.where(sizes > 0, sizes, 1.0)
 
 
-ROWS = 512  # of a block: 3,000 rows in 0.60 s of one core, 8,000 in 10.1; by one call of LAPACK 0.55 and 9.6
-
-
-@dataclass(frozen=True, eq=False)
 class Halves:
-    """`matrix` is G, whole until the factor is made; after that only its upper half is its own.
+    """A symmetric matrix and a Cholesky factor of its size in the memory of one.
+
+    The upper half of G (N, N) and the lower half of a factor L, diagonals included, fill an array of N + 1 rows:
+
+        g g g        rows 0 .. N-1:  G_ij for j >= i
+        l g g        rows 1 .. N:    L_ij for j <= i
+        l l g
+        l l l
+
+    LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.  It could factorise
+    the whole in one call, but SciPy's OpenBLAS was seen to crash there (a write outside its memory, with two threads
+    and 27,000 rows), and a call cannot be stopped.  So blocks are factorised one after the other.
 
     Examples
     --------
-    >>> G = np.array([[4.0, 2.0], [2.0, 5.0]])
-    >>> halves = Halves.of(G)
+    >>> halves = Halves(np.array([[4.0, 2.0], [2.0, 5.0]]), 2)
     >>> halves.factorise(np.zeros(2), np.zeros((2, 0)), np.zeros((2, 0)))
     True
     >>> halves.product(halves.solve(np.array([[8.0], [9.0]])))
@@ -208,46 +197,20 @@ class Halves:
            [9.]])
     """
 
-    room: Matrix
-
-    @classmethod
-    def of(cls, G: Matrix) -> Halves:
-        """Of a matrix, which is copied."""
-        room = np.empty((len(G) + 1, len(G)))
-        room[:-1] = G
-        return cls(room)
-
-    @classmethod
-    def zeros(cls, size: int) -> Halves:
-        """Of zeros, to be written to."""
-        return cls(np.zeros((size + 1, size)))
-
-    @property
-    def matrix(self) -> Matrix:
-        """G (N, N); LAPACK sees its transpose."""
-        return self.room[:-1]
-
-    @property
-    def factor(self) -> Matrix:
-        """L (N, N), its lower half."""
-        return self.room[1:]
-
-    @property
-    def pivots(self) -> Matrix:
-        """The diagonal of L."""
-        return np.diag(self.factor)
-
-    def scale(self, s: Matrix) -> None:
-        """s_i G_ij s_j in the place of G_ij."""
-        self.matrix[...] *= s[:, None]
-        self.matrix[...] *= s
+    def __init__(self, G: Matrix | Callable[[Matrix], Any], size: int) -> None:
+        room = np.zeros((size + 1, size))
+        self.matrix, self.factor = room[:-1], room[1:]  # G is whole until the factor is made
+        if callable(G):
+            G(self.matrix)
+        else:
+            self.matrix[...] = G
 
     def factorise(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
         """Make LL' = G + diag(d) - UT' - TU', row by row of blocks; False where that is not positive definite.
 
         It ticks after each block; where that ends the work, G is still there and the factor is of no use.
         """
-        G, L, size = self.matrix, self.factor, self.room.shape[1]
+        G, L, size = self.matrix, self.factor, len(self.matrix)
         for start in range(0, size, ROWS):
             rows = slice(start, min(start + ROWS, size))
             for left in range(0, start, ROWS):

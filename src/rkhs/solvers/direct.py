@@ -58,7 +58,7 @@ class Direct(DenseSolver):
         d = 1 / (2 * w[:, 0])
         write = inside.gram.in_double
         with monitor.showing(FACTOR):
-            saddle = Saddle(write(), d, Q) if stored else Saddle.of(write, d, Q)
+            saddle = Saddle(write() if stored else write, d, Q)
         a, c = saddle.solve(b)
         left = saddle.residual(a, c, b)
         gaps = np.sum(w * left**2, axis=0)
