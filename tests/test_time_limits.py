@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partialmethod
 from itertools import count
 from time import perf_counter
 
@@ -24,7 +25,7 @@ from rkhs._progress import listening
 from rkhs.problem import choice, seeding
 from rkhs.solvers.small.problem import SmallProblem
 from rkhs.solvers.spans.summed import Summed
-from rkhs.solvers.warped import WarpedGram
+from rkhs.solvers.warped import QuadraticTerms, WarpedGram
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -322,7 +323,7 @@ def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
 
 def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
     whole = WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
-    monkeypatch.setattr("rkhs.solvers.observed.COLUMNS", 3)
+    monkeypatch.setattr(QuadraticTerms, "solve", partialmethod(QuadraticTerms.solve, columns=3))
     np.testing.assert_allclose(WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
 
 

@@ -150,7 +150,7 @@ from rkhs.kernels import (
     median_scale as median_scale,
 )
 from rkhs.learning.evidence import Evidence as Evidence
-from rkhs.learning.leave_out import LeftOut as LeftOut
+from rkhs.learning.leave_one_out import LeftOut as LeftOut
 from rkhs.learning.posterior import Posterior as Posterior
 from rkhs.learning.tuning import Tuning as Tuning
 from rkhs.losses import (

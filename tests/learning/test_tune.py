@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.learning import search
 from rkhs.learning import tuning as module
-from rkhs.learning.search import Search, Space, TuningMonitor
+from rkhs.learning._observations import Hyperparameter
+from rkhs.learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(60, 3))
@@ -46,17 +46,17 @@ def test_nothing_near_is_better(kernel, criterion):
     tuned = problem(kernel).tune(criterion, prior=None)
     assert tuned.tuning.status == "converged"
     assert "learn" not in repr(tuned.kernel)
-    model = module.Model.of(kernel, problem(kernel).terms, module.Observations.of(tuned.represented), 0)
-    theta = np.log([tuned.tuning.parameters[setting.name] for setting in model.settings])
+    space = SearchSpace.of(kernel, problem(kernel).terms, module.Observations.of(tuned.represented), None, 0)
+    theta = np.log([tuned.tuning.parameters[own.name] for own in space.hyperparameters])
     observations = replace(module.Observations.of(tuned.represented), weight=np.ones(60))
-    value = module.in_memory(model, observations, criterion)
-    best, space = value(theta, False)[0], model.space(None)
+    value = module.dense_criterion(space, observations, criterion)
+    best = value(theta, False)[0]
     assert best == pytest.approx(tuned.tuning.value, rel=1e-9)
     for i in range(len(theta)):
         for step in (-0.1, 0.1):
             moved = theta.copy()
-            moved[i] = np.clip(moved[i] + step, space.low[i], space.high[i])
-            assert value(moved, False)[0] <= best + 0.01
+            moved[i] += step
+            assert value(space.clipped(moved), False)[0] <= best + 0.01
     if criterion == "evidence":
         assert tuned.evidence().value == pytest.approx(best, rel=1e-9)
 
@@ -64,7 +64,7 @@ def test_nothing_near_is_better(kernel, criterion):
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])
 def test_units_do_not_matter(criterion, monkeypatch):
     """x -> 1e6 x and y -> 1e6 y choose the same settings, in other units, where the search goes on to the end."""
-    monkeypatch.setattr(search, "ENOUGH", 1e-9)
+    monkeypatch.setattr(module, "TOLERANCE", 1e-9)
     one, other = problem().tune(criterion), problem(X=1e6 * X, y=1e6 * Y).tune(criterion)
     assert np.array(other.kernel.scale) == pytest.approx(1e6 * np.array(one.kernel.scale), rel=1e-4)
     assert other.terms[0].weight == pytest.approx(one.terms[0].weight, rel=1e-4)
@@ -208,7 +208,7 @@ def test_limits():
 
 
 def test_an_interruption_keeps_the_best(monkeypatch):
-    given, calls = Search._objective, []
+    given, calls = HyperparameterSearch._objective, []
 
     def interrupted(self, theta, slope=True):
         calls.append(theta)
@@ -216,7 +216,7 @@ def test_an_interruption_keeps_the_best(monkeypatch):
             raise KeyboardInterrupt
         return given(self, theta, slope)
 
-    monkeypatch.setattr(Search, "_objective", interrupted)
+    monkeypatch.setattr(HyperparameterSearch, "_objective", interrupted)
     tuned = problem().tune()
     assert tuned.tuning.status == "interrupted"
     assert tuned.tuning.evaluations == 20
@@ -228,7 +228,7 @@ def test_an_interruption_before_anything_is_known_is_raised(monkeypatch):
     def interrupted(self, theta, slope=True):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Search, "_objective", interrupted)
+    monkeypatch.setattr(HyperparameterSearch, "_objective", interrupted)
     with pytest.raises(KeyboardInterrupt):
         problem().tune()
 
@@ -271,9 +271,9 @@ def test_the_search_goes_on_from_the_best_of_some_points():
     def two_valleys(theta, slope):
         return -float((theta[0] ** 2 - 1) ** 2 + 0.3 * theta[0]), np.array([-4 * theta[0] * (theta[0] ** 2 - 1) - 0.3])
 
-    space = Space(np.zeros(1), np.full(1, -3.0), np.full(1, 3.0), [], [], [], None)
-    search = Search(two_valleys, 1, space, TuningMonitor(0.0, verbose=False))
+    space = SearchSpace(rkhs.Gaussian(), [], [Hyperparameter("scale", low=np.exp(-3.0), high=np.exp(3.0))], None)
+    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0, verbose=False))
     assert search.run(1, np.random.default_rng(0), [np.array([1.0]), np.array([-0.9])]) == "converged"
-    assert search.found[0] == pytest.approx(-1.035, abs=1e-2)
+    assert search.best[0] == pytest.approx(-1.035, abs=1e-2)
     assert len(search.ends) == 1
-    assert search.ends[0] == pytest.approx(search.found, abs=1e-6)
+    assert search.ends[0] == pytest.approx(search.best, abs=1e-6)

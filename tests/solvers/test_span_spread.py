@@ -12,8 +12,8 @@ from rkhs._finite.basis import joined
 from rkhs._finite.summary import Summary
 from rkhs._gram.fourier_span import draw
 from rkhs._gram.landmark_span import LandmarkSpan
-from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers.warped import SubspaceCovariance
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -36,7 +36,7 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return SpanSpread.of(Summed(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
+    return SubspaceCovariance.of(Summed(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)

@@ -60,8 +60,8 @@ from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import dealt, fold_values, smallest_class
 from rkhs.estimators._problem import invariant_problem
 from rkhs.functionals import Evaluation
+from rkhs.learning.leave_one_out import left_out_of
 from rkhs.problem import Problem
-from rkhs.problem.learnt import left_out_of
 
 PLATT_FOLDS = 5
 SLOPES = (1e-4, 1e4)  # relative to the size of the values

@@ -52,10 +52,10 @@ from rkhs.estimators.regressor import InvariantRegressor, Regressor
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances.base import as_invariances
 from rkhs.kernels import Kernel
+from rkhs.learning.leave_one_out import left_out_amplitude
 from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem
-from rkhs.problem.learnt import left_out_amplitude
 from rkhs.streams.blocks import in_blocks
 
 STEP = 0.1  # of a standard deviation, for kernels without slopes

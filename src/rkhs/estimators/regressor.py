@@ -96,7 +96,7 @@ class Regressor(RegressorMixin, Machine):
         self._count_rows(sample.take(sample.labelled))
         source = self.solution_.source
         if source is not None:
-            self.solution_ = replace(self.solution_, source=source.with_repeats(sample.repeats))
+            self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))
 
     def _keep(self, problem: Problem | None, solution: Solution) -> None:
         super()._keep(problem, solution)

@@ -1,8 +1,7 @@
-"""What is known of f after squared losses: a Gaussian process around the minimiser.
+"""The posterior of f given squared losses: a Gaussian process around the minimiser.
 
-Its covariance is tau^2 times the Gram matrix that the observations leave (`solvers.warped`, `solvers.spans.spread`),
-with the amplitude that makes the targets most likely, tau^2 = 2 J* / (N - r) (`evidence`): so that error bars have the
-units of the targets.
+Its covariance is tau^2 times the Gram matrix that the observations leave (`solvers.warped`), with the amplitude that
+makes the targets most likely, tau^2 = 2 J* / (N - r) (`evidence`): so that error bars have the units of the targets.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import Solution
 from rkhs.functionals.base import Functional, stack
-from rkhs.learning.observations import Observations
-from rkhs.solvers.spans.spread import SpanSpread
-from rkhs.solvers.warped import WarpedGram
+from rkhs.learning._observations import Observations
+from rkhs.solvers.warped import SubspaceCovariance, WarpedGram
 
 TO_TELL, TO_DRAW = 4, 8  # square tables that covariances and draws need at once, measured
 
@@ -46,7 +44,7 @@ class Posterior:
     """
 
     function: Any
-    spread: WarpedGram | SpanSpread
+    spread: WarpedGram | SubspaceCovariance
     amplitude: Any
 
     def mean(self, L: Functional) -> Array:
@@ -104,7 +102,7 @@ class Posterior:
 
     def _there(self, L: Functional) -> Functional:
         """The functionals where the representers are."""
-        if isinstance(self.spread, SpanSpread):
+        if isinstance(self.spread, SubspaceCovariance):
             return L
         there = self.spread.represented.functionals.prototype
         return L if in_one_place(L.prototype, there) else L.like(there)
@@ -125,77 +123,58 @@ def _noise(weight: float | None) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class OfProblem:
-    """Where the posterior of a solution in the whole space comes from; computed when it is asked for."""
+class PosteriorSource:
+    """What the posterior of a solution is made from; it is computed when somebody asks for it.
 
-    represented: RepresenterProblem
-    repeats: int = 0  # observations that were merged into equal ones
+    `given` has the squared terms in the whole space, or the covariance that they leave in a subspace; `repeats` is the
+    number of observations that were merged into equal ones.
+    """
+
+    given: RepresenterProblem | SubspaceCovariance
+    repeats: int = 0
 
     @classmethod
-    def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> OfProblem | None:
-        """With the weights of some rows; None where there is no posterior."""
+    def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
+        """Return the source for a problem with the weights of some rows; None where there is no posterior.
+
+        Rows of weight zero, which folds leave out, are dropped when the posterior is computed.
+        """
         if represented.dropped or not all(t.loss.quadratic for t in rows):
             return None
         return cls(replace(represented, rows=rows, precision=None))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "represented": replace(self.represented),
-            "repeats": self.repeats,
-        }  # what is cached is computed again where it is opened
-
-    def with_repeats(self, repeats: int) -> OfProblem:
-        """Return the same, some observations of which stand for several equal ones."""
-        return replace(self, repeats=repeats)
+        return {"given": replace(self.given), "repeats": self.repeats}  # what is cached is computed again
 
     @cached_property
-    def _observed(self) -> RepresenterProblem:
-        """Without rows of weight zero, which folds leave out."""
-        rows = self.represented.rows
+    def spread(self) -> WarpedGram | SubspaceCovariance:
+        """The covariance of f, in units of tau^2."""
+        if isinstance(self.given, SubspaceCovariance):
+            return self.given
+        rows = self.given.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
         if all(len(own) == t.rows.stop - t.rows.start for own, t in zip(kept, rows, strict=True)):
-            return self.represented
+            return WarpedGram.of(self.given)
         every = np.concatenate([own + t.rows.start for own, t in zip(kept, rows, strict=True)])
-        functionals = self.represented.functionals.take(every)
+        functionals = self.given.functionals.take(every)
         some = [
             replace(t, rows=slice(0, len(own)), target=t.target[own], weight=t.weight[own])
             for own, t in zip(kept, rows, strict=True)
         ]
-        basis = Basis.of(functionals, self.represented.basis.space)
-        return replace(self.represented, functionals=functionals, rows=consecutive(some), basis=basis)
-
-    @cached_property
-    def _spread(self) -> WarpedGram:
-        return WarpedGram.of(self._observed)
+        basis = Basis.of(functionals, self.given.basis.space)
+        return WarpedGram.of(replace(self.given, functionals=functionals, rows=consecutive(some), basis=basis))
 
     def posterior(self, solution: Solution) -> Posterior:
-        """Around the solution."""
-        free = Observations.of(self._observed).free + self.repeats
-        return Posterior(solution.function, self._spread, amplitude(solution, free, self.represented.outputs))
-
-
-@dataclass(frozen=True, eq=False)
-class OfSpan:
-    """Where the posterior of a solution in a span comes from."""
-
-    spread: SpanSpread
-    free: int
-    outputs: int | None
-
-    def with_repeats(self, repeats: int) -> OfSpan:
-        """Return the same, some observations of which stand for several equal ones."""
-        return replace(self, free=self.free + repeats)
-
-    def posterior(self, solution: Solution) -> Posterior:
-        """Around the solution."""
-        return Posterior(solution.function, self.spread, amplitude(solution, self.free, self.outputs))
-
-
-def amplitude(solution: Solution, free: int, outputs: int | None) -> Any:
-    """tau, from the minimum of each output."""
-    if free < 1:
-        raise ValueError(
-            "There are no more functionals than basis functions: add functionals, or take a smaller basis."
-        )
-    tau: Matrix = np.sqrt(2 * np.clip(solution.certificate.primal, 0, None) / free)
-    return float(tau[0]) if outputs is None else tau
+        """Return the posterior around a solution, with tau from the minimum of each output."""
+        spread = self.spread
+        if isinstance(spread, WarpedGram):
+            free, outputs = Observations.of(spread.represented).degrees_of_freedom, spread.represented.outputs
+        else:
+            free, outputs = spread.degrees_of_freedom, spread.outputs
+        free += self.repeats
+        if free < 1:
+            raise ValueError(
+                "There are no more functionals than basis functions: add functionals, or take a smaller basis."
+            )
+        tau: Matrix = np.sqrt(2 * np.clip(solution.certificate.primal, 0, None) / free)
+        return Posterior(solution.function, spread, float(tau[0]) if outputs is None else tau)

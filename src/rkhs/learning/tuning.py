@@ -1,29 +1,59 @@
-"""Settings that were left open, found from the data."""
+"""Hyperparameters that were left open, found from the data by L-BFGS on their logarithms, from several starts.
+
+The data say where a search begins and how far it may go, so that units do not matter.  A scale begins at the median
+distance of the points; one for each feature at the median distance of points in units of their standard deviations,
+times these; the factor of a kernel where its values are of size one; the weight of a term where the noise is a
+hundredth of the variance that the kernel gives its functionals.  Bounds are multiples of these.
+
+All starts are on a small sample.  The search goes on from the best that they find there, with all functionals that may
+be used at once, or with all in the subspace of landmarks: the best for few may be poor for all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import nan
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf, nan
+from numbers import Real
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs._backend.arrays import Matrix
+from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.representers import RepresenterProblem
-from rkhs._finite.solution import CONVERGED
+from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
+from rkhs._gram.approximation import Landmarks
+from rkhs._gram.operator import gram
+from rkhs._progress import interrupted
 from rkhs.kernels.base import Kernel, Open
-from rkhs.learning.evidence import log_evidence
-from rkhs.learning.leave_out import asked, log_left_out
-from rkhs.learning.observations import Observations
-from rkhs.learning.search import ITERATIONS, OUT_OF_ITERATIONS, Criterion, Search, Space, TuningMonitor
-from rkhs.learning.settings import Setting, kernel_settings
-from rkhs.learning.starts import Range, points_of, sizes, started, weight_range
+from rkhs.kernels.scaled import median_scale
+from rkhs.learning._observations import Hyperparameter, Observations, check_squared
+from rkhs.learning.evidence import log_evidence, subspace_log_evidence
+from rkhs.learning.leave_one_out import informative_rows, log_left_out
+
+if TYPE_CHECKING:
+    from rkhs.problem.problem import Problem
 
 CRITERIA = ("evidence", "loo")
-FIRST = 1000  # functionals that are looked at first
-NOTHING = "nothing to learn from: the targets are those of the basis alone"
+OUT_OF_ITERATIONS = str(OutOfIterations())
+
+TOLERANCE = 1e-5  # per functional, the least increase of the criterion in an iteration
+FIRST = 1000  # functionals of the sample on which all starts are
+SAMPLE = 500  # functionals, or points, from which the size of a kernel is estimated
+NOISE = 1e-2  # variance of the noise at the start, in units of that of the functionals under the kernel
+BOUNDS = {  # multiples of the start; (1e-2, 1e3) for all others
+    "factor": (1e-5, 1e5),
+    "weight": (1e-5, 1e10),  # noise between 1e3 and 1e-12 of the variance: below, rounding would be taken for signal
+}
+FACTORS = (0.5, 1.0, 2.0, 4.0)  # on all scales together, tried first
+NOISE_FACTORS = (1.0, 1e-2, 1e-4)  # and on all noise
+
+# The criterion at theta, and its gradient if the second argument asks for it.
+Criterion = Callable[[Matrix, bool], tuple[float, Matrix]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,100 +93,80 @@ class Tuning:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A kernel and terms, some of whose settings are open, with numbers in their places."""
-
-    kernel: Kernel
-    terms: tuple[Term, ...]
-    settings: tuple[Setting, ...]
-    ranges: tuple[Range, ...]
-
-    @classmethod
-    def of(cls, kernel: Kernel, terms: Sequence[Term], observations: Observations, seed: Any) -> Model:
-        """At the start of a search."""
-        random = np.random.default_rng(seed)
-        kernel, found = started(kernel, points_of(observations.functionals, random))
-        settings = kernel_settings(kernel, found)
-        ranges = [own for name in kernel.parameters() for own in found.get(name, [])]
-        marked = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Open)}
-        size = sizes(kernel, observations, random) if marked else {}
-        for k, weight in marked.items():
-            ranges.append(weight_range(weight, observations.weight[observations.term == k], size.get(k, 1.0)))
-            settings.append(Setting(term=k))
-        return cls(kernel, tuple(terms), tuple(settings), tuple(ranges))
-
-    def space(self, prior: float | None) -> Space:
-        """Where to search."""
-        start, low, high = (np.log([getattr(own, name) for own in self.ranges]) for name in ("start", "low", "high"))
-        scales = [i for i, s in enumerate(self.settings) if s.parameter is not None and s.parameter.endswith("scale")]
-        noise = [i for i, s in enumerate(self.settings) if s.parameter is None and not self.ranges[i].given]
-        families: dict[str, list[int]] = {}
-        for i in scales:
-            if self.settings[i].feature is not None:
-                families.setdefault(str(self.settings[i].parameter), []).append(i)
-        free = [i for i in scales if not self.ranges[i].given]  # a start that is given is where a search begins
-        return Space(start, low, high, free, noise, list(families.values()), prior)
-
-    def kernel_at(self, theta: Matrix) -> Kernel:
-        """The kernel with other numbers."""
-        values: dict[str, Any] = {}
-        for setting, log in zip(self.settings, theta, strict=True):
-            if setting.parameter is not None:
-                value = float(np.exp(log))
-                each = setting.feature is not None
-                values[setting.parameter] = (*values.get(setting.parameter, ()), value) if each else value
-        return self.kernel.with_parameters(values)
-
-    def weight_at(self, theta: Matrix, observations: Observations) -> Matrix:
-        """The weights (N,): open ones are multiples of those of the observations."""
-        weight = observations.weight.copy()
-        for setting, log in zip(self.settings, theta, strict=True):
-            if setting.parameter is None:
-                weight[observations.term == setting.term] *= np.exp(log)
-        return weight
-
-    def terms_at(self, theta: Matrix) -> tuple[Term, ...]:
-        """The terms with numbers for weights."""
-        terms = list(self.terms)
-        for setting, log in zip(self.settings, theta, strict=True):
-            if setting.term is not None:
-                weight: Any = float(np.exp(log))
-                shares = terms[setting.term].weight.shares
-                terms[setting.term] = terms[setting.term].changed(weight=weight if shares is None else weight * shares)
-        return tuple(terms)
-
-    def named(self, theta: Matrix) -> dict[str, float]:
-        """The numbers by name."""
-        return {s.name: float(np.exp(log)) for s, log in zip(self.settings, theta, strict=True)}
-
-
-def closed(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """The terms with a weight of one, or that of their shares, in the place of open ones."""
-    return tuple(
-        term.changed(weight=1.0 if term.weight.shares is None else term.weight.shares)
-        if isinstance(term.weight, Open)
-        else term
-        for term in terms
+def tuned_problem(
+    problem: Problem,
+    criterion: str,
+    starts: int,
+    prior: float | None,
+    amplitude: float | None,
+    functionals: int,
+    time_limit: float | None,
+    iterations: int,
+    random_state: Any,
+    verbose: bool | None,
+) -> Problem:
+    """Tune a problem as `Problem.tune` does."""
+    if criterion not in CRITERIA:
+        raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
+    for name, number, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+    if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
+        raise ValueError(f"prior is a positive standard deviation, or None, got {prior!r}.")
+    if amplitude is not None and not (isinstance(amplitude, Real) and 0 < float(amplitude) < np.inf):
+        raise ValueError(f"amplitude is a positive number, or None for the best one, got {amplitude!r}.")
+    check_squared(problem, "Tuning")
+    if not any(
+        isinstance(v, Open) for v in [*problem.kernel.parameters().values(), *(t.weight for t in problem.terms)]
+    ):
+        raise ValueError(
+            f"Nothing is left open in {problem.kernel!r} and the weights of its terms: mark what is to be found with "
+            "rkhs.learn(), as in rkhs.Gaussian(scale=rkhs.learn())."
+        )
+    random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
+    shares = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Open) else t for t in problem.terms]
+    every = Observations.of(RepresenterProblem.of(problem.kernel, shares, problem.basis))
+    observations = _sampled(every, functionals, random)
+    space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
+    few = _sampled(observations, FIRST, random)
+    stages = [(few.size, dense_criterion(space, few, criterion, amplitude))]
+    refined = _subspace_criterion(problem, space, every, amplitude) if criterion == "evidence" else None
+    if refined is not None:
+        stages.append((every.size, refined))
+    elif few.size < observations.size:
+        stages.append((observations.size, dense_criterion(space, observations, criterion, amplitude)))
+    theta, value, seen, status = space.start, nan, few.size, CONVERGED
+    if not len(few.informative) or (criterion == "loo" and not informative_rows(few)):
+        status = "nothing to learn from: the targets are those of the basis alone"
+    ends: list[Matrix] = []
+    for stage, (count, own) in enumerate(stages):
+        if status in (CONVERGED, OUT_OF_ITERATIONS):
+            search = HyperparameterSearch(own, count, space, monitor, iterations)
+            status = search.run(1 if stage else starts, random, ends)
+            if search.best is not None:
+                theta, value, seen = search.best, search.value, count
+            ends = search.ends or [theta]
+    low, high = space.bounds.T
+    at_bounds = np.flatnonzero((theta <= low + 1e-6) | (theta >= high - 1e-6)).tolist()
+    tuning = Tuning(
+        criterion,
+        value,
+        {h.name: float(np.exp(log)) for h, log in zip(space.hyperparameters, theta, strict=True)},
+        tuple(space.hyperparameters[i].name for i in at_bounds),
+        (seen, every.size),
+        len(monitor.history),
+        monitor.seconds,
+        status,
     )
+    return replace(problem, kernel=space.kernel_at(theta), terms=space.terms_at(theta), tuning=tuning)
 
 
-def in_memory(model: Model, observations: Observations, criterion: str) -> Criterion:
-    """The criterion from a factorisation of all that was observed."""
-
-    def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
-        kernel, weight = model.kernel_at(theta), model.weight_at(theta, observations)
-        settings = model.settings if slope else None
-        if criterion == "loo":
-            return log_left_out(observations, kernel, weight, settings)
-        found, gradient = log_evidence(observations, kernel, weight, settings)
-        return found.value, gradient
-
-    return value
+def _weight(value: float, marked: Open) -> Any:
+    return value if marked.shares is None else value * marked.shares
 
 
-def sampled(observations: Observations, most: int, random: np.random.Generator) -> Observations:
-    """All that was observed at some points, drawn at random, as many as fit."""
+def _sampled(observations: Observations, most: int, random: np.random.Generator) -> Observations:
+    """Return all that was observed at some points, drawn at random, with at most `most` functionals."""
     if observations.size <= most:
         return observations
     places, counts = np.unique(observations.places, return_counts=True)
@@ -166,55 +176,295 @@ def sampled(observations: Observations, most: int, random: np.random.Generator) 
     return observations.take(np.flatnonzero(np.isin(observations.places, chosen)))
 
 
-def tuned(
-    kernel: Kernel,
-    terms: Sequence[Term],
-    represented: RepresenterProblem,
-    criterion: str,
-    starts: int,
-    most: int,
-    prior: float | None,
-    seed: Any,
-    monitor: TuningMonitor,
-    refined: Callable[[Model], Criterion] | None,
-    iterations: int = ITERATIONS,
-    amplitude: float | None = None,
-) -> tuple[Kernel, tuple[Term, ...], Tuning]:
-    """The kernel and the terms with numbers in the place of what is open.
+@dataclass(frozen=True, eq=False)
+class SearchSpace:
+    """A kernel and terms with numbers for their open hyperparameters, whose logarithms are theta (p,).
 
-    Looks, and all starts, are at a small sample.  From the best of what they find there, judged by `most` functionals
-    or by the criterion of an approximation, `refined`, the search goes on with these: the best for few may be poor for
-    all.
+    A prior draws the scales of the features of one kernel together: theta minus its start is normal around their mean,
+    with the standard deviation `prior`.
     """
-    random = np.random.default_rng(seed)
-    every = replace(Observations.of(represented), amplitude=amplitude)
-    observations = sampled(every, most, random)
-    model = Model.of(kernel, terms, observations, seed)
-    space = model.space(prior)
-    few = sampled(observations, FIRST, random)
-    stages = [(few.size, in_memory(model, few, criterion))]
-    if refined is not None:
-        stages.append((every.size, refined(model)))
-    elif few.size < observations.size:
-        stages.append((observations.size, in_memory(model, observations, criterion)))
-    known = len(few.informative) and (criterion == "evidence" or asked(few))
-    theta, status, value, seen = space.start, CONVERGED if known else NOTHING, nan, few.size
-    ends: list[Matrix] | None = None
-    for stage, (count, own) in enumerate(stages):
-        if status in (CONVERGED, OUT_OF_ITERATIONS):
-            search = Search(own, count, space, monitor, iterations=iterations)
-            status = search.run(starts if stage == 0 else 1, random, ends)
-            if search.best is not None:
-                theta, value, seen = search.best, search.value, count
-            ends = search.ends or [theta]
-    tuning = Tuning(
-        criterion,
-        value,
-        model.named(theta),
-        tuple(model.settings[i].name for i in space.at_bounds(theta)),
-        (seen, every.size),
-        len(monitor.history),
-        monitor.seconds,
-        status,
+
+    kernel: Kernel
+    terms: Sequence[Term]
+    hyperparameters: Sequence[Hyperparameter]
+    prior: float | None
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, terms: Sequence[Term], observations: Observations, prior: float | None, seed: Any
+    ) -> SearchSpace:
+        """Return the space around starts that suit the observations."""
+        random = np.random.default_rng(seed)
+        parts = observations.functionals.parts
+        points = np.unique(np.concatenate([np.asarray(part.atoms.points) for part in parts]), axis=0)
+        kernel, found = _initialised(kernel, points if len(points) <= 1000 else random.choice(points, 1000, False))
+        order = list(kernel.parameters())
+        found.sort(key=lambda h: order.index(str(h.parameter)))
+        open_terms = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Open)}
+        sizes = _variances(kernel, observations, random) if open_terms else {}
+        for k, marked in open_terms.items():
+            mean = float(np.mean(observations.weight[observations.term == k]))
+            unit = 1 / (2 * sizes.get(k, 1.0) * mean)
+            found.append(_hyperparameter(marked, unit / NOISE, "weight", term=k))
+        return cls(kernel, terms, found, prior)
+
+    @cached_property
+    def start(self) -> Matrix:
+        return np.log([h.start for h in self.hyperparameters])
+
+    @cached_property
+    def bounds(self) -> Matrix:
+        """(p, 2)."""
+        return np.log([(h.low, h.high) for h in self.hyperparameters])
+
+    @cached_property
+    def scales(self) -> list[int]:
+        every = enumerate(self.hyperparameters)
+        return [i for i, h in every if h.parameter is not None and h.parameter.endswith("scale")]
+
+    def clipped(self, theta: Matrix) -> Matrix:
+        """Return theta within its bounds."""
+        return np.clip(theta, *self.bounds.T)
+
+    def penalty(self, theta: Matrix) -> tuple[float, Matrix]:
+        """Return minus the logarithm of the prior, and its gradient."""
+        total, gradient = 0.0, np.zeros_like(theta)
+        if self.prior is None:
+            return total, gradient
+        own = [i for i in self.scales if self.hyperparameters[i].feature is not None]
+        for name in dict.fromkeys(self.hyperparameters[i].parameter for i in own):
+            family = [i for i in own if self.hyperparameters[i].parameter == name]
+            away = theta[family] - self.start[family]
+            away = (away - away.mean()) / self.prior
+            total += float(away @ away) / 2
+            gradient[family] += away / self.prior
+        return total, gradient
+
+    def candidates(self) -> list[Matrix]:
+        """Return points that are tried first: the start, times common factors where the user has not given it."""
+        scales = [i for i in self.scales if not self.hyperparameters[i].given]
+        noise = [i for i, h in enumerate(self.hyperparameters) if h.parameter is None and not h.given]
+        found = []
+        for wider in FACTORS if scales else (1.0,):
+            for cleaner in NOISE_FACTORS if noise else (1.0,):
+                theta = self.start.copy()
+                theta[scales] += np.log(wider)
+                theta[noise] -= np.log(cleaner)
+                found.append(self.clipped(theta))
+        return found
+
+    def kernel_at(self, theta: Matrix) -> Kernel:
+        """Return the kernel with the parameters in theta."""
+        values: dict[str, Any] = {}
+        for h, log in zip(self.hyperparameters, theta, strict=True):
+            if h.parameter is not None:
+                value = float(np.exp(log))
+                values[h.parameter] = value if h.feature is None else (*values.get(h.parameter, ()), value)
+        return self.kernel.with_parameters(values)
+
+    def weight_at(self, theta: Matrix, observations: Observations) -> Matrix:
+        """Return the weights (N,): open ones are multiples of those of the observations."""
+        weight = observations.weight.copy()
+        for h, log in zip(self.hyperparameters, theta, strict=True):
+            if h.parameter is None:
+                weight[observations.term == h.term] *= np.exp(log)
+        return weight
+
+    def terms_at(self, theta: Matrix) -> tuple[Term, ...]:
+        """Return the terms with the weights in theta."""
+        terms = list(self.terms)
+        for h, log in zip(self.hyperparameters, theta, strict=True):
+            if h.term is not None:
+                terms[h.term] = terms[h.term].changed(weight=_weight(float(np.exp(log)), terms[h.term].weight))
+        return tuple(terms)
+
+
+def _hyperparameter(marked: Open, start: float, kind: str, **what: Any) -> Hyperparameter:
+    """Return a hyperparameter with the range that the user has given, else with that which the data suggest."""
+    given, start = marked.start is not None, marked.start or start
+    low, high = (
+        factor * start if own is None else own
+        for factor, own in zip(BOUNDS.get(kind, (1e-2, 1e3)), (marked.low, marked.high), strict=True)
     )
-    return model.kernel_at(theta), model.terms_at(theta), tuning
+    return Hyperparameter(**what, start=float(np.clip(start, low, high)), low=low, high=high, given=given)
+
+
+def _initialised(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]]:
+    """Return the kernel with numbers where it was open, and these hyperparameters; X are its points."""
+    found: list[Hyperparameter] = []
+    for place, child in kernel.children().items():
+        filled, inside = _initialised(child, kernel.seen(X))
+        kernel = kernel.with_parameters({f"{place}.{name}": value for name, value in filled.parameters().items()})
+        found += [replace(h, parameter=f"{place}.{h.parameter}") for h in inside]
+    for name in kernel.positive:
+        marked = getattr(kernel, name)
+        if isinstance(marked, Open):
+            starts = _starts(kernel, name, marked, X)
+            own = [
+                _hyperparameter(marked, start, name, parameter=name, feature=j if marked.each else None)
+                for j, start in enumerate(starts)
+            ]
+            kernel = kernel.with_parameters({name: tuple(h.start for h in own) if marked.each else own[0].start})
+            found += own
+    return kernel, found
+
+
+def _starts(kernel: Any, name: str, marked: Open, X: Matrix) -> list[float]:
+    """Return where the data suggest to begin: one number, or one for each feature."""
+    if marked.each and name != "scale":
+        raise ValueError(f"{kernel!r} has one {name}: leave each=True out, which is for scales.")
+    if name == "factor":
+        size = float(np.mean(np.abs(kernel.kernel(X[:SAMPLE]))))
+        return [1 / size if size > 0 else 1.0]
+    if name != "scale":
+        return [1.0]
+    if marked.start is None and len(np.unique(X, axis=0)) < 2:
+        raise ValueError(
+            f"{kernel!r} is to find its scale, and all functionals are at one point, which says nothing about it: give "
+            "the scale as a number, or a start, as in rkhs.learn(start=1.0)."
+        )
+    if not marked.each:
+        return [marked.start or median_scale(X, distance=kernel.distance)]
+    spread = np.std(X, axis=0)
+    spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
+    return (
+        spread if marked.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
+    ).tolist()
+
+
+def _variances(kernel: Kernel, observations: Observations, random: np.random.Generator) -> dict[int, float]:
+    """Return the mean variance of the functionals of each term under the kernel, the basis taken out."""
+    found = {}
+    for k in np.unique(observations.term).tolist():
+        rows = np.flatnonzero(observations.term == k)
+        rows = rows if len(rows) <= SAMPLE else np.sort(random.choice(rows, SAMPLE, replace=False))
+        G, Q = gram(kernel, observations.functionals.take(rows)).in_double(), observations.Q[rows]
+        if kernel.order:
+            U = np.linalg.qr(Q)[0]
+            G = G - U @ (U.T @ G)
+            G = G - (G @ U) @ U.T
+        size = float(np.mean(np.diag(G)))
+        found[k] = size if size > 0 else 1.0
+    return found
+
+
+def dense_criterion(
+    space: SearchSpace, observations: Observations, criterion: str, amplitude: float | None = None
+) -> Criterion:
+    """Return the criterion from a factorisation of all that was observed."""
+
+    def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
+        kernel, weight = space.kernel_at(theta), space.weight_at(theta, observations)
+        asked = space.hyperparameters if slope else None
+        if criterion == "loo":
+            return log_left_out(observations, kernel, weight, asked)
+        found, _, gradient = log_evidence(observations, kernel, weight, asked, amplitude)
+        return found, gradient
+
+    return value
+
+
+def _subspace_criterion(
+    problem: Problem, space: SearchSpace, observations: Observations, amplitude: float | None
+) -> Criterion | None:
+    """Return the evidence in the span of landmarks, chosen at the first theta; None where nothing is approximated."""
+    landmarks = problem.approximation
+    if not isinstance(landmarks, Landmarks):
+        return None
+    chosen: list[Any] = []
+
+    def at(theta: Matrix) -> Any:
+        there = replace(problem, kernel=space.kernel_at(theta), terms=space.terms_at(theta))
+        return there._on_span(landmarks)
+
+    def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
+        if not chosen:
+            chosen.append(at(theta))
+        span = replace(chosen[0].span, kernel=space.kernel_at(theta))
+        asked = space.hyperparameters if slope else None
+        terms = space.terms_at(theta)
+        found, _, gradient = subspace_log_evidence(span, chosen[0].space, terms, observations, asked, amplitude)
+        return found, gradient
+
+    return None if replace(at(space.start), device=None).whole else value
+
+
+@dataclass
+class TuningMonitor(Monitor):
+    """Shows evaluations of a criterion."""
+
+    def line(self, record: Record) -> str:
+        return f"tuning: evaluation {record.iteration}, {record.seconds:.0f} s, best {-record.primal:.6g}"
+
+
+@dataclass
+class HyperparameterSearch:
+    """L-BFGS from several points, which keeps the best theta that was ever evaluated."""
+
+    criterion: Criterion
+    count: int  # of functionals
+    space: SearchSpace
+    monitor: Monitor
+    iterations: int = 200  # of one start
+    best: Matrix | None = None
+    value: float = -inf  # of the criterion, at the best
+    objective: float = inf  # minus that, plus the penalty
+    slowest: float = 0.0  # seconds of an evaluation
+    ends: list[Matrix] = field(default_factory=list)  # where starts have led to
+
+    def run(self, starts: int, random: np.random.Generator, begin: Sequence[Matrix] = ()) -> str:
+        """Search from the best of some points, then from others near the best so far; return the status."""
+        points = list(begin) or self.space.candidates()
+        try:
+            first = points[0]
+            if len(points) > 1:
+                first = min(points, key=lambda theta: self._objective(theta, slope=False)[0])
+            done = self._descend(first)
+            for _ in range(starts - 1):
+                assert self.best is not None
+                done &= self._descend(self.space.clipped(self.best + random.normal(size=len(self.best))))
+        except Stopped as stop:
+            return str(stop)
+        except KeyboardInterrupt:
+            if self.best is None and not begin:  # there is nothing to return
+                raise
+            interrupted()
+            return INTERRUPTED
+        finally:
+            self.monitor.close()
+        return CONVERGED if done else OUT_OF_ITERATIONS
+
+    def _descend(self, theta: Matrix) -> bool:
+        """Run L-BFGS from a point; return whether it ended within the limit of iterations."""
+        origin: float | None = None  # the units of targets add a constant, which must not decide when to stop
+
+        def objective(theta: Matrix) -> tuple[float, Matrix]:
+            nonlocal origin
+            value, gradient = self._objective(theta)
+            origin = value if origin is None else origin
+            return (value - origin) / self.count, gradient / self.count
+
+        found = scipy.optimize.minimize(
+            objective,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.space.bounds,
+            options={"maxiter": self.iterations, "ftol": TOLERANCE, "gtol": TOLERANCE},
+        )
+        self.ends.append(np.asarray(found.x))
+        return int(found.nit) < self.iterations
+
+    def _objective(self, theta: Matrix, slope: bool = True) -> tuple[float, Matrix]:
+        """Return minus the criterion plus the penalty, and its gradient."""
+        before = self.monitor.seconds
+        self.monitor.check(self.slowest)
+        with self.monitor.showing("tuning: an evaluation"):
+            value, gradient = self.criterion(theta, slope)
+        penalty, more = self.space.penalty(theta)
+        objective = penalty - value
+        if objective < self.objective:
+            self.best, self.objective, self.value = theta.copy(), objective, value
+        self.slowest = max(self.slowest, self.monitor.seconds - before)
+        self.monitor.report(None, -self.value, inf)
+        return objective, (more - gradient if slope else more)

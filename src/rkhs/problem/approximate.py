@@ -27,13 +27,13 @@ from rkhs._gram.span import Span
 from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.points import centred
 from rkhs.kernels.base import Kernel
-from rkhs.learning.posterior import OfSpan
+from rkhs.learning.posterior import PosteriorSource
 from rkhs.problem.choice import choose
 from rkhs.problem.grid import Cells
 from rkhs.problem.solving import stopped
 from rkhs.solvers.spans.orthonormal import EPS, OrthonormalSpan, coincident
-from rkhs.solvers.spans.spread import SpanSpread
 from rkhs.solvers.spans.summed import Found, Summed
+from rkhs.solvers.warped import SubspaceCovariance
 
 TURNING, TURNED = 6e-10, 1e-10  # seconds for each p^3, and for p^2 and a kept row, to make p functions orthonormal
 
@@ -219,7 +219,7 @@ def own_solution(
     solution = solution_of(summed, found, approximation, monitor, status)
     if not summed.quadratic:
         return solution
-    return replace(solution, source=OfSpan(SpanSpread.of(summed), summed.free, summed.summary.outputs))
+    return replace(solution, source=PosteriorSource(SubspaceCovariance.of(summed)))
 
 
 def solution_of(

@@ -22,13 +22,12 @@ from rkhs._finite.term import Term
 from rkhs._gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.errors import UnattainedError
 from rkhs.kernels.base import Kernel, check_known
-from rkhs.learning.evidence import Evidence
-from rkhs.learning.leave_out import LeftOut
-from rkhs.learning.posterior import OfProblem
-from rkhs.learning.tuning import Tuning
+from rkhs.learning.evidence import Evidence, evidence_of
+from rkhs.learning.leave_one_out import LeftOut, left_out_of
+from rkhs.learning.posterior import PosteriorSource
+from rkhs.learning.tuning import Tuning, tuned_problem
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
-from rkhs.problem.learnt import evidence_of, left_out_of, tuned_problem
 from rkhs.problem.solving import asked_until_done, certificates_of, stopped
 from rkhs.solvers.auto import auto
 from rkhs.solvers.base import Solver
@@ -359,8 +358,8 @@ class Problem:
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """
-        limits = (time_limit, iterations, random_state, verbose)
-        return tuned_problem(self, criterion, starts, prior, functionals, *limits, amplitude)
+        limits = (functionals, time_limit, iterations, random_state, verbose)
+        return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
     def _on_span(self, approximation: Approximation) -> SpanProblem:
         check_known(self.kernel)
@@ -412,5 +411,5 @@ class Problem:
             monitor.seconds,
             tuple(monitor.history),
             basis_rank=None if basis.space is None else (basis.rank, basis.size),
-            source=OfProblem.of(self.represented, system.terms),
+            source=PosteriorSource.of(self.represented, system.terms),
         )

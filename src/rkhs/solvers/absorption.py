@@ -1,6 +1,6 @@
 """Absorption of the quadratic terms, then the small problem that is left (theory, section 4).
 
-Let q be the functionals with squared losses and l the others, S the equations of q (`observed`) and B_l the values on l
+Let q be the functionals with squared losses and l the others, S the equations of q (`warped`) and B_l the values on l
 of the basis functions that q sees.  For given coefficients a_l those of q, and of these basis functions, are
 
     S [a_q; c] = [b_q - G_ql a_l; -B_l'a_l]
@@ -31,7 +31,7 @@ from rkhs.solvers.choose import cheapest
 from rkhs.solvers.costs import FLOP, Estimate, factorisation
 from rkhs.solvers.dense import from_memory, in_memory, to_memory
 from rkhs.solvers.newton import STEP, expected
-from rkhs.solvers.observed import SEEN, Observed, factorable
+from rkhs.solvers.warped import SEEN, QuadraticTerms, factorable
 
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql
@@ -96,7 +96,7 @@ class Absorption(Solver):
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
         with monitor.showing(FACTOR):
-            rest = _Rest(inside, Observed.of(inside, (TIGHTER * monitor.tol) ** 2))
+            rest = _Rest(inside, QuadraticTerms.of(inside, (TIGHTER * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:
@@ -127,7 +127,7 @@ class _Unlifted(InnerMonitor):
 class _Rest:
     """The problem that is left, one system for each output, and the way back."""
 
-    def __init__(self, system: FiniteProblem, observed: Observed) -> None:
+    def __init__(self, system: FiniteProblem, observed: QuadraticTerms) -> None:
         xp = namespace(system.Q)
         self.observed = observed
         self.q, self.l = system.quadratic_rows, system.other_rows
@@ -137,9 +137,9 @@ class _Rest:
         self.cross = system.gram.block(self.q, self.l)
         a, c, residual = observed.solve(self.cross, self.B.T)
         G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
-        a, c, _ = observed.solve(observed.target, zeros((U.shape[1], system.columns), U))
+        a, c, _ = observed.solve(observed.system.target, zeros((U.shape[1], system.columns), U))
         mean = self.cross.T @ a + self.B @ c
-        self.known = [float(value) for value in xp.vecdot(observed.target, a, axis=0) / 2]
+        self.known = [float(value) for value in xp.vecdot(observed.system.target, a, axis=0) / 2]
         Q, back = _orthonormal(rest.Q @ unseen)
         self.unseen = unseen @ back
         left = FiniteProblem.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
@@ -148,7 +148,7 @@ class _Rest:
     def lifted(self, left: Iterate) -> Iterate:
         """The iterate of the whole problem from that of the rest."""
         xp = namespace(left.a)
-        a, c, _ = self.observed.solve(self.observed.target - self.cross @ left.a, -(self.B.T @ left.a))
+        a, c, _ = self.observed.solve(self.observed.system.target - self.cross @ left.a, -(self.B.T @ left.a))
         order = np.argsort(np.concatenate([self.q, self.l]))
         both = taken(xp.concat([a, left.a]), order)
         return Iterate(both, self.seen @ c + self.unseen @ left.basis)

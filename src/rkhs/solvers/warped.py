@@ -1,46 +1,137 @@
-"""The warped kernel: the space that is left after some functionals were observed (theory, section 4).
+"""What quadratic terms determine, and the covariance that they leave (theory, section 4).
 
-With the equations S of the observed functionals q (`observed`), the Gram matrix of other functionals M in what they
-leave undetermined is
+For functionals q with squared losses of weights w, d = 1/(2w), and U the values on q of those basis functions that q
+sees, made orthonormal, everything that the quadratic terms determine is in the solutions of
+
+    S [a; c] = [b; e],        S = [G_qq + diag(d), U; U', 0]
+
+Basis functions that vanish on all of q are not determined by them.  Conditionally positive definite kernels need
+nothing else: S is regular, because G_qq is positive definite on {U'a = 0}.  The *warped* Gram matrix of other
+functionals M is
 
     G~_MM = G_MM - [G_Mq, B_M] S^-1 [G_qM; B_M']
 
 where B_M are the values on M of the basis functions that q sees.  It is the posterior covariance of a Gaussian process
 with a flat prior on the basis that was observed with noise of variance 1/(2w); its diagonal is the predictive variance.
+
+*In a subspace* the process splits into its part there, with independent standard normal coefficients tau on orthonormal
+functions psi R, and a part that is independent of it.  Given the terms, (c, tau) has the covariance
+(S + diag(0, I))^-1 (`spans.summed`), flat in the basis functions at first; so a functional M has the variance
+
+    k_MM - |e|^2  +  E (S + diag(0, I))^-1 E',        e = M(psi R),  E = [M(p), e]
+
+The first difference is what M has outside of the subspace.  Where the functionals of all terms are among the landmarks
+the terms say nothing about it, and the sum is the variance above.  Else they would, and the sum leaves that out: it is
+the variance of the best Gaussian approximation whose part outside of the subspace is as it was before any data.  For
+features, which stand for k themselves, nothing is outside.  Conditionally positive definite kernels have k_MM - |e|^2
+after an a with the polynomials of M was taken from it: the variance of M - sum_b a_b L_b, for the landmarks L, instead
+of that of M, which is not defined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.linalg
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
+from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.representers import RepresenterProblem, represented_by
-from rkhs._gram import gram
+from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs._gram.operator import gram
+from rkhs._gram.span import Span
+from rkhs._linalg.cg import IterativeSaddle
+from rkhs._linalg.saddle import Saddle
+from rkhs._progress import tick
 from rkhs.functionals.base import Functional
-from rkhs.solvers.observed import SEEN, Observed
+from rkhs.solvers.dense import double, fits, in_memory
+from rkhs.solvers.preconditioning import preconditioner
+from rkhs.solvers.spans.curvature import Curvature
+from rkhs.solvers.spans.orthonormal import OrthonormalSpan
+from rkhs.solvers.spans.summed import Summed
 
-COLUMNS = 1024  # of G_qM that are stored at a time
-ROUNDED = 64  # units of rounding of the points, by which a basis function that is seen may seem not to be
+if TYPE_CHECKING:
+    from rkhs.problem.problem import Problem
+
+SEEN = 1e-9  # the size of a basis function on some rows, among functions of size one on all, that counts as zero
 
 
-@contextmanager
-def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
-    """Work within the time limit."""
-    try:
-        with monitor.showing(FACTOR):
-            yield
-    except Stopped as stop:
-        raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
-    finally:
-        monitor.close()
+@dataclass(frozen=True, eq=False)
+class QuadraticTerms:
+    """The quadratic terms of a finite problem, as a problem of their own, and the equations S that they satisfy.
+
+    Its Q are the rows of the whole problem's, which are orthonormal with all others only.
+    """
+
+    system: FiniteProblem
+    tol: float  # of the solutions, where S is not factorised
+
+    @classmethod
+    def of(cls, system: FiniteProblem, tol: float) -> QuadraticTerms:
+        given = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
+        if not factorable(given):
+            return cls(given, tol)
+        inside = in_memory(given)
+        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol)
+
+    @cached_property
+    def split(self) -> tuple[Array, Array, Array]:
+        """U (q, k), and the maps from its coefficients, and from those of what q does not see, to coefficients of Q.
+
+        The maps are (r, k) and (r, r - k).
+        """
+        Q = double(self.system.Q)
+        q, r = Q.shape
+        U, sizes, Vt = np.linalg.svd(np.concatenate([Q, np.zeros((max(r - q, 0), r))]), full_matrices=False)
+        k = int(np.sum(sizes > SEEN))
+        parts = U[:q, :k], Vt[:k].T / sizes[:k], Vt[k:].T
+        U, seen, unseen = (like(np.ascontiguousarray(matrix), self.system.Q) for matrix in parts)
+        return U, seen, unseen
+
+    def solve(self, b: Array, e: Array, columns: int = 64) -> tuple[Array, Array, Array]:
+        """Return a, c and the residual with S [a; c] = [b - residual; e], for right-hand sides b (q, k) and e.
+
+        With a factor of S so many columns are solved together between two ticks: half a second with 5,000 rows.
+        """
+        if isinstance(self._solver, Saddle):
+            found = []
+            for start in range(0, max(b.shape[1], 1), columns):
+                tick(start / max(b.shape[1], 1))
+                some = slice(start, start + columns)
+                found.append(self._solver.solve(b[:, some], e[:, some]))
+            a, c = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+            return a, c, np.zeros_like(a)
+        return self._solver.solve(b, e)
+
+    @cached_property
+    def _solver(self) -> Saddle | IterativeSaddle:
+        U, given, d = self.split[0], self.system, 1 / (2 * self.system.weight)
+        if given.gram.stored:
+            return Saddle(to_numpy(given.gram.dense()), to_numpy(d)[:, 0], to_numpy(U))
+        seen = replace(given.geometry, Q=U)
+        return IterativeSaddle(lambda v: given.gram @ v + d * v, preconditioner(seen, d), d, self.tol)
+
+
+def factorable(system: FiniteProblem) -> bool:
+    """Return whether the Gram matrix of a problem is to be stored and factorised, for many right-hand sides."""
+    return system.gram.stored or fits(system.size)
+
+
+def _refuse_infinite(undetermined: Matrix, M: Functional) -> None:
+    if np.any(undetermined):
+        raise ValueError(
+            f"{M!r} sees a basis function that no Squared term determines, so its variance is infinite: "
+            "add such a term, or leave the basis out."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +151,16 @@ class WarpedGram:
     """
 
     represented: RepresenterProblem
-    observed: Observed
+    observed: QuadraticTerms
     monitor: Monitor
 
     @classmethod
     def of(
-        cls, problem: Any, tol: float = 1e-8, time_limit: float | None = None, verbose: bool | None = None
+        cls,
+        problem: Problem | RepresenterProblem,
+        tol: float = 1e-8,
+        time_limit: float | None = None,
+        verbose: bool | None = None,
     ) -> WarpedGram:
         """Given the quadratic terms of a `Problem`, or of its `represented`.
 
@@ -81,16 +176,12 @@ class WarpedGram:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped: variances are known with it only.")
         monitor = Monitor(tol, time_limit, verbose=verbose)
         with _in_time(monitor, represented.functionals):
-            observed = Observed.of(monitor.watching(represented.system), tol)
+            observed = QuadraticTerms.of(monitor.watching(represented.system), tol)
         return cls(represented, observed, monitor)
 
     def covariance(self, M: Functional) -> Array:
-        """G~_MM, (m, m)."""
-        if np.any(self._unseen(M)):
-            raise ValueError(
-                f"{M!r} sees a basis function that no Squared term determines, so its variance is infinite: "
-                "add such a term, or leave the basis out."
-            )
+        """Return G~_MM, (m, m)."""
+        _refuse_infinite(self._undetermined(M), M)
         B = self._on_basis(M) @ self.observed.split[1]
         xp = namespace(B)
         own, solutions, known = [], [], []
@@ -102,7 +193,7 @@ class WarpedGram:
         return like((table + table.T) / 2, M.prototype)
 
     def variance(self, M: Functional) -> Array:
-        """The diagonal of G~_MM, (m,): infinite where M sees a basis function that no quadratic term does."""
+        """Return the diagonal of G~_MM, (m,): infinite where M sees a basis function that no quadratic term does."""
         B = self._on_basis(M) @ self.observed.split[1]
         xp = namespace(B)
         found = [zeros((0,), B)]
@@ -110,13 +201,15 @@ class WarpedGram:
             known = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
             found.append(self._here(gram(self.represented.kernel, M.take(piece)).diagonal()) - known)
         variance = to_numpy(xp.clip(xp.concat(found), 0, None))
-        return like(np.where(self._unseen(M), inf, variance), M.prototype)
+        return like(np.where(self._undetermined(M), inf, variance), M.prototype)
 
-    def _solutions(self, M: Functional, B: Array) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
-        """Some columns at a time: which, G_qM, and the solution a, c, residual for [G_qM; B_M']."""
+    def _solutions(
+        self, M: Functional, B: Array, columns: int = 1024
+    ) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
+        """Yield some columns at a time: which, G_qM, and the solution a, c, residual for [G_qM; B_M']."""
         q = self.represented.functionals.take(self.represented.system.quadratic_rows)
-        for start in range(0, M.size, COLUMNS):
-            piece = slice(start, min(start + COLUMNS, M.size))
+        for start in range(0, M.size, columns):
+            piece = slice(start, min(start + columns, M.size))
             with _in_time(self.monitor, M):
                 self.monitor.check()
                 cross = self._here(gram(self.represented.kernel, q, M.take(piece)).dense())
@@ -124,25 +217,129 @@ class WarpedGram:
             yield piece, cross, *solution
 
     def _here(self, values: Array) -> Array:
-        """The values as arrays of the kind in which the equations are solved."""
+        """Return the values as arrays of the kind in which the equations are solved."""
         Q = self.observed.system.Q
         return like(to_numpy(values), Q) if isinstance(Q, np.ndarray) else like(values, Q)
 
     def _on_basis(self, M: Functional) -> Array:
-        """The values (m, r) on M of the functions whose values on the system are the columns of Q."""
+        """Return the values (m, r) on M of the functions whose values on the problem are the columns of Q."""
         basis = self.represented.basis
-        if basis.space is None:
-            return self._here(np.zeros((M.size, 0)))
         return self._here(on_basis(M, basis.space)) @ self._here(basis.back)
 
-    def _unseen(self, M: Functional) -> np.ndarray[Any, Any]:
-        """Whether M sees a basis function that q does not see, (m,)."""
+    def _undetermined(self, M: Functional) -> Matrix:
+        """Return whether M sees a basis function that q does not see, (m,)."""
         basis = self.represented.basis
-        if basis.space is None:
-            return np.zeros(M.size, dtype=bool)
-        P, all_of_it = (self._here(on_basis(L, basis.space)) for L in (M, self.represented.functionals))
-        known = self._on_basis(M) @ (self._here(basis.Q).T @ all_of_it)
+        P, every = (self._here(on_basis(L, basis.space)) for L in (M, self.represented.functionals))
+        known = self._on_basis(M) @ (self._here(basis.Q).T @ every)
         elsewhere = self._on_basis(M) @ self.observed.split[2]
         left = np.concatenate([to_numpy(P - known), to_numpy(elsewhere)], axis=1)  # P - known: seen by no functional
-        resolved = max(SEEN, ROUNDED * float(np.finfo(to_numpy(M.prototype[:0]).dtype).eps))
-        return np.max(np.abs(left), axis=1, initial=0.0) > resolved * np.max(np.abs(to_numpy(P)), axis=1, initial=0.0)
+        rounding = 64 * float(np.finfo(to_numpy(M.prototype[:0]).dtype).eps)  # of the points of M
+        return _largest(left) > max(SEEN, rounding) * _largest(to_numpy(P))
+
+
+@contextmanager
+def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
+    """Work within the time limit of a monitor."""
+    try:
+        with monitor.showing(FACTOR):
+            yield
+    except Stopped as stop:
+        raise TimeoutError(f"The variances of {M!r} are not known yet: {stop}.") from None
+    finally:
+        monitor.close()
+
+
+def _largest(rows: Matrix) -> Matrix:
+    return np.max(np.abs(rows), axis=1, initial=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SubspaceCovariance:
+    """The covariance of any functionals, given the quadratic terms of a problem on a subspace.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from rkhs._finite.summary import Summary
+    >>> X = np.array([[0.0], [1.0]])
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
+    >>> span = LandmarkSpan(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))
+    >>> covariance = SubspaceCovariance.of(Summed(Summary.of(span, None, [term], None)))
+    >>> covariance.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
+    array([0.  , 0.03, 1.  ])
+    """
+
+    span: Span
+    space: FunctionSpace | None
+    map: Matrix  # (r + p, m), from theta to (c, tau) of the span
+    curvature: Curvature
+    degrees_of_freedom: int
+    outputs: int | None
+
+    @classmethod
+    def of(cls, summed: Summed) -> SubspaceCovariance:
+        """Return the covariance from the sums of a problem, all of whose losses are squared."""
+        assert summed.quadratic, "a loss is not squared"
+        cell, span, columns, summary = summed.cell(), summed.summary.span, summed.map, summed.summary
+        if isinstance(span, OrthonormalSpan):
+            columns, span = scipy.linalg.block_diag(np.eye(summed.rank), span.turn) @ columns, span.span
+        return cls(span, summary.space, columns[:, : cell.told], cell.curvature, summed.free, summary.outputs)
+
+    def variance(self, M: Functional) -> Array:
+        """Return the variances (m,), infinite where M sees a basis function that no term does."""
+        found = [np.zeros(0)]
+        for piece in self._pieces(M):
+            rows = self._rows(piece)
+            outside = np.zeros(piece.size)
+            if isinstance(self.span, LandmarkSpan):
+                outside += to_numpy(gram(self.span.kernel, piece).diagonal())
+                outside += np.sum((rows.image - 2 * rows.psi.T) * rows.moved, axis=0) - np.sum(rows.outside**2, axis=0)
+            variance = np.clip(outside, 0, None) + self.curvature.variance(rows.E)
+            found.append(np.where(rows.undetermined, inf, variance))
+        return like(np.concatenate(found), M.prototype)
+
+    def within(self, M: Functional) -> Matrix:
+        """Return the part (m,) of the variances that is in the subspace."""
+        found = [self.curvature.variance(self._rows(piece).E) for piece in self._pieces(M)]
+        return np.concatenate([np.zeros(0), *found])
+
+    def covariance(self, M: Functional) -> Array:
+        """Return the covariances, (m, m)."""
+        rows = self._rows(M)
+        _refuse_infinite(rows.undetermined, M)
+        found = self.curvature.covariance(rows.E)
+        if isinstance(self.span, LandmarkSpan):
+            found += to_numpy(gram(self.span.kernel, M).dense()) - rows.outside.T @ rows.outside
+            found += rows.moved.T @ rows.image - rows.psi @ rows.moved - (rows.psi @ rows.moved).T
+        return like((found + found.T) / 2, M.prototype)
+
+    def _pieces(self, M: Functional) -> Iterator[Functional]:
+        for start in range(0, M.size, self.span.tall):
+            yield M.take(slice(start, start + self.span.tall))
+
+    def _rows(self, M: Functional) -> _SubspaceRows:
+        """Return the values of M on the functions of the subspace."""
+        r = self.curvature.T.shape[1]
+        psi, R, C = to_numpy(self.span.rows(M)), self.map[r:, r:], self.span.constraints
+        P = on_basis(M, self.space) @ self.map[:r, :r]
+        undetermined = _largest(P @ self.curvature.unseen) > SEEN * _largest(P)
+        moved = image = np.zeros((psi.shape[1], M.size))
+        if len(C):
+            assert isinstance(self.span, LandmarkSpan), "features know no constraints"
+            wanted = on_basis(M, self.span.null_space).T
+            moved = np.linalg.lstsq(C, wanted, rcond=None)[0]
+            undetermined |= _largest((C @ moved - wanted).T) > SEEN * _largest(wanted.T)
+            image = self.span.norm @ moved
+        return _SubspaceRows(
+            np.concatenate([P, psi @ R], axis=1), psi, moved, image, R.T @ (psi.T - image), undetermined
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _SubspaceRows:
+    E: Matrix  # (m, r + k): on basis functions and on orthonormal ones
+    psi: Matrix  # (m, p)
+    moved: Matrix  # (p, m), the a of conditionally positive definite kernels, else zero
+    image: Matrix  # (p, m), K a
+    outside: Matrix  # (k, m), the orthonormal functions on M - sum_b a_b L_b
+    undetermined: Matrix  # (m,), whether no term determines a basis function that they see

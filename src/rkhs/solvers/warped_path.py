@@ -27,7 +27,7 @@ from rkhs._finite.representers import represented_by
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
 from rkhs.solvers.dense import fits
-from rkhs.solvers.observed import SEEN
+from rkhs.solvers.warped import SEEN
 
 COLUMNS = 64  # of a product at a time
 ROWS = 8192  # that are multiplied in double precision at a time

@@ -17,7 +17,6 @@ from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks
 from rkhs._gram.span import Span
 from rkhs.functionals.points import centred
 from rkhs.kernels.base import Kernel, Open
-from rkhs.learning.settings import Setting
 from rkhs.learning.tuning import Tuning
 from rkhs.problem.approximate import attempts, on_device, own_solution
 from rkhs.problem.choice import SAMPLE, choose
@@ -130,7 +129,7 @@ class Filled:
     def _filled(self, k: int, term: Term) -> Term:
         if not isinstance(term.weight, Open):
             return term
-        shares, weight = term.weight.shares, self.found[Setting(term=k).name]
+        shares, weight = term.weight.shares, self.found[f"terms[{k}].weight"]
         return term.changed(weight=weight if shares is None else weight * shares)
 
 
