@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 import problems
 import rkhs
-from rkhs.solvers import absorption, observed
+from rkhs.solvers import absorption, warped
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.standard_normal((40, 2)), RNG.standard_normal((9, 2))
@@ -103,7 +103,7 @@ def test_by_conjugate_gradients(space, loss, monkeypatch):
     problem = rkhs.Problem(space[0], [labels(loss), slopes(), values()], space[1])
     expected = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
     assert expected.products == 0
-    for module in (observed, absorption):
+    for module in (warped, absorption):
         monkeypatch.setattr(module, "factorable", lambda system: system.gram.stored)
     solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
     assert solution.status == "converged"

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
 from rkhs._finite.representers import RepresenterProblem
-from rkhs.solvers import observed
+from rkhs.solvers import warped as module
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((20, 2)), RNG.standard_normal((6, 2))
@@ -18,7 +18,7 @@ M = rkhs.stack([rkhs.Evaluation(Z), rkhs.Gradient(Z)])
 @pytest.fixture(params=["factorised", "by conjugate gradients"])
 def both_ways(request, monkeypatch):
     if request.param != "factorised":
-        monkeypatch.setattr(observed, "factorable", lambda system: False)
+        monkeypatch.setattr(module, "factorable", lambda system: False)
 
 
 def represented(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a):
