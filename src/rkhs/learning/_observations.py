@@ -123,6 +123,15 @@ class Observations:
         basis = Basis.of(functionals, self.basis.space)
         return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows])
 
+    def sample(self, most: int, random: np.random.Generator) -> Observations:
+        """Return all that was observed at some points, drawn at random, with at most `most` functionals."""
+        if self.size <= most:
+            return self
+        points, counts = np.unique(self.places, return_counts=True)
+        order = random.permutation(len(points))
+        kept = order[np.cumsum(counts[order]) <= most]
+        return self.take(np.flatnonzero(np.isin(self.places, points[kept if len(kept) else order[:1]])))
+
     def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Matrix, Saddle]:
         """Return G and the factorised equations for a kernel and weights."""
         with subtask(0, 2):

@@ -98,8 +98,7 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
             )
     represented, exact = problem.represented, all(term.loss.quadratic for term in problem.terms)
     kept, times = _kept(problem.terms, count)
-    labels = _labels(problem.terms, groups)
-    members = _groups(np.concatenate([own[rows] for own, rows in zip(labels, kept, strict=True)]))
+    members = _groups(_labels(problem.terms, groups)[kept])
     with interrupts_raised():
         solution = problem.solve(tol=1e-9)
     if solution.relative_gap > 1e-4:
@@ -112,11 +111,12 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
         away = observations.target - _residuals(saddle, a, observations.weight, members, times)
     else:
         away = _newton_predictions(represented, solution.function, members, times)
-    predictions, left, start = [], [], 0
-    for term, rows in zip(problem.terms, kept, strict=True):
+    whole = np.empty((len(kept), away.shape[1]))
+    whole[kept] = away
+    predictions, left, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
+    for term, rows, own in zip(problem.terms, np.split(kept, ends), np.split(whole, ends), strict=True):
         found = to_numpy(term.functional(solution.function)).astype(np.float64)  # of rows of weight zero: as it is
-        found.reshape(term.size, -1)[rows] = away[start : start + len(rows)]
-        start += len(rows)
+        found.reshape(term.size, -1)[rows] = own[rows]
         predictions.append(like(found, term.functional.prototype))
         target = to_numpy(term.told)
         if represented.outputs is not None and term.target.ndim == 1:
@@ -237,28 +237,27 @@ def _newton_predictions(
     return moved
 
 
-def _kept(terms: Sequence[Term], count: Matrix | None) -> tuple[list[Matrix], Matrix]:
-    """Return the rows of positive weight of each term, and how many equal observations each stands for, (N,)."""
-    kept = [np.flatnonzero(to_numpy(term.weights())[:, 0] > 0) for term in terms]
-    times = [np.ones(len(rows)) for rows in kept]
-    return kept, np.concatenate(times if count is None else [count[kept[0]], *times[1:]])
+def _kept(terms: Sequence[Term], count: Matrix | None) -> tuple[Matrix, Matrix]:
+    """Return which rows of all terms have a weight, and how many equal observations each of these stands for."""
+    kept = np.concatenate([to_numpy(term.weights())[:, 0] > 0 for term in terms])
+    times = np.ones(len(kept))
+    if count is not None:
+        times[: len(count)] = count
+    return kept, times[kept]
 
 
-def _labels(terms: Sequence[Term], groups: Any) -> list[Matrix]:
-    """Return a label (size,) for the functionals of each term, equal for those that are left out together."""
-    sizes = [term.size for term in terms]
-    ends = np.cumsum(sizes)[:-1]
+def _labels(terms: Sequence[Term], groups: Any) -> Matrix:
+    """Return labels of the functionals of all terms, equal for those that are left out together."""
     if groups is None:
-        return np.split(np.arange(sum(sizes)), ends)
+        return np.arange(sum(term.size for term in terms))
     if isinstance(groups, str):
         if groups != "points":
             raise ValueError(f'groups must be None, "points", or labels for each term, got {groups!r}.')
-        return np.split(places(stack([term.functional for term in terms])), ends)
+        return places(stack([term.functional for term in terms]))
     given = [groups] if len(terms) == 1 and len(groups) != 1 else list(groups)
     if len(given) != len(terms):
         raise ValueError(f"groups needs an array of labels for each of {len(terms)} terms, got {len(given)}.")
     for term, own in zip(terms, given, strict=True):
         if np.size(own) != term.size:
             raise ValueError(f"groups has {np.size(own)} labels for {term!r}, which has {term.size} functionals.")
-    flat = np.concatenate([np.asarray(own).reshape(-1) for own in given])
-    return np.split(np.unique(flat, return_inverse=True)[1].reshape(-1), ends)
+    return np.concatenate([np.asarray(own).reshape(-1) for own in given])

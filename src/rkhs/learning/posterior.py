@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, in_one_place, indices, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
 from rkhs._finite.problem import LossBlock, consecutive
@@ -56,10 +56,9 @@ class Posterior:
 
         With a `weight`, that of a new observation of L, whose noise has the variance tau^2 / (2 weight).
         """
-        variance = self.spread.variance(self._there(L))
+        variance = self.spread.variance(L)
         xp = namespace(variance)
-        deviation = xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape)
-        return self._scaled(like(deviation, L.prototype), 1)
+        return self._scaled(xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape), 1)
 
     def cov(self, L: Functional, M: Functional | None = None, weight: float | None = None) -> Array:
         """The covariances of L(f) with M(f), of L with itself if M is None: the shape of L, then that of M.
@@ -69,21 +68,19 @@ class Posterior:
         if M is not None and weight is not None:
             raise ValueError("Noise is that of observations of one family: leave M out, or the weight.")
         self.check_memory(L.size if M is None else L.size + M.size, L.prototype)
-        both = self._there(L if M is None else stack([L, M]))
-        table = self.spread.covariance(both)[: L.size]
-        xp = namespace(table)
+        table = self.spread.covariance(L if M is None else stack([L, M]))[: L.size]
         if M is None:
             every = indices(np.arange(L.size), table)
             table[every, every] += _noise(weight)
-        shaped = xp.reshape(table if M is None else table[:, L.size :], (*L.shape, *(L if M is None else M).shape))
-        return self._scaled(like(shaped, L.prototype), 2)
+        own = table if M is None else table[:, L.size :]
+        return self._scaled(namespace(own).reshape(own, (*L.shape, *(L if M is None else M).shape)), 2)
 
     def sample(self, L: Functional, n: int = 1, random_state: Any = None) -> Array:
         """n draws of L(f), (n, shape of L), with a last axis for several outputs, which are independent."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive whole number of draws, got {n!r}.")
         self.check_memory(L.size, L.prototype, TO_DRAW)
-        table = to_numpy(self.spread.covariance(self._there(L))).astype(np.float64)
+        table = to_numpy(self.spread.covariance(L)).astype(np.float64)
         values, vectors = np.linalg.eigh((table + table.T) / 2)
         root = vectors * np.sqrt(np.clip(values, 0, None))
         tau = np.atleast_1d(self.amplitude)
@@ -99,13 +96,6 @@ class Posterior:
         """Refuse covariances of more functionals than there is memory for, before any is computed."""
         remedy = "ask for standard deviations, which are one number each, or for fewer points at a time"
         check_tables(size, tables, array, "Covariances", remedy)
-
-    def _there(self, L: Functional) -> Functional:
-        """The functionals where the representers are."""
-        if isinstance(self.spread, SubspaceCovariance):
-            return L
-        there = self.spread.represented.functionals.prototype
-        return L if in_one_place(L.prototype, there) else L.like(there)
 
     def _scaled(self, values: Array, power: int) -> Array:
         """Times tau^power, with a last axis for several outputs."""

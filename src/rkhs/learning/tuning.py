@@ -27,6 +27,7 @@ from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
 from rkhs._gram.approximation import Landmarks
+from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.operator import gram
 from rkhs._progress import interrupted
 from rkhs.kernels.base import Kernel, Open
@@ -36,6 +37,7 @@ from rkhs.learning.evidence import log_evidence, subspace_log_evidence
 from rkhs.learning.leave_one_out import informative_rows, log_left_out
 
 if TYPE_CHECKING:
+    from rkhs.problem.approximate import SpanProblem
     from rkhs.problem.problem import Problem
 
 CRITERIA = ("evidence", "loo")
@@ -108,17 +110,16 @@ def tuned_problem(
     """Tune a problem as `Problem.tune` does."""
     if criterion not in CRITERIA:
         raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
-    for name, number, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {number!r}.")
+    for name, count, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
+        if not isinstance(count, int) or isinstance(count, bool) or count < least:
+            raise ValueError(f"{name} must be a whole number of at least {least}, got {count!r}.")
     if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
         raise ValueError(f"prior is a positive standard deviation, or None, got {prior!r}.")
     if amplitude is not None and not (isinstance(amplitude, Real) and 0 < float(amplitude) < np.inf):
         raise ValueError(f"amplitude is a positive number, or None for the best one, got {amplitude!r}.")
     check_squared(problem, "Tuning")
-    if not any(
-        isinstance(v, Open) for v in [*problem.kernel.parameters().values(), *(t.weight for t in problem.terms)]
-    ):
+    numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
+    if not any(isinstance(number, Open) for number in numbers):
         raise ValueError(
             f"Nothing is left open in {problem.kernel!r} and the weights of its terms: mark what is to be found with "
             "rkhs.learn(), as in rkhs.Gaussian(scale=rkhs.learn())."
@@ -126,11 +127,13 @@ def tuned_problem(
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
     shares = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Open) else t for t in problem.terms]
     every = Observations.of(RepresenterProblem.of(problem.kernel, shares, problem.basis))
-    observations = _sampled(every, functionals, random)
+    observations = every.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
-    few = _sampled(observations, FIRST, random)
+    few = observations.sample(FIRST, random)
     stages = [(few.size, dense_criterion(space, few, criterion, amplitude))]
-    refined = _subspace_criterion(problem, space, every, amplitude) if criterion == "evidence" else None
+    refined = None
+    if criterion == "evidence" and isinstance(problem.approximation, Landmarks):
+        refined = _subspace_criterion(problem, problem.approximation, space, every, amplitude)
     if refined is not None:
         stages.append((every.size, refined))
     elif few.size < observations.size:
@@ -158,22 +161,12 @@ def tuned_problem(
         monitor.seconds,
         status,
     )
-    return replace(problem, kernel=space.kernel_at(theta), terms=space.terms_at(theta), tuning=tuning)
+    kernel, terms, _ = space.at(theta)
+    return replace(problem, kernel=kernel, terms=terms, tuning=tuning)
 
 
 def _weight(value: float, marked: Open) -> Any:
     return value if marked.shares is None else value * marked.shares
-
-
-def _sampled(observations: Observations, most: int, random: np.random.Generator) -> Observations:
-    """Return all that was observed at some points, drawn at random, with at most `most` functionals."""
-    if observations.size <= most:
-        return observations
-    places, counts = np.unique(observations.places, return_counts=True)
-    order = random.permutation(len(places))
-    kept = order[np.cumsum(counts[order]) <= most]
-    chosen = places[kept if len(kept) else order[:1]]
-    return observations.take(np.flatnonzero(np.isin(observations.places, chosen)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,11 +210,6 @@ class SearchSpace:
         """(p, 2)."""
         return np.log([(h.low, h.high) for h in self.hyperparameters])
 
-    @cached_property
-    def scales(self) -> list[int]:
-        every = enumerate(self.hyperparameters)
-        return [i for i, h in every if h.parameter is not None and h.parameter.endswith("scale")]
-
     def clipped(self, theta: Matrix) -> Matrix:
         """Return theta within its bounds."""
         return np.clip(theta, *self.bounds.T)
@@ -229,21 +217,21 @@ class SearchSpace:
     def penalty(self, theta: Matrix) -> tuple[float, Matrix]:
         """Return minus the logarithm of the prior, and its gradient."""
         total, gradient = 0.0, np.zeros_like(theta)
-        if self.prior is None:
-            return total, gradient
-        own = [i for i in self.scales if self.hyperparameters[i].feature is not None]
-        for name in dict.fromkeys(self.hyperparameters[i].parameter for i in own):
-            family = [i for i in own if self.hyperparameters[i].parameter == name]
-            away = theta[family] - self.start[family]
-            away = (away - away.mean()) / self.prior
-            total += float(away @ away) / 2
-            gradient[family] += away / self.prior
+        families = [h.parameter if h.feature is not None else "" for h in self.hyperparameters]
+        for name in dict.fromkeys(families) if self.prior is not None else ():
+            if name:
+                own = np.array([other == name for other in families])
+                away = (theta - self.start)[own]
+                away = (away - away.mean()) / self.prior
+                total += float(away @ away) / 2
+                gradient[own] = away / self.prior
         return total, gradient
 
     def candidates(self) -> list[Matrix]:
         """Return points that are tried first: the start, times common factors where the user has not given it."""
-        scales = [i for i in self.scales if not self.hyperparameters[i].given]
-        noise = [i for i, h in enumerate(self.hyperparameters) if h.parameter is None and not h.given]
+        free = [(i, h.parameter) for i, h in enumerate(self.hyperparameters) if not h.given]
+        scales = [i for i, parameter in free if parameter is not None and parameter.endswith("scale")]
+        noise = [i for i, parameter in free if parameter is None]
         found = []
         for wider in FACTORS if scales else (1.0,):
             for cleaner in NOISE_FACTORS if noise else (1.0,):
@@ -253,30 +241,17 @@ class SearchSpace:
                 found.append(self.clipped(theta))
         return found
 
-    def kernel_at(self, theta: Matrix) -> Kernel:
-        """Return the kernel with the parameters in theta."""
-        values: dict[str, Any] = {}
-        for h, log in zip(self.hyperparameters, theta, strict=True):
-            if h.parameter is not None:
-                value = float(np.exp(log))
-                values[h.parameter] = value if h.feature is None else (*values.get(h.parameter, ()), value)
-        return self.kernel.with_parameters(values)
-
-    def weight_at(self, theta: Matrix, observations: Observations) -> Matrix:
-        """Return the weights (N,): open ones are multiples of those of the observations."""
-        weight = observations.weight.copy()
-        for h, log in zip(self.hyperparameters, theta, strict=True):
-            if h.parameter is None:
-                weight[observations.term == h.term] *= np.exp(log)
-        return weight
-
-    def terms_at(self, theta: Matrix) -> tuple[Term, ...]:
-        """Return the terms with the weights in theta."""
-        terms = list(self.terms)
-        for h, log in zip(self.hyperparameters, theta, strict=True):
+    def at(self, theta: Matrix) -> tuple[Kernel, tuple[Term, ...], Matrix]:
+        """Return the kernel and the terms at theta, and for each term the value of its weight, 1 if it is not open."""
+        parameters: dict[str, Any] = {}
+        terms, weights = list(self.terms), np.ones(len(self.terms))
+        for h, value in zip(self.hyperparameters, np.exp(theta).tolist(), strict=True):
             if h.term is not None:
-                terms[h.term] = terms[h.term].changed(weight=_weight(float(np.exp(log)), terms[h.term].weight))
-        return tuple(terms)
+                weights[h.term] = value
+                terms[h.term] = terms[h.term].changed(weight=_weight(value, terms[h.term].weight))
+            elif h.parameter is not None:
+                parameters[h.parameter] = value if h.feature is None else (*parameters.get(h.parameter, ()), value)
+        return self.kernel.with_parameters(parameters), tuple(terms), weights
 
 
 def _hyperparameter(marked: Open, start: float, kind: str, **what: Any) -> Hyperparameter:
@@ -354,8 +329,8 @@ def dense_criterion(
     """Return the criterion from a factorisation of all that was observed."""
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
-        kernel, weight = space.kernel_at(theta), space.weight_at(theta, observations)
-        asked = space.hyperparameters if slope else None
+        kernel, _, weights = space.at(theta)
+        asked, weight = space.hyperparameters if slope else None, observations.weight * weights[observations.term]
         if criterion == "loo":
             return log_left_out(observations, kernel, weight, asked)
         found, _, gradient = log_evidence(observations, kernel, weight, asked, amplitude)
@@ -365,28 +340,27 @@ def dense_criterion(
 
 
 def _subspace_criterion(
-    problem: Problem, space: SearchSpace, observations: Observations, amplitude: float | None
+    problem: Problem, landmarks: Landmarks, space: SearchSpace, observations: Observations, amplitude: float | None
 ) -> Criterion | None:
     """Return the evidence in the span of landmarks, chosen at the first theta; None where nothing is approximated."""
-    landmarks = problem.approximation
-    if not isinstance(landmarks, Landmarks):
-        return None
-    chosen: list[Any] = []
 
-    def at(theta: Matrix) -> Any:
-        there = replace(problem, kernel=space.kernel_at(theta), terms=space.terms_at(theta))
-        return there._on_span(landmarks)
+    def subspace_at(theta: Matrix) -> SpanProblem:
+        kernel, terms, _ = space.at(theta)
+        return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
+
+    chosen: list[SpanProblem] = []
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
         if not chosen:
-            chosen.append(at(theta))
-        span = replace(chosen[0].span, kernel=space.kernel_at(theta))
-        asked = space.hyperparameters if slope else None
-        terms = space.terms_at(theta)
+            chosen.append(subspace_at(theta))
+        (kernel, terms, _), asked = space.at(theta), space.hyperparameters if slope else None
+        span = chosen[0].span
+        assert isinstance(span, LandmarkSpan)
+        span = replace(span, kernel=kernel)
         found, _, gradient = subspace_log_evidence(span, chosen[0].space, terms, observations, asked, amplitude)
         return found, gradient
 
-    return None if replace(at(space.start), device=None).whole else value
+    return None if replace(subspace_at(space.start), device=None).whole else value
 
 
 @dataclass

@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, in_one_place, like, namespace, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
@@ -136,9 +136,7 @@ def _refuse_infinite(undetermined: Matrix, M: Functional) -> None:
 
 @dataclass(frozen=True, eq=False)
 class WarpedGram:
-    """What squared terms leave of a kernel: the covariance of any functionals given them.
-
-    The covariance of any functionals given the quadratic terms of a problem.
+    """What squared terms leave of a kernel: the covariance of any functionals given the squared terms of a problem.
 
     Examples
     --------
@@ -181,6 +179,7 @@ class WarpedGram:
 
     def covariance(self, M: Functional) -> Array:
         """Return G~_MM, (m, m)."""
+        home, M = M.prototype, self._beside(M)
         _refuse_infinite(self._undetermined(M), M)
         B = self._on_basis(M) @ self.observed.split[1]
         xp = namespace(B)
@@ -190,10 +189,11 @@ class WarpedGram:
             solutions.append(a)
             known.append(cross + residual)
         table = xp.concat(own, axis=1) - xp.concat(solutions, axis=1).T @ xp.concat(known, axis=1)
-        return like((table + table.T) / 2, M.prototype)
+        return like((table + table.T) / 2, home)
 
     def variance(self, M: Functional) -> Array:
         """Return the diagonal of G~_MM, (m,): infinite where M sees a basis function that no quadratic term does."""
+        home, M = M.prototype, self._beside(M)
         B = self._on_basis(M) @ self.observed.split[1]
         xp = namespace(B)
         found = [zeros((0,), B)]
@@ -201,7 +201,12 @@ class WarpedGram:
             known = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
             found.append(self._here(gram(self.represented.kernel, M.take(piece)).diagonal()) - known)
         variance = to_numpy(xp.clip(xp.concat(found), 0, None))
-        return like(np.where(self._undetermined(M), inf, variance), M.prototype)
+        return like(np.where(self._undetermined(M), inf, variance), home)
+
+    def _beside(self, M: Functional) -> Functional:
+        """Return M with arrays of the kind, and on the device, of the representers."""
+        there = self.represented.functionals.prototype
+        return M if in_one_place(M.prototype, there) else M.like(there)
 
     def _solutions(
         self, M: Functional, B: Array, columns: int = 1024
@@ -289,57 +294,48 @@ class SubspaceCovariance:
         """Return the variances (m,), infinite where M sees a basis function that no term does."""
         found = [np.zeros(0)]
         for piece in self._pieces(M):
-            rows = self._rows(piece)
-            outside = np.zeros(piece.size)
+            psi, A, left, E, undetermined = self._rows(piece)
+            variance = self.curvature.variance(E)
             if isinstance(self.span, LandmarkSpan):
-                outside += to_numpy(gram(self.span.kernel, piece).diagonal())
-                outside += np.sum((rows.image - 2 * rows.psi.T) * rows.moved, axis=0) - np.sum(rows.outside**2, axis=0)
-            variance = np.clip(outside, 0, None) + self.curvature.variance(rows.E)
-            found.append(np.where(rows.undetermined, inf, variance))
+                outside = double(gram(self.span.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
+                variance += np.clip(outside - np.sum((left @ self._R) ** 2, axis=1), 0, None)
+            found.append(np.where(undetermined, inf, variance))
         return like(np.concatenate(found), M.prototype)
 
     def within(self, M: Functional) -> Matrix:
         """Return the part (m,) of the variances that is in the subspace."""
-        found = [self.curvature.variance(self._rows(piece).E) for piece in self._pieces(M)]
+        found = [self.curvature.variance(self._rows(piece)[3]) for piece in self._pieces(M)]
         return np.concatenate([np.zeros(0), *found])
 
     def covariance(self, M: Functional) -> Array:
         """Return the covariances, (m, m)."""
-        rows = self._rows(M)
-        _refuse_infinite(rows.undetermined, M)
-        found = self.curvature.covariance(rows.E)
+        psi, A, left, E, undetermined = self._rows(M)
+        _refuse_infinite(undetermined, M)
+        found = self.curvature.covariance(E)
         if isinstance(self.span, LandmarkSpan):
-            found += to_numpy(gram(self.span.kernel, M).dense()) - rows.outside.T @ rows.outside
-            found += rows.moved.T @ rows.image - rows.psi @ rows.moved - (rows.psi @ rows.moved).T
+            e = left @ self._R
+            found += double(gram(self.span.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
         return like((found + found.T) / 2, M.prototype)
 
     def _pieces(self, M: Functional) -> Iterator[Functional]:
         for start in range(0, M.size, self.span.tall):
             yield M.take(slice(start, start + self.span.tall))
 
-    def _rows(self, M: Functional) -> _SubspaceRows:
-        """Return the values of M on the functions of the subspace."""
+    @property
+    def _R(self) -> Matrix:
+        return self.map[self.curvature.T.shape[1] :, self.curvature.T.shape[1] :]
+
+    def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
+        """Return psi (m, p) on M, the a (m, p) above, psi on M - sum_b a_b L_b, E, and whether E is undetermined."""
         r = self.curvature.T.shape[1]
-        psi, R, C = to_numpy(self.span.rows(M)), self.map[r:, r:], self.span.constraints
+        psi, C = to_numpy(self.span.rows(M)), self.span.constraints
         P = on_basis(M, self.space) @ self.map[:r, :r]
+        E = np.concatenate([P, psi @ self._R], axis=1)
         undetermined = _largest(P @ self.curvature.unseen) > SEEN * _largest(P)
-        moved = image = np.zeros((psi.shape[1], M.size))
-        if len(C):
-            assert isinstance(self.span, LandmarkSpan), "features know no constraints"
-            wanted = on_basis(M, self.span.null_space).T
-            moved = np.linalg.lstsq(C, wanted, rcond=None)[0]
-            undetermined |= _largest((C @ moved - wanted).T) > SEEN * _largest(wanted.T)
-            image = self.span.norm @ moved
-        return _SubspaceRows(
-            np.concatenate([P, psi @ R], axis=1), psi, moved, image, R.T @ (psi.T - image), undetermined
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _SubspaceRows:
-    E: Matrix  # (m, r + k): on basis functions and on orthonormal ones
-    psi: Matrix  # (m, p)
-    moved: Matrix  # (p, m), the a of conditionally positive definite kernels, else zero
-    image: Matrix  # (p, m), K a
-    outside: Matrix  # (k, m), the orthonormal functions on M - sum_b a_b L_b
-    undetermined: Matrix  # (m,), whether no term determines a basis function that they see
+        if not len(C):
+            return psi, np.zeros_like(psi), psi, E, undetermined
+        assert isinstance(self.span, LandmarkSpan), "features know no constraints"
+        wanted = on_basis(M, self.span.null_space)
+        A = np.linalg.lstsq(C, wanted.T, rcond=None)[0].T
+        undetermined |= _largest(A @ C.T - wanted) > SEEN * _largest(wanted)
+        return psi, A, psi - A @ self.span.norm, E, undetermined
