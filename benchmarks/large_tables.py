@@ -19,9 +19,8 @@ from rich.console import Console
 import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
-from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Settings, spread
-from rkhs.cli.options import NU
-from rkhs.cli.sample import Points, drawn
+from rkhs.cli.fit import NU
+from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Points, Settings, thin
 from rkhs.invariances.graph import NAMED
 
 
@@ -30,14 +29,14 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     X, numbers = load(name)
     y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
     learn, test = order[:rows], order[rows:]
-    few = drawn(Points(pd.DataFrame(X[learn]), y[learn], False), LABELLED, OTHERS)
+    few = Points(pd.DataFrame(X[learn]), y[learn], False).sample(LABELLED, OTHERS)
     settings = Settings(False, invariance, [10.0], [NU.get(invariance, 0.0)])
     X_few = few.features.to_numpy()
-    params = settings.chosen(settings.search(few.folds(5), X_few).fit(X_few, few.y))
-    pieces = {name: [spread(one) for one in piece] for name, piece in settings.pieces(params, rows).items()}
+    params = settings.chosen(settings.search(few.folds(), X_few).fit(X_few, few.y))
+    pieces = {name: [thin(one) for one in piece] for name, piece in settings.knowledge(params, rows).items()}
     line = [name, invariance]
     for approximation in (rkhs.Landmarks(LANDMARKS), None):
-        machine: Any = settings.machine(params, pieces, approximation=approximation, tol=1e-2)
+        machine: Any = settings.model(params, pieces, approximation=approximation, tol=1e-2)
         took = seconds(partial(machine.fit, X[learn], y[learn]), clock=process_time)
         line += [f"{np.mean(machine.predict(X[test]) != y[test]):.4f}", f"{took:.1f}"]
     return line

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import rkhs
 from rkhs.cli.commands import app
-from rkhs.cli.report import show
+from rkhs.cli.terminal import show
 from rkhs.plotting import GridDisplay
 from rkhs.saving import notes_of
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 import rkhs
 from browser import Browser, needs_chromium
-from rkhs.cli.churn import customers
 from rkhs.cli.commands import app
+from rkhs.cli.demo import customers
 from rkhs.saving import notes_of
 
 RNG = np.random.default_rng(0)

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 import rkhs
 from rkhs.cli.commands import app
-from rkhs.cli.errors import CommandError
 from rkhs.cli.outputs import check_outputs
+from rkhs.cli.terminal import CommandError
 
 
 def command(*arguments):

@@ -5,49 +5,46 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
-from rkhs.cli.cells import Column
-from rkhs.cli.columns import KEPT, Kinds, encoder, kinds, new_texts, prepared
-from rkhs.cli.dates import amounts, form_of
-from rkhs.cli.judging import HeldOut, Judged
-from rkhs.cli.plain import plain_svm
-from rkhs.cli.sample import Points, drawn
-from rkhs.cli.tables import Table
+from rkhs.cli.assessment import Comparison, HeldOut, plain_svm
+from rkhs.cli.columns import Column
+from rkhs.cli.learning import Points
+from rkhs.cli.predict import new_texts
+from rkhs.cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
 
 
 def table(**columns):
-    """A table of Arrow's arrays."""
-    made = {
-        name: Column(name, pa.chunked_array([pa.array(values)]), lambda row: f"here, line {row + 2}")
-        for name, values in columns.items()
-    }
+    """A table of some series."""
+    made = {name: Column(name, values, lambda row: f"here, line {row + 2}") for name, values in columns.items()}
     return Table(Path("here.csv"), len(next(iter(columns.values()))), made)
 
 
 def text(*cells):
-    return pa.array(cells, pa.large_string())
+    return pd.Series(cells, dtype="string[pyarrow]")
 
 
 def test_kinds_of_columns():
     found = table(
-        whole=pa.array([1, None, 3]),
-        real=pa.array([0.5, 1.5, None]),
+        whole=pd.Series([1, None, 3], dtype="int64[pyarrow]"),
+        real=pd.Series([0.5, 1.5, None], dtype="double[pyarrow]"),
         digits=text("1", "2", None),
         yes=text("True", "False", "True"),
         void=text(None, None, None),
     )
-    assert kinds(found, [], []) == Kinds(["whole", "real", "digits"], ["yes"])
-    assert kinds(found, ["real", "yes"], ["digits"]) == Kinds(["whole"], ["digits"])
+    assert classify(found, [], []) == Kinds(["whole", "real", "digits"], ["yes"])
+    assert classify(found, ["real", "yes"], ["digits"]) == Kinds(["whole"], ["digits"])
 
 
 def test_points_are_standardised_and_one_hot():
-    found, names = table(a=pa.array([1.0, 3.0, None, 5.0]), b=text("x", "y", None, "x")), Kinds(["a"], ["b"])
-    points = encoder(names).fit_transform(prepared(found, names))
+    found, names = (
+        table(a=pd.Series([1.0, 3.0, None, 5.0], dtype="double[pyarrow]"), b=text("x", "y", None, "x")),
+        Kinds(["a"], ["b"]),
+    )
+    points = encoder(names).fit_transform(features_of(found, names))
     assert points.shape == (4, 4)  # a, and three categories: the empty one too
     assert abs(points[:, 0].mean()) < 1e-12
     assert points[2, 0] == points[1, 0]  # the median
@@ -55,17 +52,17 @@ def test_points_are_standardised_and_one_hot():
 
 
 def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
-    cells = [f"often {k}" for k in range(KEPT - 1) for _ in range(3)] + [f"rare {k}" for k in range(40)]
+    cells = [f"often {k}" for k in range(MAX_CATEGORIES - 1) for _ in range(3)] + [f"rare {k}" for k in range(40)]
     names = Kinds([], ["b"])
-    ready = prepared(table(b=text(*cells)), names)
+    ready = features_of(table(b=text(*cells)), names)
     columns = encoder(names).fit(ready)
     points = columns.transform(ready)
-    assert points.shape == (len(cells), KEPT)
+    assert points.shape == (len(cells), MAX_CATEGORIES)
     assert_array_equal(points.sum(axis=1), 1)
     rare = points[-1]
     assert_array_equal(points[-40:], np.tile(rare, (40, 1)))
     assert not (points[:-40] == rare).all(axis=1).any()
-    new = prepared(table(b=text("never seen", "often 3")), names)
+    new = features_of(table(b=text("never seen", "often 3")), names)
     assert_array_equal(columns.transform(new)[0], rare)
     assert new_texts(columns, new, names) == {"b": "1 row (never seen)"}
     assert new_texts(columns, ready, names) is None
@@ -74,14 +71,14 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
 def test_a_sample_keeps_rare_classes_and_some_unlabelled_rows():
     y = np.array(["a"] * 900 + ["b"] * 6 + [""] * 300)
     points = Points(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
-    some = drawn(points, labelled=50, others=20)
+    some = points.sample(labelled=50, others=20)
     counts = some.counts()
     assert counts["b"] >= 5
     assert 45 <= counts["a"] <= 55
-    assert some.size - some.labelled.sum() == 20
-    assert len(set(some.features["row"])) == some.size
+    assert len(some.y) - some.labelled.sum() == 20
+    assert len(set(some.features["row"])) == len(some.y)
     assert_array_equal(some.y, y[some.features["row"]])
-    assert drawn(points, 1000, 300).size == points.size
+    assert len(points.sample(1000, 300).y) == len(y)
 
 
 def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
@@ -91,18 +88,18 @@ def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     grid = {"C": [0.1, 3.0, 100.0], "gamma": [1 / (2 * s**2) for s in (0.7, 1.5)]}
     expected = GridSearchCV(SVC(), grid, cv=folds).fit(X, y)
-    found = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds)
-    assert np.mean(found.predicted(X, y, folds) == y) == pytest.approx(expected.best_score_)
+    predicted = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds, folds)
+    assert np.mean(predicted == y) == pytest.approx(expected.best_score_)
 
 
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
     y = np.array(["a"] * 30 + ["b"] * 4 + [""] * 5)
     points = Points(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
     known = y[points.labelled]
-    held_out = [set(known[test]) for _, test in points.folds(5).split(known, known)]
+    held_out = [set(known[test]) for _, test in points.folds().split(known, known)]
     assert held_out == [{"a", "b"}] * 4
     numbered = Points(pd.DataFrame({"row": np.arange(20)}), np.arange(20.0), regression=True)
-    parts = [test for _, test in numbered.folds(5).split(numbered.y)]
+    parts = [test for _, test in numbered.folds().split(numbered.y)]
     assert all(np.ptp(test) > 3 for test in parts)
 
 
@@ -123,7 +120,7 @@ def held_out(right):
 )
 def test_who_is_better_in_words(ours, plain, said):
     rows = np.arange(100)
-    assert Judged(held_out(rows < ours), held_out(rows < plain), None, []).sentence("error").startswith(said)
+    assert Comparison(held_out(rows < ours), held_out(rows < plain), []).sentence("error").startswith(said)
 
 
 def test_intervals_hold_the_share_that_they_say():
@@ -140,6 +137,6 @@ def test_intervals_hold_the_share_that_they_say():
 
 def test_dates_are_those_of_python():
     days = [date(1970, 1, 1) + timedelta(days=k) for k in range(-4000, 40000, 997)]
-    column = Column("d", pa.chunked_array([text(*(day.isoformat() for day in days))]), str)
-    assert form_of(column) == "year-month-day"
-    assert_array_equal(amounts(column, "year-month-day"), [(day - date(1970, 1, 1)).days for day in days])
+    column = Column("d", text(*(day.isoformat() for day in days)), str)
+    assert column.date_form() == "year-month-day"
+    assert_array_equal(column.days("year-month-day"), [(day - date(1970, 1, 1)).days for day in days])

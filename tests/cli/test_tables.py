@@ -14,9 +14,9 @@ from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 from rkhs.cli.commands import app
-from rkhs.cli.fit import points_of
-from rkhs.cli.options import Request
-from rkhs.cli.tables import Format, write
+from rkhs.cli.fit import Request, points_of
+from rkhs.cli.outputs import write_table
+from rkhs.cli.tables import Format
 
 NAN = np.nan
 
@@ -398,13 +398,13 @@ PLAIN = ["-1.5", "+3", "-2e-3", "-1,5", "-.5", "yes", "a=b", "", "'=1"]
 def test_no_text_is_written_as_a_formula(tmp_path):
     """Spreadsheets compute what begins with such a sign, in headers too; numbers stay, and Parquet has types."""
     frame = pd.DataFrame({"=label": TEXTS, "plain": PLAIN, "number": np.linspace(-1, 1, len(TEXTS))})
-    write(frame, tmp_path / "table.csv")
+    write_table(frame, tmp_path / "table.csv")
     found = pd.read_csv(tmp_path / "table.csv", dtype={"plain": str}, keep_default_na=False)
     assert found.columns.tolist() == ["'=label", "plain", "number"]
     assert found["'=label"].tolist() == [f"'{text}" for text in TEXTS]
     assert found["plain"].tolist() == PLAIN
     np.testing.assert_array_equal(found["number"], frame["number"])
-    write(frame, tmp_path / "table.parquet")
+    write_table(frame, tmp_path / "table.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "table.parquet"), frame)
 
 

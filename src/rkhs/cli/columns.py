@@ -1,182 +1,225 @@
-"""From columns of a table to points: numbers and dates standardised, texts one-hot encoded, all of it in the model."""
+"""The cells of a column as numbers, dates or texts.
+
+A cell is missing if it is empty, or if the user says that its text stands for that; "NA" is a text otherwise.
+
+A column of dates has one form.  Years come first (2024-02-29), or last after a day and a month; which of these is first
+is seen from days after the twelfth, and with points it is the day (29.2.2024).  A column that could be read in two ways
+is refused.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+import pandas as pd
 
-from rkhs.cli import dates
-from rkhs.cli.cells import Column
-from rkhs.cli.errors import CommandError, Problems, meant
-from rkhs.cli.tables import Frame, Table
+from rkhs._backend.arrays import Vector
+from rkhs.cli.terminal import CommandError
 
-KEPT = 50  # texts of a column that get a feature each, the rarest of them together if there are more
-FEWEST = 20  # different texts, one in each row, that are taken for names
-IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
+LARGEST = 1e100  # beyond it squares, and sums of them, overflow float64
+LONGEST_LABEL = 1000  # characters of the name of a class
+
+# Patterns of whole cells.  Digits are [0-9], because \d has those of other scripts too.
+EXPONENT = r"([eE][+-]?[0-9]+)?"
+NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)" + EXPONENT
+WITH_COMMA = r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)" + EXPONENT
+GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # a number below a million with a decimal comma, or a thousand times it
+UNUSUAL = r"[+-]?[$€£]?\s?[0-9][0-9.,'\s]*(%|[$€£])?"  # percents, prices, thousands set apart
+# numbers whose decimal sign is known: the other sign sets thousands apart
+WITH_DECIMAL = {
+    sign: rf"[+-]?(([0-9]{{1,3}}(\{other}[0-9]{{3}})+|[0-9]+)(\{sign}[0-9]*)?|\{sign}[0-9]+)" + EXPONENT
+    for sign, other in ((".", ","), (",", "."))
+}
+CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}(?:\.[0-9]+)?))?"
+TIME = rf"(?:[ T]{CLOCK}\s?(?:Z|UTC|(?P<zone>[+-][0-9]{{2}}):?(?P<zone_minutes>[0-9]{{2}}))?)?"
+YEAR, MONTH, DAY = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"(?P<day>[0-9]{1,2})"
+DATES = {
+    "year-month-day": f"{YEAR}[-/.]{MONTH}[-/.]{DAY}{TIME}",
+    "day-month-year": f"{DAY}[-/.]{MONTH}[-/.]{YEAR}{TIME}",
+    "month-day-year": f"{MONTH}[-/.]{DAY}[-/.]{YEAR}{TIME}",
+    "hour:minute": CLOCK,
+}
+SHORT_YEAR = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[ T].*)?"
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """The names of the columns: to learn from, and those that only name rows.  Columns without any value are in none.
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a table.
 
-    `dates` has the form of each column of dates (`rkhs.cli.dates`).
+    Parameters
+    ----------
+    name : the name of the column
+    cells : a series of texts (`string[pyarrow]`) or numbers, NA where they are missing
+    place : maps a row to its place in the file, for messages: "data.csv, line 7"
+    comma : whether numbers may have decimal commas, which they cannot where commas separate columns
+    decimal : the decimal sign if the user has given it, "." or ","
     """
 
-    numeric: list[str]
-    categorical: list[str]
-    dates: dict[str, str] = field(default_factory=dict)
-    ids: list[str] = field(default_factory=list)
+    name: str
+    cells: pd.Series
+    place: Callable[[int], str]
+    comma: bool = False
+    decimal: str | None = None
 
     @property
-    def amounts(self) -> list[str]:
-        """The columns that become one feature each, in their order."""
-        return [*self.numeric, *self.dates]
+    def is_text(self) -> bool:
+        return bool(self.cells.dtype == "string")
 
-    @property
-    def features(self) -> list[str]:
-        """The columns to learn from, in their order."""
-        return [*self.amounts, *self.categorical]
+    def refuse(self, wrong: Vector, reason: str) -> None:
+        """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
+        rows = np.flatnonzero(wrong & self.cells.notna().to_numpy())
+        if len(rows):
+            row = int(rows[0])
+            found = str(self.cells.iloc[row])
+            shown = repr(found if len(found) <= 40 else found[:37] + "...")
+            more = f" {len(rows) - 1} more of its cells are like it." if len(rows) > 1 else ""
+            raise CommandError(f"{self.place(row)}: column {self.name!r} has {shown}, {reason}.{more}")
 
-    def notes(self) -> dict[str, Any]:
-        """As they are kept in a model file."""
-        return {
-            "numeric columns": self.numeric,
-            "categorical columns": self.categorical,
-            "date columns": self.dates,
-            "id columns": self.ids,
-        }
+    def matches(self, pattern: str) -> Vector:
+        """Return which texts have a form; missing cells have none."""
+        return self.cells.str.fullmatch(f"(?:{pattern})").to_numpy(bool, na_value=False)
 
-    @classmethod
-    def noted(cls, notes: dict[str, Any]) -> Kinds:
-        """From the notes in a model file; early ones know no dates and no names."""
-        return cls(
-            notes["numeric columns"],
-            notes["categorical columns"],
-            notes.get("date columns", {}),
-            notes.get("id columns", []),
+    def texts(self) -> Vector:
+        """Return the cells as texts, "" where they are missing; a float without a fraction is written as an integer."""
+        if not pd.api.types.is_float_dtype(self.cells.dtype):
+            return self.cells.astype("string[pyarrow]").to_numpy(object, na_value="")
+        values = self.cells.to_numpy(float, na_value=np.nan).tolist()
+        written = (str(int(value) if value.is_integer() else value) for value in values)
+        return np.array([text.replace("nan", "") for text in written], dtype=object)
+
+    def labels(self) -> Vector:
+        """Return the cells as names of classes, "" where they are missing."""
+        texts = self.texts()
+        longest = int(np.argmax([len(text) for text in texts]))
+        if len(texts[longest]) > LONGEST_LABEL:
+            raise CommandError(
+                f"{self.place(longest)}: column {self.name!r} has a text of {len(texts[longest])} characters, which is "
+                f"no name of a class: those have at most {LONGEST_LABEL}."
+            )
+        return texts.astype(str)
+
+    def counts(self) -> list[tuple[str, int]]:
+        """Return the different texts and their frequencies, the most frequent first."""
+        return Counter(text for text in self.texts() if text).most_common()
+
+    def numbers(self) -> Vector:
+        """Return the cells in float64, NaN where they are missing; an error names the first that is no number."""
+        cells = self.cells
+        if self.is_text:
+            cells, number = self._with_points()
+            self.refuse(
+                ~number,
+                "which is no number: leave the cell empty, or name it with --missing, if the number is not known",
+            )
+        values = cells.to_numpy(float, na_value=np.nan)
+        size = np.abs(np.nan_to_num(values))
+        self.refuse(
+            size > LARGEST,
+            f"and numbers beyond {LARGEST:g} cannot be learnt from: use other units, or leave the cell empty",
         )
+        inexact = np.zeros(len(values), dtype=bool)
+        for row in np.flatnonzero(size >= 2**53):
+            text = str(cells.iloc[row])
+            inexact[row] = re.fullmatch("[+-]?[0-9]+", text) is not None and int(text) != int(values[row])
+        self.refuse(
+            inexact,
+            "an integer that float64 cannot hold: if it is a name and no amount, take it for text with --text or leave "
+            "the column out with --ignore",
+        )
+        return values
 
-
-def kinds(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: Sequence[str] = ()) -> Kinds:
-    """What each column is that is not ignored; refuses what is neither numbers nor dates nor texts, all at once."""
-    problems, found = Problems(), Kinds([], [])
-    for name in (*ignore, *as_text, *ids):
-        with problems.gathered():
-            if name not in table.others:
-                table.column(name)
-    for name in table.others:
-        with problems.gathered():
-            if name not in ignore:
-                raise CommandError(
-                    f"Column {name!r} of {table.path} holds lists, bytes or other compound values: leave it out with "
-                    f"--ignore {name!r}."
-                )
-    for name, column in table.columns.items():
-        if name in ignore or column.empty:
-            continue
-        if name in ids:
-            found.ids.append(name)
-            continue
-        with problems.gathered():
-            _sort_in(found, column, name in as_text)
-    problems.check()
-    if not found.features:
-        raise CommandError(f"{table.path} has no column to learn from {_left(found.ids)}")
-    return found
-
-
-def _sort_in(found: Kinds, column: Column, as_text: bool) -> None:
-    """Add a column to the kind that it is of."""
-    import pyarrow as pa
-
-    if as_text:
-        found.categorical.append(column.name)
-        return
-    form = dates.form_of(column) if pa.types.is_large_string(column.cells.type) else None
-    if form is not None:
-        found.dates[column.name] = form
-    elif not column.numeric():
-        (found.ids if _names_rows(column) else found.categorical).append(column.name)
-    else:
-        (found.ids if _numbers_rows(column) else found.numeric).append(column.name)
-
-
-def _names_rows(column: Column) -> bool:
-    """Whether texts differ in most rows: names, sentences."""
-    count, known = len(column.counts()), len(column.cells) - column.missing
-    return (count == known and count >= FEWEST) or (count > KEPT and count > len(column.cells) / 2)
-
-
-def _numbers_rows(column: Column) -> bool:
-    """Whether integers, of which no two are the same, are called a name of rows: "customer_id"."""
-    if not IDENTIFIER.search(column.name) or column.missing:
+    def is_numeric(self) -> bool:
+        """Return whether all cells are numbers; refuse numbers in other forms, and text among numbers."""
+        if not self.is_text:
+            return True
+        (_, number), missing = self._with_points(), self.cells.isna().to_numpy()
+        known = np.sum(~missing)
+        if (number | missing).all():
+            return True
+        as_text = f"Take column {self.name!r} for text with --text {self.name!r}"
+        if 2 * np.sum(number) > known:
+            self.refuse(
+                ~number,
+                "while most cells are numbers: leave the cell empty, or name it with --missing, if the number is not "
+                f"known. {as_text} if it is one",
+            )
+        unusual = self.matches(UNUSUAL)
+        if 2 * np.sum(unusual | number) > known:
+            self.refuse(
+                unusual & ~number,
+                "a number in a form of its own: write numbers with a decimal point and without signs for thousands, "
+                f"currencies and percents, or name the decimal sign with --decimal. {as_text} if it is one",
+            )
         return False
-    values = column.numbers()
-    return len(np.unique(values)) == len(values) >= FEWEST and bool(np.all(values == np.round(values)))
 
-
-def _left(ids: Sequence[str]) -> str:
-    listed = ", ".join(map(repr, ids))
-    return (
-        f"but {listed}, whose cells differ in most rows: take it for text with --text {ids[0]!r}, or add a column."
-        if ids
-        else "but the target: add a column with numbers, dates or texts."
-    )
-
-
-def encoder(kinds: Kinds) -> Any:
-    """The transformer from tables to points: missing numbers become the median, rare and new texts are one kind."""
-    steps: list[Any] = []
-    if kinds.amounts:
-        steps.append(("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), kinds.amounts))
-    if kinds.categorical:
-        known = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=KEPT, sparse_output=False)
-        steps.append(("categories", known, kinds.categorical))
-    return ColumnTransformer(steps)
-
-
-def prepared(table: Table, kinds: Kinds) -> Frame:
-    """The columns that a model needs: numbers as float64, dates as days, texts as they are written."""
-    import pandas as pd
-
-    problems = Problems()
-    for name in kinds.features:
-        with problems.gathered():
-            if name not in table.columns:
-                raise CommandError(
-                    f"{table.path} has no column {name!r}, which the model needs.{meant(name, table.columns)}"
+    def _with_points(self) -> tuple[pd.Series, Vector]:
+        """Return texts with decimal points in place of decimal commas, and which of them are numbers."""
+        cells = self.cells
+        if self.decimal is not None:
+            number = self.matches(WITH_DECIMAL[self.decimal])
+            bare = cells.str.replace("," if self.decimal == "." else ".", "", regex=False)
+            return cells.mask(number, bare.str.replace(",", ".", regex=False)), number
+        commas = cells.str.contains(",", regex=False).to_numpy(bool, na_value=False)
+        if self.comma and commas.any() and (self.matches(WITH_COMMA) | cells.isna().to_numpy()).all():
+            if (self.matches(GROUPED) | ~commas).all():
+                self.refuse(
+                    commas, "which may be a decimal comma, or set thousands apart: name the decimal sign with --decimal"
                 )
-    problems.check()
-    ready: dict[str, Any] = {}
-    for name in kinds.features:
-        column = table.columns[name]
-        with problems.gathered():
-            if name in kinds.dates:
-                ready[name] = dates.amounts(column, kinds.dates[name])
-            else:
-                ready[name] = column.texts() if name in kinds.categorical else column.numbers()
-    problems.check()
-    return pd.DataFrame(ready, columns=kinds.features)
+            pointed = cells.str.replace(",", ".", regex=False)
+            return pointed, pointed.notna().to_numpy()
+        return cells, self.matches(NUMBER)
 
+    def date_form(self) -> str | None:
+        """Return the form of the dates, None if at most half of the cells are dates; refuse what could be two forms."""
+        if not self.is_text:
+            return None
+        known = self.cells.notna().sum()
+        found = {form: self.matches(pattern) for form, pattern in DATES.items()}
+        short = self.matches(SHORT_YEAR)
+        if 2 * np.sum(np.any([short, *found.values()], axis=0)) <= known:
+            return None
+        remedy = f"leave the column out with --ignore {self.name!r}, or take it for text with --text {self.name!r}"
+        form = max(found, key=lambda name: int(np.sum(found[name])))
+        if 2 * np.sum(short) > known:
+            self.refuse(short, f"a date whose year has two digits: write four, {remedy}")
+        self.refuse(
+            ~found[form], f"while most cells are dates ({form}): leave the cell empty if it is missing, {remedy}"
+        )
+        if form in ("year-month-day", "hour:minute"):
+            return form
+        parts = self._parts("day-month-year")
+        day_first, month_first = np.nanmax(parts["day"]) > 12, np.nanmax(parts["month"]) > 12
+        if day_first and month_first:
+            self.refuse(parts["month"] > 12, f"while in other cells the day is first: write 2024-02-29, {remedy}")
+        if not day_first and not month_first:
+            pointed = self.matches(r"[0-9]+\.[0-9]+\..*")
+            self.refuse(~pointed, f"a date whose day or month may be first: write 2024-02-29, {remedy}")
+        return "month-day-year" if month_first else "day-month-year"
 
-def new_texts(columns: Any, features: Frame, kinds: Kinds) -> dict[str, str] | None:
-    """In how many rows of each column there is a text that the encoder was not fitted with, and some; None if none."""
-    if not kinds.categorical:
-        return None
-    seen = dict(zip(kinds.categorical, columns.named_transformers_["categories"].categories_, strict=True))
-    found = {}
-    for name in kinds.categorical:
-        new = features[name][~features[name].isin(seen[name])]
-        if len(new):
-            some = [text or "(empty)" for text in dict.fromkeys(new)]
-            listed = ", ".join(some[:3]) + (", .." if len(some) > 3 else "")
-            found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed})"
-    return found or None
+    def days(self, form: str) -> Vector:
+        """Return days since 1970, or hours for times of a day; NaN where they are missing."""
+        self.refuse(~self.matches(DATES[form]), f"which is no date of the form {form}")
+        parts = self._parts(form)
+        self.refuse(
+            (parts["hour"] > 24) | (parts["minute"] > 59) | (parts["second"] > 60), "and there is no such time of a day"
+        )
+        hours = parts["hour"] + parts["minute"] / 60 + np.nan_to_num(parts["second"]) / 3600
+        if form == "hour:minute":
+            return hours
+        known = np.isfinite(parts["year"])
+        year, month, day = (np.where(known, parts[name], 1).astype(int) for name in ("year", "month", "day"))
+        first = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
+        date = first.astype("datetime64[D]") + (day - 1)
+        self.refuse(known & ((month < 1) | (month > 12) | (date.astype("datetime64[M]") != first)), "and no such date")
+        # float("-00") is -0.0, so that the sign of -00:30 is not lost
+        ahead = np.nan_to_num(parts["zone"] + np.copysign(parts["zone_minutes"], parts["zone"]) / 60)
+        return np.where(known, date.astype(float) + (np.nan_to_num(hours) - ahead) / 24, np.nan)
+
+    def _parts(self, form: str) -> dict[str, Vector]:
+        """Return the numbers in dates by name, NaN where there are none."""
+        found = self.cells.str.extract(DATES[form])
+        return {name: part.to_numpy(float, na_value=np.nan) for name, part in found.items()}

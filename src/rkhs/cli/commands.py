@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs.cli.errors import CommandError, reason
-from rkhs.cli.tables import Format
+from rkhs.cli.terminal import CommandError, explain, finite, show
 
 app = typer.Typer(
     help="Kernel machines that learn from anything linear you know about the function.",
@@ -21,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 Facts = dict[str, Any]
+Tell = Callable[[Facts], None]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
 Missing = Annotated[str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")]
@@ -71,11 +71,10 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn a model from a table, and write it with a picture and a report: errors compared with a plain SVM's."""
-    from rkhs.cli.fit import run
-    from rkhs.cli.options import Request
+    from rkhs.cli.fit import Request, run
+    from rkhs.cli.tables import Format
 
-    def work(tell: Callable[[Facts], None]) -> Facts:
-        form = Format.of(missing, separator, decimal)
+    def work(tell: Tell) -> Facts:
         request = Request(
             data=data,
             target=target,
@@ -89,7 +88,7 @@ def fit(
             ignore=tuple(ignore or ()),
             as_text=tuple(text or ()),
             ids=tuple(ids or ()),
-            form=form,
+            form=Format.of(missing, separator, decimal),
             picture=picture,
             report=report,
             force=force,
@@ -112,6 +111,7 @@ def predict(
 ) -> None:
     """Predict the target of each row of a table: classes with probabilities, or numbers with intervals."""
     from rkhs.cli.predict import run
+    from rkhs.cli.tables import Format
 
     _answer(lambda _: run(model, data, out, Format.of(missing, separator, decimal), force), as_json)
 
@@ -126,9 +126,9 @@ def sample(
     as_json: Json = False,
 ) -> None:
     """Write sample data to try the other commands with: customers of a telephone company, and who left."""
-    from rkhs.cli.churn import run
+    from rkhs.cli.demo import write_sample
 
-    _answer(lambda _: run(out, new, force), as_json)
+    _answer(lambda _: write_sample(out, new, force), as_json)
 
 
 @app.command()
@@ -137,9 +137,14 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Say what is in a model file, without opening the model."""
-    from rkhs.cli.inspect import run
+    from rkhs.saving import notes_of
 
-    _answer(lambda _: run(model), as_json)
+    def work(_: Tell) -> Facts:  # nothing of the model is built, so that files of any version can be inspected
+        found = notes_of(model)
+        notes = found.pop("notes", {})
+        return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}
+
+    _answer(work, as_json)
 
 
 @app.command()
@@ -160,9 +165,26 @@ def play(
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """Paint points on a page of this machine, turn prior knowledge on and off, and see what is learnt."""
-    from rkhs.cli.play import run
+    import webbrowser
+    from threading import Timer
 
-    _answer(lambda tell: run(port, browser, tell), as_json=False)
+    from rkhs.play import Server
+
+    def work(tell: Tell) -> Facts:
+        if not 0 <= port <= 65535:
+            raise CommandError(f"--port must be from 0 to 65535, got {port}: 0 takes any that is free.")
+        try:
+            server = Server(port)
+        except OSError as error:
+            raise CommandError(f"Port {port} cannot be used ({error.strerror}): take another with --port.") from error
+        with server:
+            tell({"page": server.address, "stop": "Ctrl-C"})
+            if browser:
+                Timer(0.2, webbrowser.open, [server.address]).start()
+            server.serve_forever()
+        return {}
+
+    _answer(work, as_json=False)
 
 
 @app.command()
@@ -183,10 +205,8 @@ def reproduce(
     _answer(lambda _: run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force), as_json)
 
 
-def _answer(work: Callable[[Callable[[Facts], None]], Facts], as_json: bool) -> None:
+def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:
     """Do the work and print its facts, some of them when it tells them; exit with 1 if it fails."""
-    from rkhs.cli.report import finite, show
-
     told: Facts = {}
 
     def tell(facts: Facts) -> None:
@@ -197,28 +217,17 @@ def _answer(work: Callable[[Callable[[Facts], None]], Facts], as_json: bool) -> 
     try:
         facts = work(tell)
     except (CommandError, ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
-        _complain(error, as_json)
+        problems = error.problems if isinstance(error, CommandError) else (explain(error),)
+        texts = [" ".join(text.split()) for text in problems]
+        texts = [text if text.endswith("?") else text.rstrip(".") + "." for text in texts]
+        if as_json:
+            print(json.dumps({"error": " ".join(texts)} | ({"problems": texts} if len(texts) > 1 else {})))
+        if len(texts) > 1:
+            numbered = [f"\n  {number}. {text}" for number, text in enumerate(texts, 1)]
+            texts = [f"there are {len(texts)} problems.{''.join(numbered)}"]
+        print(f"Error: {texts[0]}", file=sys.stderr)
         sys.exit(1)
     if as_json:
         print(json.dumps(finite(facts), indent=2))
     else:
         show({name: value for name, value in facts.items() if name not in told})
-
-
-def _complain(error: Exception, as_json: bool) -> None:
-    """Say in one line what is wrong; in one line each, if there are several things."""
-    problems = error.problems if isinstance(error, CommandError) else (reason(error),)
-    texts = [_ended(" ".join(text.split())) for text in problems]
-    if as_json:
-        print(json.dumps({"error": " ".join(texts)} | ({"problems": texts} if len(texts) > 1 else {})))
-    if len(texts) == 1:
-        print(f"Error: {texts[0]}", file=sys.stderr)
-        return
-    print(f"Error: there are {len(texts)} problems.", file=sys.stderr)
-    for number, text in enumerate(texts, 1):
-        print(f"  {number}. {text}", file=sys.stderr)
-
-
-def _ended(text: str) -> str:
-    """A sentence with a full stop, if it has no question mark."""
-    return text if text.endswith("?") else text.rstrip(".") + "."

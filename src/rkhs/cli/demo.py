@@ -1,32 +1,35 @@
-"""The demonstration: handwritten digits with three labels each.
+"""Things to try: a sample table for `rkhs fit`, and the demonstration `rkhs demo`.
 
-A plain SVM sees the 30 labelled digits.  Our models see 470 more without labels, and know something: that a digit
-stays the same when it moves a little (`ImageTangents`), that near digits are alike ("laplacian"), or both.  The errors
-are on digits that no model has seen.
+The demonstration is about handwritten digits with three labels each.  A plain SVM sees the 30 labelled digits.  Our
+models see 470 more without labels, and know something: that a digit stays the same when it moves a little
+(`ImageTangents`), that near digits are alike ("laplacian"), or both.  The errors are on digits that no model has seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs.cli.outputs import check_outputs
-from rkhs.cli.picture import write_figure
-from rkhs.cli.progress import step
+from rkhs.cli.outputs import check_outputs, write_figure, write_table
+from rkhs.cli.terminal import step
 from rkhs.invariances import ImageTangents, Invariance
 from rkhs.plotting import TangentsDisplay
 
-PER_CLASS, POINTS, SPLITS = 3, 500, 2
-SHAPE = (8, 8)
-SCALE, C, NU = 0.5, 10.0, 30.0  # SCALE is a share of the median distance; the same for all models and splits
+ROWS, NEW = 250, 100  # of the sample table, and of later customers
+PER_CLASS, POINTS, SPLITS = 3, 500, 2  # labels of each digit, digits to learn from, random splits
+SHAPE = (8, 8)  # of a digit, in pixels
 ALIKE = Invariance("laplacian", weight=10.0)
 KNOWLEDGE: dict[str, Any] = {
     "moved digits are alike": ImageTangents(SHAPE),
@@ -35,81 +38,134 @@ KNOWLEDGE: dict[str, Any] = {
 }
 
 
+def write_sample(out: Path, new: Path | None, force: bool) -> dict[str, Any]:
+    """Write a table of customers to learn from, most of them without a label, and one of later customers to predict."""
+    later = new or out.with_name("new" + (out.suffix or ".csv"))
+    check_outputs({"OUT": out, "--new": later}, [], force)
+    frame = pd.DataFrame(customers(ROWS + NEW)).astype({"age": "Int64"})
+    write_table(frame[ROWS:], later)
+    unknown = np.random.default_rng(1).random(ROWS + NEW)[:ROWS] < 0.8
+    frame = frame[:ROWS].assign(churn=frame["churn"][:ROWS].mask(unknown, None))
+    write_table(frame, out)
+    return {
+        "table": str(out),
+        "rows": ROWS,
+        "rows with a label": int(np.sum(~unknown)),
+        "new rows": str(later),
+        "next": f"rkhs fit {out} --target churn --out churn.skops",
+    }
+
+
+def customers(count: int) -> dict[str, list[Any]]:
+    """Draw customers of a telephone company, and whether they left: columns with None for empty cells.
+
+    Customers are of three groups, which the columns show; who leaves depends on the group, contract and complaints.
+
+    Examples
+    --------
+    >>> {name: cells[0] for name, cells in customers(1).items()}["customer"]
+    'C1001'
+    """
+    rng = np.random.default_rng(0)
+    group = rng.choice(3, count, p=[0.4, 0.35, 0.25])  # young and thrifty, families, heavy users
+    age = np.clip(rng.normal(np.array([26, 47, 58])[group], 6), 18, 90).round().astype(int)
+    days = np.clip(rng.normal(np.array([400, 1500, 900])[group], 250), 30, 2200).astype(int)
+    fee = np.round(np.clip(rng.normal(np.array([19, 39, 62])[group], 5), 7, None), 2)
+    hours = np.round(np.clip(rng.normal(np.array([4, 9, 21])[group], 3), 0, None), 1)
+    contract = np.minimum(rng.binomial(2, np.array([0.15, 0.6, 0.4])[group]), 2)
+    channel = rng.choice(4, count, p=[0.3, 0.4, 0.2, 0.1])
+    complaints = rng.poisson(np.array([0.9, 0.7, 1.1])[group])
+    leans = np.array([1.2, -1.6, -0.4])[group] + 0.9 * (complaints - 0.9) - 0.7 * (contract - 0.7)
+    leans += 0.25 * rng.logistic(size=count)
+    columns: dict[str, list[Any]] = {
+        "customer": [f"C{1001 + k}" for k in range(count)],
+        "joined": [(date(2025, 6, 30) - timedelta(days=d)).isoformat() for d in days.tolist()],
+        "age": age.tolist(),
+        "contract": np.array(["monthly", "yearly", "two years"])[contract].tolist(),
+        "channel": np.array(["shop", "web", "phone", "friend"])[channel].tolist(),
+        "fee [EUR/month]": fee.tolist(),
+        "hours used": hours.tolist(),
+        "complaints": complaints.tolist(),
+        "churn": np.where(leans > 0, "yes", "no").tolist(),
+    }
+    for name, share in (("age", 0.05), ("channel", 0.08), ("hours used", 0.04)):
+        empty = rng.random(count) < share
+        columns[name] = [None if gone else cell for cell, gone in zip(columns[name], empty, strict=True)]
+    return columns
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Digits to learn from, -1 for no label, and digits to predict."""
 
     X: Vector
     y: Vector
-    asked: Vector
-    truth: Vector
+    X_test: Vector
+    y_test: Vector
 
     @classmethod
     def of(cls, seed: int) -> Split:
-        """A random one with PER_CLASS labels of each digit."""
+        """Draw a split with PER_CLASS labels of each digit."""
         images, digits = load_digits(return_X_y=True)
         order = np.random.default_rng(seed).permutation(len(digits))
         X, truth = images[order] / 16, digits[order]
         y = np.full(POINTS, -1)
         for digit in range(10):
-            chosen = np.flatnonzero(truth[:POINTS] == digit)[:PER_CLASS]
-            y[chosen] = digit
+            y[np.flatnonzero(truth[:POINTS] == digit)[:PER_CLASS]] = digit
         return cls(X[:POINTS], y, X[POINTS:], truth[POINTS:])
 
-    def error(self, machine: Any) -> float:
-        """The share of wrong answers."""
-        return float(np.mean(machine.predict(self.asked) != self.truth))
+    def error(self, model: SVC | rkhs.InvariantClassifier) -> float:
+        """Return the share of wrong predictions."""
+        return float(np.mean(model.predict(self.X_test) != self.y_test))
+
+    def best_plain(self) -> SVC:
+        """Return the SVM whose C and scale suit best the very digits it is asked about: no tuning could do better."""
+        known, median = self.y >= 0, rkhs.median_scale(self.X)
+        grid = [(C, share * median) for C in (0.1, 1, 10, 100) for share in (0.25, 0.5, 1, 2, 4)]
+        models = [SVC(C=C, gamma=1 / (2 * scale**2)).fit(self.X[known], self.y[known]) for C, scale in grid]
+        return min(models, key=self.error)
+
+    def fit(self, knowledge: Any) -> rkhs.InvariantClassifier:
+        """Return our model with some prior knowledge; the settings are the same for all of it and all splits."""
+        scale = 0.5 * rkhs.median_scale(self.X)
+        model = rkhs.InvariantClassifier(
+            scale=scale, loss="squared_hinge", C=10.0, invariance=knowledge, nu=30.0, tol=1e-2
+        )
+        return model.fit(self.X, self.y)
 
 
 def run(out: Path, force: bool) -> dict[str, Any]:
-    """Learn, compare, draw; the facts to print."""
+    """Learn from few labels, compare with a plain SVM, and draw; return the facts."""
     picture = out / "demo.png"
     check_outputs({"--out": picture}, [], force)
     splits = [Split.of(seed) for seed in range(SPLITS)]
-    rows = []
-    with step("the plain SVM, with the settings that are best for it"):
+    rows: list[dict[str, Any]] = []
+
+    def compare(name: str, knows: str, fit: Callable[[Split], Any]) -> Any:
         start = perf_counter()
-        plain = [_best_plain(split) for split in splits]
-        errors = [split.error(machine) for split, machine in zip(splits, plain, strict=True)]
-        rows.append(_row("plain SVM, best of 20", "nothing more", errors, start))
+        models = [fit(split) for split in splits]
+        error = float(np.mean([split.error(model) for split, model in zip(splits, models, strict=True)]))
+        seconds = round((perf_counter() - start) / SPLITS, 1)
+        rows.append({"model": name, "knows that": knows, "error": error, "seconds each": seconds})
+        return models[0]
+
+    with step("the plain SVM, with the settings that are best for it"):
+        plain = compare("plain SVM, best of 20", "nothing more", Split.best_plain)
     for name, knowledge in KNOWLEDGE.items():
         with step(f"InvSVM: {name}"):
-            start = perf_counter()
-            fitted = [_learn(split, knowledge) for split in splits]
-            errors = [split.error(machine) for split, machine in zip(splits, fitted, strict=True)]
-            rows.append(_row("InvSVM", name, errors, start))
+            ours = compare("InvSVM", name, partial(Split.fit, knowledge=knowledge))
     with step("drawing"):
-        _draw(picture, rows, splits[0], plain[0], fitted[0])
+        _draw(picture, rows, splits[0], plain, ours)
     return {
         "digits": f"{10 * PER_CLASS} labelled, {POINTS - 10 * PER_CLASS} without a label, "
-        f"{len(splits[0].truth)} to predict; mean of {SPLITS} random splits",
+        f"{len(splits[0].y_test)} to predict; mean of {SPLITS} random splits",
         "few labels": rows,
         "picture": str(picture),
     }
 
 
-def _row(model: str, knows: str, errors: list[float], start: float) -> dict[str, Any]:
-    seconds = round((perf_counter() - start) / SPLITS, 1)
-    return {"model": model, "knows that": knows, "error": float(np.mean(errors)), "seconds each": seconds}
-
-
-def _best_plain(split: Split) -> Any:
-    """The SVM whose C and scale suit best the very digits it is asked about: no tuning could do better."""
-    known = split.y >= 0
-    median = rkhs.median_scale(split.X)
-    grid = [(C, share * median) for C in (0.1, 1, 10, 100) for share in (0.25, 0.5, 1, 2, 4)]
-    machines = [SVC(C=C, gamma=1 / (2 * scale**2)).fit(split.X[known], split.y[known]) for C, scale in grid]
-    return min(machines, key=split.error)
-
-
-def _learn(split: Split, knowledge: Any) -> Any:
-    scale = SCALE * rkhs.median_scale(split.X)
-    machine = rkhs.InvariantClassifier(scale=scale, loss="squared_hinge", C=C, invariance=knowledge, nu=NU, tol=1e-2)
-    return machine.fit(split.X, split.y)
-
-
-def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours: Any) -> None:
-    """A digit and where it moves; the errors; and some digits that only our last model reads."""
+def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: SVC, ours: rkhs.InvariantClassifier) -> None:
+    """Draw a digit and where it moves, the errors, and some digits that only our last model reads."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -118,7 +174,7 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours
     figure = plt.figure(figsize=(13, 6.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.2])
     few = ImageTangents(SHAPE, kinds=["translation", "rotation", "shear"])
-    digit = split.asked[np.flatnonzero(split.truth == 4)[1]]
+    digit = split.X_test[np.flatnonzero(split.y_test == 4)[1]]
     TangentsDisplay.from_image(few, digit, amounts=(-1, -0.5, 0, 0.5, 1), figure=left)
     left.suptitle("a digit, its tangents, and where they lead")
     upper, lower = right.subfigures(2, 1)
@@ -129,10 +185,10 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: Any, ours
     ax.set_title(f"errors on new digits, {PER_CLASS} labels of each")
     ax.spines[["top", "right"]].set_visible(False)
     lower.suptitle("new digits that the plain SVM misreads and InvSVM does not")
-    wrong, right_answer = plain.predict(split.asked), ours.predict(split.asked)
-    saved = np.flatnonzero((wrong != split.truth) & (right_answer == split.truth))
+    wrong, right_answer = plain.predict(split.X_test), ours.predict(split.X_test)
+    saved = np.flatnonzero((wrong != split.y_test) & (right_answer == split.y_test))
     for panel, k in zip(lower.subplots(2, 7).flat, saved, strict=False):
-        panel.imshow(split.asked[k].reshape(SHAPE), cmap="gray_r")
+        panel.imshow(split.X_test[k].reshape(SHAPE), cmap="gray_r")
         panel.set_title(f"SVM {wrong[k]}, ours {right_answer[k]}", fontsize=8)
     for panel in lower.axes:
         panel.axis("off")

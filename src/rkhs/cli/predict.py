@@ -2,108 +2,96 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 
 from rkhs._backend.arrays import Vector
-from rkhs.cli.columns import Kinds, new_texts, prepared
-from rkhs.cli.errors import CommandError
-from rkhs.cli.outputs import check_outputs
-from rkhs.cli.progress import step
-from rkhs.cli.tables import UNLABELLED, Format, Table, labels, read, write
+from rkhs.cli.learning import UNLABELLED
+from rkhs.cli.outputs import check_outputs, write_table
+from rkhs.cli.tables import Format, Kinds, features_of, read
+from rkhs.cli.terminal import CommandError, step
 from rkhs.estimators.regressor import likely_spread
 from rkhs.saving import load, notes_of
 
-KNOWN = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
+NOTES = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
 
 
 def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[str, Any]:
     """Predict, write the table, and compare with the target where the table has it."""
-    import pandas as pd
-
     with step("reading"):
-        machine, notes = load(model), _notes(model)
+        # files of early versions name nothing as missing, no dates, no names of rows and no intervals
+        pipeline, notes = load(model), {"missing": [], **notes_of(model)["notes"]}
+        if any(not isinstance(notes.get(name), kind) for name, kind in NOTES.items()):
+            raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
         check_outputs({"--out": out}, [model, data], force)
-        kinds = Kinds.noted(notes)
+        kinds = Kinds(
+            notes["numeric columns"],
+            notes["categorical columns"],
+            notes.get("date columns", {}),
+            notes.get("id columns", []),
+        )
         table = read(data, Format((*notes["missing"], *form.missing), form.separator, form.decimal))
-        features = prepared(table, kinds)
-        truth = _truth(table, notes)
+        features, target, regression = features_of(table, kinds), notes["target"], notes["regression"]
+        truth = None
+        if target in table.columns:
+            truth = table.columns[target].numbers() if regression else table.columns[target].labels()
     with step("predicting"):
-        predicted = machine.predict(features)
+        predicted = pipeline.predict(features)
         columns = {name: table.columns[name].texts() for name in kinds.ids if name in table.columns}
-        columns[_free(notes["target"], columns)] = predicted
-        for name, values in _sureness(machine, notes, features, predicted).items():
-            columns[_free(name, columns)] = values
-        write(pd.DataFrame(columns), out)
-    facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": notes["target"]}
-    facts["texts that the model has not seen"] = new_texts(machine[0], features, kinds)
+        for name, values in [(target, predicted), *_certainty(pipeline, notes, features, predicted)]:
+            free = (name if k == 1 else f"{name} ({k})" for k in count(1))
+            columns[next(one for one in free if one not in columns)] = values
+        write_table(pd.DataFrame(columns), out)
+    facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": target}
+    facts["texts that the model has not seen"] = new_texts(pipeline[0], features, kinds)
     if truth is not None:
-        facts |= _compared(truth, predicted, notes["regression"])
+        known = ~np.isnan(truth) if regression else truth != UNLABELLED
+        error = None
+        if known.any() and regression:
+            error = float(np.sqrt(np.mean((predicted[known] - truth[known]) ** 2)))
+        elif known.any():
+            error = float(np.mean(predicted[known] != truth[known]))
+        facts["rows with a target" if regression else "rows with a label"] = int(known.sum())
+        facts["root mean squared error" if regression else "error"] = error
     return facts
 
 
-def _sureness(machine: Any, notes: dict[str, Any], features: Any, predicted: Vector) -> dict[str, Vector]:
-    """How sure predictions are: decisions and the probability of each class, or the ends of an interval."""
+def _certainty(
+    pipeline: Pipeline, notes: dict[str, Any], features: pd.DataFrame, predicted: Vector
+) -> list[tuple[str, Vector]]:
+    """Return columns with the decision and the probability of each class, or with the ends of an interval."""
     if not notes["regression"]:
-        decided = machine.decision_function(features)
-        own = {"decision": np.abs(decided) if decided.ndim == 1 else _lead(decided)}
-        each = machine.predict_proba(features).T
-        return own | {f"P({name})": values for name, values in zip(machine.classes_, each, strict=True)}
+        decided = pipeline.decision_function(features)
+        if decided.ndim == 1:
+            lead = np.abs(decided)
+        else:  # of the best class over the second
+            best = np.sort(decided, axis=1)
+            lead = best[:, -1] - best[:, -2]
+        names = [f"P({name})" for name in pipeline.classes_]
+        return [("decision", lead), *zip(names, pipeline.predict_proba(features).T, strict=True)]
     interval = notes.get("interval")
-    if not interval:  # of an early version
-        return {}
+    if not interval:
+        return []
     size = interval["factor"]
     if interval["of the deviation"]:
-        size = size * likely_spread(machine[-1], machine[:-1].transform(features))
-    percent = f"{100 * interval['level']:.0f} %"
-    return {f"lower ({percent})": predicted - size, f"upper ({percent})": predicted + size}
+        size = size * likely_spread(pipeline[-1], pipeline[:-1].transform(features))
+    level = f"{100 * interval['level']:.0f} %"
+    return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
 
 
-def _free(name: str, taken: dict[str, Any]) -> str:
-    """A name that no column has yet.
-
-    Examples
-    --------
-    >>> _free("decision", {"decision": 1})
-    'decision (2)'
-    """
-    count, free = 1, name
-    while free in taken:
-        count += 1
-        free = f"{name} ({count})"
-    return free
-
-
-def _notes(model: Path) -> dict[str, Any]:
-    """What `rkhs fit` has written about a model; files of early versions name nothing as missing."""
-    notes = {"missing": [], **notes_of(model)["notes"]}
-    if any(not isinstance(notes.get(name), kind) for name, kind in KNOWN.items()):
-        raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
-    return notes
-
-
-def _truth(table: Table, notes: dict[str, Any]) -> Vector | None:
-    """The target, if the table has it."""
-    if notes["target"] not in table.columns:
-        return None
-    column = table.columns[notes["target"]]
-    return column.numbers() if notes["regression"] else labels(column)
-
-
-def _lead(decided: Vector) -> Vector:
-    """By how much the first class is ahead of the second."""
-    best = np.sort(decided, axis=1)
-    return best[:, -1] - best[:, -2]
-
-
-def _compared(truth: Vector, predicted: Vector, regression: bool) -> dict[str, Any]:
-    """The error on the rows of the table that have a target."""
-    if regression:
-        rows = ~np.isnan(truth)
-        error = float(np.sqrt(np.mean((predicted[rows] - truth[rows]) ** 2))) if rows.any() else None
-        return {"rows with a target": int(rows.sum()), "root mean squared error": error}
-    rows = truth != UNLABELLED
-    error = float(np.mean(predicted[rows] != truth[rows])) if rows.any() else None
-    return {"rows with a label": int(rows.sum()), "error": error}
+def new_texts(columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:
+    """Count the rows of each column with texts that the encoder was not fitted with, and name some; None if none."""
+    found = {}
+    for k, name in enumerate(kinds.categorical):
+        new = features[name][~features[name].isin(columns.named_transformers_["categories"].categories_[k])]
+        if len(new):
+            some = [text or "(empty)" for text in dict.fromkeys(new)]
+            listed = ", ".join(some[:3]) + (", .." if len(some) > 3 else "")
+            found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed})"
+    return found or None

@@ -1,0 +1,273 @@
+"""How good a model is, compared with a plain SVM, and what it makes of each column.
+
+Rows are predicted by models that have not seen their labels.  The folds differ from those by which settings were
+chosen.  The settings themselves have seen all labels, ours and the plain SVM's alike, so both errors are a little
+optimistic.
+
+The effects of a column are values L(f) of linear functionals L at the learnt function f, computed without differences:
+
+    average slope          mean_i df/dx_a (x_i)            in units of f for one unit of the column
+    partial dependence     mean_i f(x_i with x_a = v)      along the values v of the column, or its texts
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import config_context
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict
+from sklearn.svm import SVC, SVR
+
+import rkhs
+from rkhs._backend.arrays import Vector, to_numpy
+from rkhs.cli.learning import UNLABELLED, Knowledge, Learnt
+from rkhs.cli.tables import Kinds
+from rkhs.estimators._options import WIDE_C_RANGE
+from rkhs.estimators.regressor import likely_spread
+
+LEVEL = 0.9  # of prediction intervals
+SIMILAR = 0.01  # relative difference of errors up to which two models are called equally good
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a model predicts for each labelled row without its label.
+
+    `probabilities` (l, classes) of classifiers, `deviation` (l,) of regressors whose losses are all squared.
+    """
+
+    truth: Vector
+    predicted: Vector
+    classes: Vector | None = None
+    probabilities: Vector | None = None
+    deviation: Vector | None = None
+
+    @property
+    def losses(self) -> Vector:
+        """(l,) one for a wrong class and zero for the right one; squared errors of numbers."""
+        if self.classes is None:
+            return np.asarray((self.predicted - self.truth) ** 2)
+        return (self.predicted != self.truth).astype(float)
+
+    @property
+    def error(self) -> float:
+        """The share of wrong classes; for regression the root of the mean squared error."""
+        mean = float(np.mean(self.losses))
+        return mean if self.classes is not None else mean**0.5
+
+    def interval(self) -> dict[str, Any]:
+        """Return the factor c for which LEVEL of the held-out targets are in f(x) +- c deviation(x), or +- c."""
+        size = np.abs(self.predicted - self.truth) / (1.0 if self.deviation is None else self.deviation)
+        rank = min(1.0, LEVEL * (len(size) + 1) / len(size))
+        factor = float(np.quantile(size, rank, method="higher"))
+        return {"level": LEVEL, "factor": factor, "of the deviation": self.deviation is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Our model and the plain SVM on the same folds, and what each piece of prior knowledge gained."""
+
+    ours: HeldOut
+    plain: HeldOut
+    gains: list[dict[str, Any]]
+
+    def sentence(self, measure: str) -> str:
+        """Compare in words; a difference below two standard errors, row by row, is called chance."""
+        ours, plain = self.ours.error, self.plain.error
+        difference = self.ours.losses - self.plain.losses
+        chance = abs(difference.mean()) < 2 * difference.std() / np.sqrt(len(difference))
+        perhaps = ", by no more than chance may make," if chance else ","
+        show = "{:.4g}".format if self.ours.classes is None else "{:.1%}".format
+        our, their = (show(error).replace("%", " %") for error in (ours, plain))
+        if ours > (1 + SIMILAR) * plain:
+            return (
+                f"The plain SVM is better on this table{perhaps} with {measure} {their} compared with {our}: more "
+                "labels, or prior knowledge of your own, may help."
+            )
+        better = ours < (1 - SIMILAR) * plain
+        verdict = f"better than the plain SVM{perhaps}" if better else "as good as the plain SVM,"
+        return f"The model is {verdict} with {measure} {our} compared with {their}."
+
+
+def compare(learnt: Learnt, X: Vector) -> Comparison:
+    """Predict each of the rows X by which settings were chosen with models that have not seen its label."""
+    points, params, results = learnt.chosen_on, learnt.params, learnt.search.cv_results_
+    ours = hold_out(learnt, params, learnt.knowledge, X)
+    if not points.regression:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            learnt.model.predict_proba(X[:1])  # fits the probabilities, so that the model file holds them
+    # The plain SVM tries the length scales that our search has tried for the features themselves, not for linear maps
+    # of them, and C as it was given, or over the range of our search.
+    plain = [one for one in results["params"] if isinstance(one.get("kernel", ""), str)] or results["params"]
+    scales = dict.fromkeys(
+        tuple(s) if np.ndim(s) else float(s) for s in (one.get("scale", params["scale"]) for one in plain)
+    )
+    Cs = sorted({float(one["C"]) for one in results["params"]})
+    known = points.labelled
+    predicted = plain_svm(
+        X[known],
+        points.y[known],
+        list(scales),
+        Cs if len(Cs) == 1 else np.logspace(*WIDE_C_RANGE, 6),
+        points.regression,
+        points.folds(),
+        points.folds(seed=1),
+    )
+    gains = []
+    for name in learnt.knowledge:
+        others = {other: piece for other, piece in learnt.knowledge.items() if other != name}
+        without = hold_out(learnt, params if others else {**params, **_best_without(learnt)}, others, X)
+        gains.append({"prior knowledge": name, "error with it": ours.error, "error without it": without.error})
+    return Comparison(ours, HeldOut(points.y[known], predicted, ours.classes), gains)
+
+
+def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> HeldOut:
+    """Fit a model for each fold, whose rows lose their labels, and predict these rows."""
+    points, regression = learnt.chosen_on, learnt.settings.regression
+    known = np.flatnonzero(points.labelled)
+    classes = None if regression else np.array(list(points.counts()), dtype=str)
+    predicted = np.empty(len(known), dtype=points.y.dtype)
+    second = np.full(len(known) if classes is None else (len(known), len(classes)), np.nan)
+    squared = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _, test in points.folds(seed=1).split(known, points.y[known]):
+            y, held_out = points.y.copy(), X[known[test]]
+            y[known[test]] = np.nan if regression else UNLABELLED
+            model = learnt.settings.model(params, knowledge).fit(X, y)
+            squared = squared and model.solution_.source is not None
+            predicted[test] = model.predict(held_out)
+            if not regression:
+                second[test] = model.predict_proba(held_out)
+            elif squared:
+                second[test] = likely_spread(model, held_out)
+    if not regression:
+        return HeldOut(points.y[known], predicted, classes, second)
+    return HeldOut(points.y[known], predicted, deviation=second if squared else None)
+
+
+def _best_without(learnt: Learnt) -> dict[str, Any]:
+    """Return the settings of the best candidate without prior knowledge; nothing if there is none."""
+    search = learnt.search
+    results, tried = search.cv_results_, search.cv_results_["params"]
+    scores = -results["mean_test_loss"] if "mean_test_loss" in results else results["mean_test_score"]
+    plain = [k for k, params in enumerate(tried) if params["nu"] == 0 and np.isfinite(scores[k])]
+    if not plain:
+        return {}
+    params = dict(tried[max(plain, key=lambda k: scores[k])])
+    if "knowledge_report_" in vars(search):  # weights of labels there have mean one
+        params["C"] *= search.best_params_["C"] / tried[search.best_index_]["C"]
+    return params
+
+
+def plain_svm(
+    X: Vector,
+    y: Vector,
+    scales: Sequence[Any],
+    Cs: Sequence[float] | Vector,
+    regression: bool,
+    folds: KFold | StratifiedKFold,
+    test_folds: KFold | StratifiedKFold,
+) -> Vector:
+    """Return what scikit-learn's best SVM predicts for each row without its fold in `test_folds`.
+
+    Its C and length scale, a number or one for each feature, have the least error cross-validated over `folds`.
+    """
+    size = (float(np.std(y)) or 1.0) if regression else 1.0
+    # LIBSVM would take millions of steps for large C and noisy targets
+    svm = (
+        SVR(kernel="precomputed", epsilon=0.1 * size, max_iter=100_000)
+        if regression
+        else SVC(kernel="precomputed", max_iter=100_000)
+    )
+    best, highest = None, -np.inf
+    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for scale in scales:
+            K = rbf_kernel(X / np.asarray(scale), gamma=0.5)  # the Gaussian of scale one
+            scoring = "neg_mean_squared_error" if regression else "accuracy"
+            search = GridSearchCV(svm, {"C": size * np.asarray(Cs)}, scoring=scoring, cv=folds, refit=False).fit(K, y)
+            if search.best_score_ > highest:
+                best, highest = (search.best_params_, K), search.best_score_
+        assert best is not None
+        return np.asarray(cross_val_predict(svm.set_params(**best[0]), best[1], y, cv=test_folds))
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """The effect of one column: the slope (outputs,) for one unit, None for texts, and partial dependence.
+
+    `dependence` (values, outputs) is at `values`, which are days since 1970 if `dates` is true.
+    """
+
+    column: str
+    values: list[Any]
+    dependence: Vector
+    slope: Vector | None = None
+    dates: bool = False
+
+    @property
+    def size(self) -> float:
+        """The range of f along the column, the largest of all outputs."""
+        return float(np.ptp(self.dependence, axis=0).max())
+
+
+def effects(f: rkhs.Function, columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
+    """Return the effects of all columns, averaged over 100 rows; those along which f changes most come first.
+
+    `columns` is the fitted encoder; `features` are rows of the table.
+    """
+    some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:100])]
+    X = np.asarray(columns.transform(some), dtype=float)
+
+    def dependence(points: Vector, count: int) -> Vector:
+        return to_numpy(f(points)).reshape(count, len(X), -1).mean(axis=1)
+
+    found = []
+    for number, name in enumerate(kinds.amounts):
+        scaler = columns.named_transformers_["numbers"][-1]
+        values = np.linspace(features[name].min(), features[name].max(), 21)
+        moved = np.tile(X, (len(values), 1))
+        moved[:, number] = np.repeat((values - scaler.mean_[number]) / scaler.scale_[number], len(X))
+        slope = average_slope(f, X, number) / scaler.scale_[number]
+        dates = kinds.dates.get(name, "hour:minute") != "hour:minute"
+        found.append(Effect(name, values.tolist(), dependence(moved, len(values)), slope, dates))
+    for name in kinds.categorical:
+        texts = features[name].value_counts().index[:12].tolist()
+        rows = pd.concat([some.assign(**{name: text}) for text in texts])
+        moved = np.asarray(columns.transform(rows), dtype=float)
+        found.append(Effect(name, texts, dependence(moved, len(texts))))
+    return sorted(found, key=lambda effect: -effect.size)
+
+
+def average_slope(f: rkhs.Function, X: Vector, feature: int) -> Vector:
+    """Return L(f) (outputs,) for the functional L = mean_i d/dx_a at the rows of X.
+
+    Functions of a kernel that is not smooth have no derivatives; then L is the mean of differences over 0.1, where
+    features have standard deviation one.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> f = rkhs.Function(rkhs.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
+    >>> average_slope(f, np.eye(2), 0)
+    array([2.])
+    >>> rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
+    >>> average_slope(rough, np.array([[1.0]]), 0).round(2)
+    array([-0.37])
+    """
+    mean = np.full((1, len(X)), 1 / len(X))
+    try:
+        return np.atleast_1d(to_numpy((mean @ rkhs.Derivative(X, axes=[feature]))(f))[0])
+    except rkhs.NotBoundedError:
+        half = 0.05 * np.eye(X.shape[1])[feature]
+        return np.atleast_1d(to_numpy((mean @ rkhs.Difference(X + half, X - half))(f))[0]) / 0.1
