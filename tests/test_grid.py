@@ -85,7 +85,7 @@ def test_folds_of_a_quadratic_term():
 
 def test_many_rows_without_a_gradient(monkeypatch):
     """Where small problems would not be small, each cell is solved from the one before it."""
-    monkeypatch.setattr("rkhs.solvers.sharing.capacity.FEW", 10)
+    monkeypatch.setattr("rkhs.solvers._recycling.OTHERS", 10)
     whole = problem(rkhs.SquaredHinge(), flat=rkhs.EpsilonInsensitive(0.05))
     for solution, nu in zip(whole.path(1, [0.01, 0.1], tol=1e-3), [0.01, 0.1], strict=True):
         alone = problem(rkhs.SquaredHinge(), nu=nu, flat=rkhs.EpsilonInsensitive(0.05)).solve(tol=1e-6)

@@ -17,7 +17,7 @@ import problems
 import rkhs
 import rkhs.estimators
 import rkhs.solvers
-from rkhs.solvers.interior import Interior
+from rkhs.solvers.interior_point import Interior
 
 TOL = 1e-6
 CONVERGED = "converged"

@@ -23,7 +23,7 @@ from rkhs._gram.span import Span
 from rkhs._linalg.saddle import Halves
 from rkhs._progress import listening
 from rkhs.problem import choice, seeding
-from rkhs.solvers.small.problem import SmallProblem
+from rkhs.solvers._reduced import ReducedProblem
 from rkhs.solvers.spans.summed import Summed
 from rkhs.solvers.warped import QuadraticTerms, WarpedGram
 
@@ -216,7 +216,7 @@ def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
     [
         (choice, "spread_out"),
         (summary, "square"),
-        (SmallProblem, "derivatives"),
+        (ReducedProblem, "derivatives"),
     ],
 )
 def test_ctrl_c_in_a_span(place, name, monkeypatch):
@@ -288,8 +288,8 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     terms += [rkhs.Term(rkhs.Gradient(X), SQUARED, weight=0.1)] if gradients else []
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
-        monkeypatch.setattr("rkhs.problem.grid.GridTasks._apart", lambda *_: False)
-        monkeypatch.setattr("rkhs.problem.grid.GridTasks._sharing", lambda *_: True)
+        costs = (3.0, 2.0, 1.0)  # in memory, alone, together
+        monkeypatch.setattr("rkhs.problem.grid.GridTasks._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
     before = []

@@ -9,7 +9,7 @@ from rkhs._backend.arrays import to_numpy
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.exact_rank import exact_rank
 from rkhs._finite.problem import FiniteProblem, Geometry
-from rkhs.solvers.dense import in_memory
+from rkhs.solvers.base import in_memory
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))

@@ -6,9 +6,9 @@ import pytest
 import problems
 import rkhs
 from rkhs._finite.certificate import certify
-from rkhs._finite.ledger import Candidate, Checked, Entry, Ledger, joined
 from rkhs._finite.monitor import quiet
 from rkhs._finite.problem import Iterate
+from rkhs._finite.verified import Entry, VerifiedIterate, VerifiedProducts, joined
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))
@@ -25,37 +25,37 @@ def solved(loss=None, kernel=None, basis=None, tol=1e-8):
 
 def test_checked_iterates_cannot_be_made_by_hand():
     system, found = solved()
-    with pytest.raises(TypeError, match="Ledger"):
-        Checked(found, certify(system, found), object())
+    with pytest.raises(TypeError, match="VerifiedProducts"):
+        VerifiedIterate(found, certify(system, found), object())
 
 
 def test_a_ledger_that_was_not_closed_checks_nothing():
     system, found = solved()
-    ledger = Ledger(system.geometry)
+    ledger = VerifiedProducts(system.geometry)
     image = system.exact @ found.a
-    (entry,) = ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    entry = ledger.enter(system, found, image, image, 1e-6)
     with pytest.raises(RuntimeError, match="not found right"):
-        ledger.checked(entry)
+        ledger.verified(entry)
     assert ledger.right(1e-6)
-    checked = ledger.checked(entry)
-    assert isinstance(checked, Checked)
+    checked = ledger.verified(entry)
+    assert isinstance(checked, VerifiedIterate)
     assert checked.certificate.within(1e-6)
-    assert isinstance(joined([checked]), Checked)
-    assert not isinstance(joined([checked, found]), Checked)
-    ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    assert isinstance(joined([checked]), VerifiedIterate)
+    assert not isinstance(joined([checked, found]), VerifiedIterate)
+    ledger.enter(system, found, image, image, 1e-6)
     with pytest.raises(RuntimeError, match="since the last entry"):
-        ledger.checked(entry)
+        ledger.verified(entry)
 
 
 def test_a_ledger_checks_its_own_entries_only():
     system, found = solved()
-    ledger = Ledger(system.geometry)
+    ledger = VerifiedProducts(system.geometry)
     image = system.exact @ found.a
-    ledger.enter([Candidate(system, found, image, image)], 1e-6)
+    ledger.enter(system, found, image, image, 1e-6)
     assert ledger.right(1e-6)
     wrong = Iterate(0 * found.a, found.basis)
-    with pytest.raises(RuntimeError, match="not of this ledger"):
-        ledger.checked(Entry(wrong, certify(system, found)))
+    with pytest.raises(RuntimeError, match="not of these products"):
+        ledger.verified(Entry(wrong, certify(system, found)))
 
 
 @pytest.mark.parametrize("which", ["image", "alpha_image"])
@@ -64,8 +64,8 @@ def test_a_wrong_image_is_caught(which):
     system, found = solved()
     images = {"image": system.exact @ found.a, "alpha_image": system.exact @ found.a}
     images[which] = images[which] * (1 + 1e-7)
-    ledger = Ledger(system.geometry)
-    (entry,) = ledger.enter([Candidate(system, found, **images)], 1e-6)
+    ledger = VerifiedProducts(system.geometry)
+    entry = ledger.enter(system, found, **images, tol=1e-6)
     assert entry is not None
     assert not ledger.right(1e-6)
 
@@ -75,8 +75,8 @@ def test_an_image_that_flatters_is_caught():
     system, found = solved()
     far = Iterate(0.5 * found.a, found.basis, 0.5 * found.a)
     image = system.exact @ found.a
-    ledger = Ledger(system.geometry)
-    (entry,) = ledger.enter([Candidate(system, far, image, image)], 0.5)
+    ledger = VerifiedProducts(system.geometry)
+    entry = ledger.enter(system, far, image, image, 0.5)
     assert entry is None or not ledger.right(0.5)
 
 

@@ -8,10 +8,9 @@ import torch
 import rkhs
 from rkhs._finite.monitor import quiet
 from rkhs._gram import Gram
-from rkhs.solvers.sharing import capacity, recycling
-from rkhs.solvers.sharing.directions import Directions
-from rkhs.solvers.small.elimination import Elimination
-from rkhs.solvers.small.problem import Part, SmallProblem
+from rkhs.solvers._recycling import OTHERS
+from rkhs.solvers._reduced import Elimination, Part, ReducedProblem
+from rkhs.solvers._subspace import Directions
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
@@ -78,7 +77,7 @@ def test_representers_of_labels_save_products(loss, whole_products, monkeypatch)
     """With them as first directions the same solution takes fewer products."""
     whole = problem(loss, weight=100.0)
     ours, count = whole_products(whole, rkhs.solvers.Galerkin(), 1e-6)
-    monkeypatch.setattr(recycling, "leading_representers", lambda *_: 0)
+    monkeypatch.setattr(Directions, "add_representers", lambda *_: None)
     without, more = whole_products(whole, rkhs.solvers.Galerkin(), 1e-6)
     assert count < more
     assert ours.primal == pytest.approx(without.primal, rel=2e-6)
@@ -161,7 +160,7 @@ def test_difficult_problems(loss, name):
 
 
 def test_many_other_losses_are_refused():
-    points = RNG.standard_normal((capacity.FEW + 1, 2))
+    points = RNG.standard_normal((OTHERS + 1, 2))
     many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
     with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*Descent"):
         rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.solvers.Galerkin())
@@ -180,7 +179,7 @@ def test_elimination_against_the_whole(seen):
     y = np.where(RNG.standard_normal(few) > 0, 1.0, -1.0)
     term = rkhs.Term(rkhs.Evaluation(X[:few]), rkhs.Hinge(), y, 3.0)
     rest = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
-    small = SmallProblem(S, linear, 0.0, [Part(rest.terms[0], np.zeros(few), E)], r)
+    small = ReducedProblem(S, linear, 0.0, [Part(rest.terms[0], np.zeros(few), E)], r)
     theta, alpha = Elimination(small).solve(rkhs.solvers.BoxDual(), quiet(1e-12))
     np.testing.assert_allclose(S @ theta + linear, E.T @ alpha, atol=1e-8)
     margin, share = y * (E @ theta) - 1, y * alpha

@@ -35,7 +35,7 @@ from rkhs.functionals.base import Functional, stack
 from rkhs.functionals.values import Evaluation
 from rkhs.losses import OneSided
 from rkhs.problem import Problem
-from rkhs.solvers.dense import in_memory
+from rkhs.solvers.base import in_memory
 
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 MORE = 40  # points that are added at a time, apart from each other by

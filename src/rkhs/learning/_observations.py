@@ -31,7 +31,7 @@ from rkhs._progress import subtask
 from rkhs.functionals.base import Functional
 from rkhs.functionals.points import places, repeats
 from rkhs.kernels.base import Kernel
-from rkhs.solvers.dense import double
+from rkhs.solvers.base import double
 
 if TYPE_CHECKING:
     from rkhs.problem.problem import Problem

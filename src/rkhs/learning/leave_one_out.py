@@ -49,7 +49,7 @@ from rkhs.functionals.base import stack
 from rkhs.functionals.points import places
 from rkhs.kernels.base import Kernel
 from rkhs.learning._observations import Hyperparameter, Observations, check_null_space, check_squared
-from rkhs.solvers.dense import double
+from rkhs.solvers.base import double
 
 if TYPE_CHECKING:
     from rkhs.problem.problem import Problem

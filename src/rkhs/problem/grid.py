@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -12,21 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector, like, namespace, to_numpy
-from rkhs._finite.ledger import joined
+from rkhs._backend.arrays import Array, Vector, indices, like, namespace, taken, to_numpy
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
 from rkhs._finite.term import Term
-from rkhs.solvers.auto import EXACT, ITERATIVE, auto
-from rkhs.solvers.choose import applies, cheapest
-from rkhs.solvers.costs import FLOP, Estimate
-from rkhs.solvers.dense import fits, from_memory, in_memory, rows_in_double, to_memory
-from rkhs.solvers.galerkin import Galerkin
-from rkhs.solvers.present import Present
-from rkhs.solvers.sharing.capacity import capacity_of, few_others
-from rkhs.solvers.sharing.recycling import solve_together
-from rkhs.solvers.sharing.split import split_together, worth_splitting
-from rkhs.solvers.sharing.task import Task
+from rkhs._finite.verified import joined
+from rkhs._gram.matrix import diagonal_part
+from rkhs.solvers._choose import EXACT, ITERATIVE, auto
+from rkhs.solvers._costs import FLOP, Estimate
+from rkhs.solvers._recycling import capacity_of, few_others, solve_together
+from rkhs.solvers._subspace import Task
+from rkhs.solvers.base import blocks_in_double, cheapest, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.nonlinear_cg import Descent
+from rkhs.solvers.subspace import Galerkin
 
 SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
 
@@ -133,11 +130,11 @@ def _fold_factors(term: Term, held_out: Any) -> Vector:
 
 
 class GridTasks:
-    """The tasks of all cells and outputs of a grid, whose last axis are so many folds.
+    """The tasks of all cells and outputs of a grid, whose last axis are the folds.
 
     Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions
-    where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
+    in its fold; the others share directions where that is expected to cost less than each by itself.  What these ways
+    cannot reach is solved alone.
     """
 
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
@@ -147,27 +144,26 @@ class GridTasks:
 
     def solve(self, monitor: Monitor) -> None:
         """Solve all cells, the easiest first."""
-        order = sorted(range(len(self.tasks)), key=lambda k: _difficulty(self.tasks[k][0]))
-        split = worth_splitting(self.system)
-        if split:
-            split_together([task for own in self.tasks for task in own], self.system, monitor)
-            order = [k for k in order if any(task.gap > monitor.tol for task in self.tasks[k])]
-            if not order:
-                return
-        if split or self._apart(monitor.tol, order):
+
+        def largest_weights(k: int) -> float:
+            blocks = self.tasks[k][0].system.terms
+            return sum(float(namespace(t.weight).max(t.weight)) for t in blocks if t.weight.shape[0])
+
+        order = sorted(range(len(self.tasks)), key=largest_weights)
+        apart, alone, together = self._costs(self.cell(order[-1])[0], monitor.tol)
+        if apart <= together:
             self._in_memory(order, monitor)
             return
-        flat = [task for k in order for task in self.tasks[k]]
-        if self._sharing(monitor.tol, order):
+        if together <= alone:
+            flat = [task for k in order for task in self.tasks[k]]
             solve_together(flat, monitor.watching(self.system), monitor, capacity_of(self.system))
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
-                with self._keeping(k, monitor):
-                    monitor.best = _as_far_as(monitor.watching(cell), start, monitor)
+                self._solve_cell(k, monitor.watching(cell), start, monitor, lambda iterate: iterate)
 
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
-        """Cell by cell, each from the one before it in its fold."""
+        """Solve cell by cell, each from the one before it in its fold."""
         monitor.check(Estimate(self.system, monitor.tol).matrix)
         inside = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
         if inside.Q is self.system.Q:  # the same numbers, of which certificates need no products any more
@@ -175,88 +171,109 @@ class GridTasks:
         before: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)
-            own = inside.with_rows(rows_in_double(cell.terms), cell.outputs)
+            own = inside.with_rows(blocks_in_double(cell.terms), cell.outputs)
             first = before.get(fold) or to_memory(inside, self.system, start)
-            with self._keeping(k, monitor, partial(from_memory, inside, self.system)):
-                monitor.best = before[fold] = _as_far_as(own, first, monitor)
+            before[fold] = self._solve_cell(k, own, first, monitor, partial(from_memory, inside, self.system))
 
     def cell(self, k: int) -> tuple[FiniteProblem, Iterate]:
-        """The system of one cell and the iterate of all its outputs."""
+        """Return the problem of one cell and the iterate of all its outputs."""
         scaled = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
-        rows = tuple(replace(t, weight=other.weight) for t, other in scaled)
+        blocks = tuple(replace(t, weight=other.weight) for t, other in scaled)
         iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
-        return self.system.with_rows(rows, self.outputs), iterate
+        return self.system.with_rows(blocks, self.outputs), iterate
 
-    @contextmanager
-    def _keeping(
-        self, k: int, monitor: Monitor, back: Callable[[Iterate], Iterate] = lambda iterate: iterate
-    ) -> Iterator[None]:
-        """Give a cell the best iterate of the monitor, also where its solver is stopped."""
-        monitor.best = None
-        try:
-            yield
-        finally:
-            if monitor.best is not None:
-                found = back(monitor.best)
-                for c, task in enumerate(self.tasks[k]):
-                    task.iterate = found.output(c)
+    def _solve_cell(
+        self,
+        k: int,
+        system: FiniteProblem,
+        start: Iterate,
+        monitor: Monitor,
+        back: Callable[[Iterate], Iterate],
+    ) -> Iterate:
+        """Solve a cell as far as a solver gets; it keeps its best iterate also where the solver is stopped.
 
-    def _apart(self, tol: float, order: list[int]) -> bool:
-        """Whether all cells one after the other, on a Gram matrix in memory, cost less than in other ways."""
-        hardest = self.cell(order[-1])[0]
-        if not (self.system.gram.stored or fits(self.system.size)):
-            return False
-        if not few_others(self.system):
-            return True
-        estimate = Estimate(hardest, tol)
-        alone = estimate.matrix + len(order) * (cheapest(hardest, tol, EXACT).cost(estimate) - estimate.matrix)
-        return alone <= self._together(estimate, len(order))
-
-    def _sharing(self, tol: float, order: list[int]) -> bool:
-        """Whether cells that share directions cost less than each by itself."""
-        if not few_others(self.system):
-            return False
-        hardest = self.cell(order[-1])[0]
-        estimate = Estimate(hardest, tol)
-        alone = min(solver.cost(estimate) for solver in ITERATIVE if applies(solver, hardest))
-        return self._together(estimate, len(order)) <= len(order) * alone
-
-    def _together(self, estimate: Estimate, cells: int) -> float:
-        """The seconds of all cells that share directions.
-
-        Rows that a fold leaves out have no moments: their part of each small problem is a product of its own.
+        Rows that a fold leaves out are dropped, as in a problem that never had them.
         """
+        monitor.best = start
+        present = DropZeroWeights.of(system)
+        try:
+            if present is None:
+                monitor.best = _run(system, start, monitor)
+            else:
+                inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
+                inner.best = present.there(start)
+                monitor.best = present.back(_run(present.system, inner.best, inner))
+        finally:
+            found = back(monitor.best)
+            for c, task in enumerate(self.tasks[k]):
+                task.iterate = found.output(c)
+        return monitor.best
+
+    def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float]:
+        """Return the cost of all cells in memory one after the other, of each by itself, and sharing directions.
+
+        Rows that a fold leaves out have no moments: their part of each reduced problem is a product of its own.
+        """
+        estimate, cells = Estimate(hardest, tol), len(self.tasks)
+        apart = inf
+        if self.system.gram.stored or fits(self.system.size):
+            dense = cheapest((*EXACT, Descent()), hardest, tol).cost(estimate)
+            apart = estimate.matrix + cells * (dense - estimate.matrix) if few_others(self.system) else 0.0
+        alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.applies(hardest))
+        if not few_others(self.system):
+            return apart, alone, inf
         multiples = [task.multiples for own in self.tasks for task in own]
         left_out = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
         loose = sum(t.rows.stop - t.rows.start for k, t in enumerate(self.system.terms) if k in left_out)
         directions = min(capacity_of(self.system), estimate.iterations * cells)
-        small = 2 * FLOP * loose * directions**2
-        tasks = cells * self.system.columns
-        return Galerkin().cost(estimate) * (1 + SHARED * cells) + tasks * estimate.iterations * small
-
-
-def _as_far_as(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-    """What a solver finds within its limit of iterations; other cells may need fewer.
-
-    Rows that a fold leaves out are not there for it: as for a problem that never had them.
-    """
-    monitor.best = start
-    present = Present.of(system)
-    if present is None:
-        return _run(system, start, monitor)
-    inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
-    inner.best = present.there(start)
-    return present.back(_run(present.system, inner.best, inner))
+        reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * loose * directions**2
+        return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced
 
 
 def _run(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    """Return what a solver finds within its limit of iterations; other cells may need fewer."""
     try:
         return auto(system, monitor.tol).run(system, start, monitor)
     except OutOfIterations:
-        assert monitor.best is not None
-        return monitor.best
+        return monitor.best or start
 
 
-def _difficulty(task: Task) -> float:
-    """Large weights make a problem hard."""
-    return sum(float(namespace(t.weight).max(t.weight)) for t in task.system.terms if t.weight.shape[0])
+@dataclass(frozen=True, eq=False)
+class DropZeroWeights:
+    """The problem without its rows of weight zero, whose coefficients are zero, and the map there and back."""
+
+    whole: FiniteProblem
+    system: FiniteProblem
+    rows: Vector
+    turn: Array  # R (r, r) of Q[rows] = Q_rows R
+
+    @classmethod
+    def of(cls, system: FiniteProblem) -> DropZeroWeights | None:
+        """Return None where all rows have a weight."""
+        counts = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
+        if counts.all():
+            return None
+        rows = np.flatnonzero(counts)
+        Q, turn = namespace(system.Q).linalg.qr(taken(system.Q, rows))
+        blocks = []
+        for t in system.terms:
+            own = np.flatnonzero(counts[t.rows])
+            target, weight = taken(t.target, own), taken(t.weight, own)
+            blocks.append(replace(t, rows=slice(0, len(own)), target=target, weight=weight))
+        gram = diagonal_part(system.gram, rows)
+        exact = diagonal_part(system.exact, rows) if system.inexact else gram
+        geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
+        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
+
+    def there(self, iterate: Iterate) -> Iterate:
+        """Drop the rows of an iterate of the whole problem."""
+        return Iterate(self.system.inside(taken(iterate.a, self.rows)), self.turn @ iterate.basis)
+
+    def back(self, iterate: Iterate) -> Iterate:
+        """Fill an iterate with zeros."""
+        basis = like(np.linalg.pinv(to_numpy(self.turn)), self.turn) @ iterate.basis
+        spread = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
+        for filled, a in zip(spread, (iterate.a, iterate.alpha), strict=True):
+            if filled is not None:
+                filled[indices(self.rows, filled)] = a
+        return Iterate(spread[0], basis, spread[1])

@@ -29,7 +29,7 @@ from rkhs.learning.tuning import Tuning, tuned_problem
 from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.problem.solving import asked_until_done, certificates_of, stopped
-from rkhs.solvers.auto import auto
+from rkhs.solvers._choose import auto
 from rkhs.solvers.base import Solver
 
 

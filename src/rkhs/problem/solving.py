@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from rkhs._finite.certificate import Certificate, certify, certify_in_haste
-from rkhs._finite.ledger import Checked
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, INTERRUPTED
+from rkhs._finite.verified import VerifiedIterate
 from rkhs._progress import interrupted
 from rkhs.solvers.base import Solver
 
@@ -33,14 +33,14 @@ def asked_until_done(
 
 def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
     """From images that were checked, or from scratch; in haste where a solver was stopped."""
-    if isinstance(iterate, Checked):
+    if isinstance(iterate, VerifiedIterate):
         return iterate.certificate
     return certify(system, iterate, tol, quick=status != CONVERGED)
 
 
 def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
     """The same for the cells of a grid, which have one Gram matrix; in haste all of them take two products."""
-    hasty = {k for k, (_, own) in enumerate(cells) if status != CONVERGED and not isinstance(own, Checked)}
+    hasty = {k for k, (_, own) in enumerate(cells) if status != CONVERGED and not isinstance(own, VerifiedIterate)}
     found = iter(certify_in_haste([cells[k] for k in sorted(hasty)]))
     return [next(found) if k in hasty else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
 

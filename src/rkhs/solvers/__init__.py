@@ -2,17 +2,15 @@
 
 from rkhs.solvers.absorption import Absorption
 from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.descent import Descent
+from rkhs.solvers.conjugate_gradients import ConjugateGradients
 from rkhs.solvers.direct import Direct
-from rkhs.solvers.galerkin import Galerkin
-from rkhs.solvers.growth import Growth
-from rkhs.solvers.krylov import ConjugateGradients
+from rkhs.solvers.interior_point import BoxDual
 from rkhs.solvers.lbfgs import LBFGS
 from rkhs.solvers.libsvm import LibSVM
 from rkhs.solvers.newton import Newton
+from rkhs.solvers.nonlinear_cg import Descent
 from rkhs.solvers.proximal_newton import ProximalNewton
-from rkhs.solvers.splitting import Splitting
+from rkhs.solvers.subspace import Galerkin, Growth
 
 __all__ = [
     "LBFGS",
@@ -28,5 +26,4 @@ __all__ = [
     "NotApplicableError",
     "ProximalNewton",
     "Solver",
-    "Splitting",
 ]

@@ -25,14 +25,17 @@ from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.box_dual import STEPS as DUAL
-from rkhs.solvers.choose import cheapest
-from rkhs.solvers.costs import FLOP, Estimate, factorisation
-from rkhs.solvers.dense import from_memory, in_memory, to_memory
-from rkhs.solvers.newton import STEP, expected
+from rkhs.solvers._costs import FLOP, Estimate, factorisation
+from rkhs.solvers.base import NotApplicableError, Solver, cheapest, from_memory, in_memory, to_memory
+from rkhs.solvers.direct import Direct
+from rkhs.solvers.interior_point import FACTORISATIONS, BoxDual
+from rkhs.solvers.libsvm import LibSVM
+from rkhs.solvers.newton import STEP, Newton, expected
+from rkhs.solvers.nonlinear_cg import Descent
+from rkhs.solvers.proximal_newton import ProximalNewton
 from rkhs.solvers.warped import SEEN, QuadraticTerms, factorable
 
+DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), Descent())
 REST = 3000  # functionals that may be left
 COPIES = 4  # of the matrix G_ql
 SETUP = 5e-3  # seconds, of solving with the equations of the squared losses and of lifting
@@ -88,7 +91,7 @@ class Absorption(Solver):
         q, rest = len(system.quadratic_rows), len(system.other_rows)
         if not factorable(system):  # then each of the rest has its own conjugate gradients
             return inf
-        left = DUAL * factorisation(rest)
+        left = FACTORISATIONS * factorisation(rest)
         if system.smooth:  # the steps are those that Newton's method would take on the whole problem
             left = min(left, expected(estimate) * (STEP + factorisation(rest)))
         return estimate.matrix + SETUP + factorisation(q) + 4 * FLOP * q**2 * rest + system.columns * left
@@ -105,7 +108,7 @@ class Absorption(Solver):
         for k, problem in enumerate(rest.outputs):
             inner = _Unlifted(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
             try:
-                outputs[k] = cheapest(problem, monitor.tol).run(problem, outputs[k], inner)
+                outputs[k] = cheapest(DENSE, problem, monitor.tol).run(problem, outputs[k], inner)
             except (Stopped, KeyboardInterrupt):
                 outputs[k] = inner.best or outputs[k]
                 monitor.keep(whole())
@@ -113,7 +116,7 @@ class Absorption(Solver):
         found = whole()
         if inside is system or certify(inside, to_memory(inside, system, found), monitor.tol).within(monitor.tol):
             return found
-        return cheapest(inside, monitor.tol).run(system, found, monitor)  # what elimination lost to rounding
+        return cheapest(DENSE, inside, monitor.tol).run(system, found, monitor)  # what elimination lost to rounding
 
 
 @dataclass

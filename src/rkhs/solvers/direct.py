@@ -3,7 +3,7 @@
     (G + diag(1/(2w))) a + Q c = b,        Q'a = 0
 
 are the equations of the minimum and of the maximum of the dual at once (`linalg.saddle`).  What they leave, s, says
-how good a and c are without another product (as in `krylov`):
+how good a and c are without another product (as in `conjugate_gradients`):
 
     dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
 """
@@ -18,9 +18,8 @@ from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
-from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver
-from rkhs.solvers.costs import Estimate, factorisation
-from rkhs.solvers.dense import fits_once, from_memory, in_memory, in_numpy
+from rkhs.solvers._costs import Estimate, factorisation
+from rkhs.solvers.base import DenseSolver, NotApplicableError, Solver, fits_once, from_memory, in_memory, in_numpy
 
 
 @dataclass(frozen=True)

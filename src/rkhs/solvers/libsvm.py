@@ -5,7 +5,7 @@ example (z_i, b_i) is given together with (-z_i, -b_i), each at half the weight:
 which is best at zero, and the coefficients of both add up.
 
 LIBSVM computes with kernels in single precision.  What it finds out well is which examples are at an end of their box,
-and the others then solve linear equations: u_i = b_i for all of them.  Where that is not enough, `box_dual` takes over.
+and the others then solve linear equations: u_i = b_i for all of them.  Where that is not enough, `BoxDual` takes over.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses import Hinge
+from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver
-from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.costs import Estimate
+from rkhs.solvers.interior_point import BoxDual
 
 TOLERANCES = (1e-3, 1e-6)  # of LIBSVM, one after the other until the gap is small enough
 EACH = 10e-9  # seconds for an entry of the matrix, and for each order of the weights

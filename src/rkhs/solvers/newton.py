@@ -7,7 +7,7 @@ At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0,
 so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
 the target.  The step is taken whole where J falls there: on losses that are quadratic in pieces the model's minimum
 has nearly the right active set, and a point short of it has not.  Else J is minimised exactly along it and over the
-basis (`small.problem`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg
+basis (`_reduced`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg
 is the gap.
 """
 
@@ -24,9 +24,9 @@ from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import EPS, Saddle
 from rkhs.losses.interval import IntervalLoss
+from rkhs.solvers._costs import Estimate, factorisation
+from rkhs.solvers._reduced import ReducedProblem
 from rkhs.solvers.base import NotApplicableError, OutputSolver
-from rkhs.solvers.costs import Estimate, factorisation
-from rkhs.solvers.small.problem import SmallProblem
 
 CURVED = 1e-200  # under which a second derivative counts as zero
 STEPS, HARDER = 4, 2.5  # that it takes, as a rule, and more for each power of ten of the conditioning
@@ -178,7 +178,7 @@ class _Point:
     def _minimise(self, D: Matrix, U: Matrix) -> float:
         """Minimise over a direction or none, D with image U, and over the basis; how far along the direction."""
         r = self.system.Q.shape[1]
-        theta = SmallProblem.around(self.system, self.a, self.image, self.u, D, U).minimise()
+        theta = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U).minimise()
         self.a, self.image = self.a + D @ theta[r:], self.image + U @ theta[r:]
         self.basis = self.basis + theta[:r]
         return float(theta[-1]) if D.shape[1] else 0.0

@@ -1,7 +1,7 @@
 """Losses with a curvature beside losses without, the Gram matrix in memory: Newton's method on the former.
 
 At u, a loss with slope s and curvature h is replaced by its quadratic model h/2 (u' - (u - s/h))^2, a squared loss.
-What is left is the box-constrained dual (`box_dual`), solved exactly; J is then minimised along the step to there.
+What is left is the box-constrained dual (`interior_point`), solved exactly; J then falls along the step to there.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rkhs._finite.monitor import Monitor, OutOfIterations, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses.interval import IntervalLoss
 from rkhs.losses.regression import Squared
+from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver
-from rkhs.solvers.box_dual import BoxDual
-from rkhs.solvers.costs import Estimate
+from rkhs.solvers.interior_point import BoxDual
 
 MODELS = 5  # solved, as a rule
 INNER = 1e-8  # relative gap of the last models, whose coefficients are then put exactly in their places

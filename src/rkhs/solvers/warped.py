@@ -53,8 +53,8 @@ from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional
-from rkhs.solvers.dense import double, fits, in_memory
-from rkhs.solvers.preconditioning import preconditioner
+from rkhs.solvers._preconditioning import preconditioner
+from rkhs.solvers.base import double, fits, in_memory
 from rkhs.solvers.spans.curvature import Curvature
 from rkhs.solvers.spans.orthonormal import OrthonormalSpan
 from rkhs.solvers.spans.summed import Summed

@@ -26,7 +26,7 @@ from rkhs._backend.arrays import Matrix, like, to_numpy
 from rkhs._finite.representers import represented_by
 from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
-from rkhs.solvers.dense import fits
+from rkhs.solvers.base import fits
 from rkhs.solvers.warped import SEEN
 
 COLUMNS = 64  # of a product at a time

@@ -28,8 +28,8 @@ from rkhs.losses import (
     SquaredHinge,
 )
 from rkhs.problem import Problem
-from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.choose import cheapest
+from rkhs.solvers.absorption import DENSE
+from rkhs.solvers.base import NotApplicableError, Solver, cheapest
 from rkhs.testing.laws import ROUNDING, demand
 
 LOSSES: tuple[Loss, ...] = (
@@ -134,7 +134,7 @@ class Trial:
     def reference(self) -> Solution:
         """Of a problem of its own, in case the solver changes the one that it is given."""
         fresh = self.problem(self.target[:, 0])
-        return fresh.solve(cheapest(fresh.system, SHARP), tol=SHARP, verbose=False)
+        return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP, verbose=False)
 
     def demand(self, law: str, measured: float, allowed: float) -> None:
         demand(self.solver, f"that {law}, on {self}", measured, allowed)
@@ -196,7 +196,7 @@ def outputs_are_separate(trial: Trial) -> None:
     values = to_numpy(together.certificate.primal)
     for k in range(OUTPUTS):
         alone = trial.problem(trial.target[:, k])
-        least = alone.solve(cheapest(alone.system, SHARP), tol=SHARP, verbose=False).primal
+        least = alone.solve(cheapest(DENSE, alone.system, SHARP), tol=SHARP, verbose=False).primal
         trial.demand("outputs are separate problems", abs(values[k] - least), 2 * TOL * abs(least) + EPS)
 
 

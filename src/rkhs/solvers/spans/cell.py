@@ -26,8 +26,8 @@ from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, exce
 from rkhs._finite.problem import LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
-from rkhs.solvers.small.problem import Part, SmallProblem, upright
-from rkhs.solvers.small.solution import solve
+from rkhs.solvers._reduced import Part, ReducedProblem, upright
+from rkhs.solvers._subspace import solve
 from rkhs.solvers.spans.curvature import Curvature
 from rkhs.solvers.spans.orthonormal import EPS
 from rkhs.solvers.spans.rounding import UNIT, Sizes
@@ -84,7 +84,7 @@ class Output:
         square = self.cell.S[:told, :told].copy()
         square[self.cell.rank :, self.cell.rank :] += np.eye(told - self.cell.rank)
         parts = [replace(part, E=part.E[:, :told]) for part in self.parts]
-        small = SmallProblem(upright(square, square), self.linear[:told], self.constant, parts, self.cell.rank)
+        small = ReducedProblem(upright(square, square), self.linear[:told], self.constant, parts, self.cell.rank)
         start = None if near is None else near[:told]
         for enough in (tol / 100, 0.0) if small.smooth else (0.0,):
             found = solve(small, tol / 4, start, enough, ends - perf_counter())

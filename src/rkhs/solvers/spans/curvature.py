@@ -8,8 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Matrix
-from rkhs.solvers.small.elimination import SEEN
-from rkhs.solvers.small.problem import upright
+from rkhs.solvers._reduced import DETERMINED, upright
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +27,7 @@ class Curvature:
         L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
         T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
         values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
-        known = values > SEEN * np.diag(S)[c].max(initial=0.0)
+        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
         return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
 
     def minimum(self, linear: Matrix) -> Matrix:

@@ -12,9 +12,9 @@ from rkhs._finite.certificate import relative_gap
 from rkhs._finite.problem import LossBlock
 from rkhs._finite.summary import Summary
 from rkhs._gram.landmark_span import LandmarkSpan
-from rkhs.solvers.small import solution
-from rkhs.solvers.small.problem import Part, SmallProblem
-from rkhs.solvers.small.solution import solve
+from rkhs.solvers import _subspace
+from rkhs.solvers._reduced import Part, ReducedProblem
+from rkhs.solvers._subspace import solve
 from rkhs.solvers.spans.cell import Output
 from rkhs.solvers.spans.summed import Summed
 
@@ -35,7 +35,7 @@ def small(losses, seen=True, rank=2, tau=5):
         b = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
         weight = 10 ** rng.uniform(-1, 1, (12, 1))
         parts.append(Part(LossBlock(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
-    return SmallProblem(S, linear, 0.7, parts, rank)
+    return ReducedProblem(S, linear, 0.7, parts, rank)
 
 
 def by_cvxpy(problem):
@@ -70,7 +70,7 @@ def test_newton_or_elimination_against_cvxpy(loss, seen):
 def test_smoothing_agrees_with_elimination(loss, monkeypatch):
     problem = small([loss])
     least = by_cvxpy(problem)
-    monkeypatch.setattr(solution, "FEW", 0)
+    monkeypatch.setattr(_subspace, "ROWS", 0)
     found = solve(problem, 1e-7)
     assert relative_gap(problem.value(found.theta), least) <= 2e-7
     start = solve(problem, 1e-7, found.theta)

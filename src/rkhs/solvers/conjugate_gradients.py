@@ -10,7 +10,7 @@ so a second point is kept, minimal for J on the line from its predecessor to the
 it is what is returned, and the newest a is its dual point.
 
 The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
-would spread them), and with landmarks also the part of G that a few functionals span (`preconditioning`).
+would spread them), and with landmarks also the part of G that a few functionals span (`_preconditioning`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import BlockCG, Fit
+from rkhs.solvers._costs import SHARED, Estimate
+from rkhs.solvers._preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 from rkhs.solvers.base import Solver
-from rkhs.solvers.costs import Estimate
 from rkhs.solvers.direct import check_quadratic
-from rkhs.solvers.preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 
-SHARED = 0.2  # of a product, what each further column costs
 PATIENCE = 100  # iterations without any gain after which rounding has the last word
 
 

@@ -1,11 +1,18 @@
-"""The small problem: a quadratic function of a few variables plus losses on rows.
+"""A problem on a subspace: a quadratic function of a few variables plus losses on rows.
 
     min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-It is what a problem becomes on the span of a few functions (`SmallProblem.around` a point: those of some directions
-whose images are known; elsewhere: landmarks, features, all directions so far), tau their coefficients and c those of
-the basis.  Quadratic losses are in S, linear and constant by their moments; the others keep their rows.  Where all of
-these are smooth, Newton's method with a line search finds the minimum to rounding.
+It is the finite problem with explicit features E: on the span of some directions around a point
+(`ReducedProblem.around`), of landmarks, of random features, or of all directions so far.  tau are the coefficients of
+these functions and c those of the basis.  Quadratic losses enter S, linear and constant by their moments; the others
+keep their rows.  Where all of these are smooth, Newton's method with a line search finds the minimum to rounding.
+
+Where they are few, what S determines can be eliminated (`Elimination`).  With alpha = -w loss'(u), S theta = E'alpha -
+linear, which leaves a finite problem with a Gram matrix,
+
+    u = G alpha + u_0 + Q e,        G = E S^+ E',   u_0 = -E S^+ linear,
+
+and e the coefficients of those directions of c that S does not see, as its basis.
 """
 
 from __future__ import annotations
@@ -19,14 +26,55 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
-from rkhs._finite.problem import FiniteProblem, LossBlock
-from rkhs.solvers.smoothing import Smoothing
+from rkhs._finite.certificate import feasible, lower_bound
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._linalg.projection import project
+from rkhs.solvers.base import Solver, blocks_in_double, double
 
-STEPS = 100
-SEEN = 45  # units of rounding of psi, in which its fall is lost
-LENGTHS = 60  # tried along one step
-WIDE = 64  # columns from which a product costs more than passes over its factors
-LONG = 1e3  # of a step where there is no curvature, in units in which it would be one
+ROUNDING = 45  # units in which a fall of the objective is lost
+DETERMINED = 1e-12  # of the curvature in c alone, the least that S determines
+SHRINK = 0.25  # of the width of envelopes, each time
+SEEN = 1e-9  # the size of a basis function on the rows, among those of size one elsewhere, that counts as zero
+
+
+@dataclass
+class Smoothing:
+    """Moreau envelopes of a width that shrinks, in place of losses without a gradient (Nesterov's smoothing).
+
+    Any alpha of a smoothed problem is feasible for the dual of the true one (the envelope's conjugate has the same
+    domain), so the gap that a smoothed problem leaves is known for the true one at any width; 0 where all losses have
+    gradients.  The width shrinks whenever the smoothed problem is solved better than it approximates the true one.
+    """
+
+    width: float
+
+    def __post_init__(self) -> None:
+        self.least = 1e-30 * self.width  # less is rounding, and then no number
+
+    @classmethod
+    def of(cls, terms: Sequence[LossBlock], u: Array) -> Smoothing:
+        """Twice the mean loss of the rows that have no gradient, at u (N, 1): what a slope of one saves within it."""
+        rough = [t for t in terms if not t.loss.smooth]
+        xp = namespace(u)
+        weight = sum(float(xp.sum(t.weight)) for t in rough)
+        risk = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
+        return cls((2 * risk / weight or 1.0) if weight > 0 else 0.0)
+
+    def terms(self, terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
+        """The rows with envelopes in place of losses that have no gradient."""
+        return tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in terms)
+
+    def sharpen(self, own: float, gap: float) -> bool:
+        """Shrink the width if `own`, the gap of the smoothed problem, is small beside that of the true one."""
+        if not self.width or own > gap / 2:
+            return False
+        self.shrink()
+        return True
+
+    def shrink(self) -> None:
+        """To the next width."""
+        self.width = max(SHRINK * self.width, self.least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +94,8 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class SmallProblem:
-    """The small problem; `rank` is the number of the c, which S need not determine."""
+class ReducedProblem:
+    """The problem on a subspace; `rank` is the number of the c, which S need not determine."""
 
     square: Matrix
     linear: Matrix
@@ -56,7 +104,7 @@ class SmallProblem:
     rank: int
 
     @classmethod
-    def around(cls, system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> SmallProblem:
+    def around(cls, system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> ReducedProblem:
         """J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
         xp = namespace(a)
         k, r = int(D.shape[1]), int(system.Q.shape[1])
@@ -86,9 +134,9 @@ class SmallProblem:
     def seen(self) -> float:
         """The share of psi under which its fall is lost in the rounding of its rows."""
         units = [float(namespace(part.u).finfo(part.u.dtype).eps) for part in self.parts]
-        return SEEN * max([float(np.finfo(np.float64).eps), *units])
+        return ROUNDING * max([float(np.finfo(np.float64).eps), *units])
 
-    def smoothed(self, smoothing: Smoothing) -> SmallProblem:
+    def smoothed(self, smoothing: Smoothing) -> ReducedProblem:
         """The problem with envelopes in place of losses that have no gradient."""
         soft = smoothing.terms([part.rows for part in self.parts])
         return replace(self, parts=[replace(part, rows=t) for part, t in zip(self.parts, soft, strict=True)])
@@ -126,7 +174,7 @@ class SmallProblem:
             return theta
         value = self.value(theta)
         last, before = float("inf"), theta
-        for _ in range(STEPS):
+        for _ in range(100):
             check()
             gradient, hessian = self.derivatives(theta)
             step = newton_step(hessian, gradient)
@@ -174,7 +222,7 @@ class SmallProblem:
 
         low, high, length = 0.0, float("inf"), 1.0
         low_slope, best = -decrement, (0.0, value)
-        for attempt in range(LENGTHS):
+        for attempt in range(60):
             tried, slope = at(length)
             if tried < best[1]:
                 best = (length, tried)
@@ -197,9 +245,10 @@ class SmallProblem:
 def _bend(E: Array, h: Array) -> Matrix:
     """E' diag(h) E for h >= 0; for many columns without the rows where h = 0, as a square, in half the time or less.
 
-    A root and its square round more than h does, which few columns with weights from 1e-12 to 1e12 can tell.
+    A root and its square round more than h does, which few columns with weights from 1e-12 to 1e12 can tell; from 64
+    columns on a product costs more than passes over its factors.
     """
-    if not isinstance(E, np.ndarray) or E.shape[1] < WIDE:
+    if not isinstance(E, np.ndarray) or E.shape[1] < 64:
         return to_numpy(E.T @ (h[:, None] * E))
     active = h > 0
     F = np.sqrt(h[active])[:, None] * E[active]
@@ -230,5 +279,64 @@ def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
     """The step for a Hessian that is singular, or nearly so: where it sees nothing, a long step downhill."""
     values, vectors = np.linalg.eigh(scaled)
     slopes = vectors.T @ (scale * gradient)
-    floor = np.maximum(1e-13 * abs(values[-1]), np.abs(slopes) / LONG)
+    floor = np.maximum(
+        1e-13 * abs(values[-1]), np.abs(slopes) / 1e3
+    )  # at most a thousand times what a unit curvature would give
     return -scale * (vectors @ (slopes / np.maximum(np.maximum(values, floor), np.finfo(np.float64).tiny)))
+
+
+class Elimination:
+    """The problem that is left, as a `FiniteProblem` of one output, and the way back to theta."""
+
+    def __init__(self, problem: ReducedProblem) -> None:
+        c, tau = slice(0, problem.rank), slice(problem.rank, None)
+        S, linear = problem.square, problem.linear
+        E = np.concatenate([double(part.E) for part in problem.parts])
+        self.L = np.linalg.cholesky(S[tau, tau])
+        self.T = self._down(S[tau, c])
+        self.F, self.still = self._down(E[:, tau].T), self._down(linear[tau])
+        self.B = E[:, c] - self.F.T @ self.T
+        values, vectors = np.linalg.eigh(S[c, c] - self.T.T @ self.T)
+        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
+        self.seen = vectors[:, known] / np.sqrt(values[known])
+        U, sizes, Vt = np.linalg.svd(self.B @ vectors[:, ~known], full_matrices=False)
+        apart = sizes > SEEN * sizes.max(initial=0.0)
+        self.unseen = vectors[:, ~known] @ (Vt[apart].T / sizes[apart])
+        self.force = linear[c] - self.T.T @ self.still
+        W = self.B @ self.seen
+        mean = -self.F.T @ self.still - W @ (self.seen.T @ self.force)
+        offset = np.concatenate([double(part.u) for part in problem.parts])
+        blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
+        Q = np.ascontiguousarray(U[:, apart])
+        self.system = FiniteProblem.stored(self.F.T @ self.F + W @ W.T, Q, blocks).shifted(offset + mean)
+
+    def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
+        """theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""
+        try:
+            found = solver.run(self.system, self.system.start(), monitor)
+        except OutOfIterations:
+            found = monitor.best or self.system.start()
+        if found.alpha is not None:
+            found = replace(found, alpha=self._best_dual_point(found))
+        alpha, e = project(found.a, *self.system.box, self.system.Q)[:, 0], found.basis[:, 0]
+        c = self.seen @ (self.seen.T @ (self.B.T @ alpha - self.force)) + self.unseen @ e
+        tau = scipy.linalg.solve_triangular(
+            self.L, self.F @ alpha - self.still - self.T @ c, lower=True, trans="T", check_finite=False
+        )
+        return np.concatenate([c, tau]), alpha if found.alpha is None else found.alpha[:, 0]
+
+    def _best_dual_point(self, found: Iterate) -> Matrix:
+        """Return the best of the dual points that come with an iterate, (t, 1).
+
+        Coefficients a of a solver of the primal problem are any with the right image Ga, and with fewer variables than
+        rows that says little about alpha: nothing where G = 0.
+        """
+        system = self.system
+        u = system.exact @ found.a + system.Q @ found.basis
+        points = [feasible(system, alpha) for alpha in (found.alpha, -system.slope(u), found.a)]
+        values = [float(lower_bound(system, alpha, system.exact @ alpha)[0]) for alpha in points]
+        return np.asarray(points[int(np.argmax(values))])
+
+    def _down(self, right: Matrix) -> Matrix:
+        """L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))

@@ -26,7 +26,7 @@ from rkhs._backend.arrays import Array, identity, namespace, taken, to_numpy, ze
 from rkhs._finite.problem import Geometry
 from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
-from rkhs.solvers.costs import FLOP
+from rkhs.solvers._costs import FLOP
 
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: G - FF' cancels beyond
 FEWEST = 100  # landmarks

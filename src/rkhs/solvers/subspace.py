@@ -1,13 +1,16 @@
-"""Coordinate-wise growth (Zhang et al. 2013, section 6.1): a few representers, chosen one by one, all corrected then.
+"""Galerkin methods: the problem on a growing subspace, of gradients (Galerkin) or of chosen representers (Growth).
 
-On the span of the chosen representers J is a small problem, solved exactly (`small`).  The gradient g = a + w
-loss'(u) is then orthogonal to the span, so the slope of J along what z_i would add to it, at unit length, is
+*Gradients.*  One Gram product per iteration and the fewest of them: J is minimised exactly over the span of all
+gradients so far (`_recycling` with a single problem).
+
+*Representers, one by one* (coordinate-wise growth, Zhang et al. 2013, section 6.1).  On the span of the chosen
+representers J is a reduced problem, solved exactly.  The gradient g = a + w loss'(u) is then orthogonal to the span,
+so the slope of J along what z_i would add to it, at unit length, is
 
     (Gg)_i / sqrt(d_i),        d_i the squared distance of z_i from the span
 
 The steepest choice is the largest of these.  (Dividing by sqrt(G_ii) instead would neglect representers that are near
 the span but differ from it in the right direction.)  The one full product per choice, that of g, also gives the gap.
-
 The representers of a conditionally positive definite kernel are not in its space: in the place of z_i stands
 z_i - sum_T (..) z_j with r functionals T that determine the basis, which is.
 """
@@ -21,16 +24,78 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
-from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs.solvers.base import Solver
-from rkhs.solvers.sharing.directions import Directions
-from rkhs.solvers.sharing.task import Task, small_problem
-from rkhs.solvers.small.solution import solve
+from rkhs._finite.verified import joined
+from rkhs.solvers._costs import FLOP, SHARED, Estimate, factorisation
+from rkhs.solvers._recycling import OTHERS, capacity_of, few_others, solve_together
+from rkhs.solvers._subspace import Directions, Points, Task
+from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers.interior_point import FACTORISATIONS
+from rkhs.solvers.nonlinear_cg import Descent
 
-DEPENDENT = 1e3  # units of rounding under which d_i counts as zero
-SMALLER = 0.2  # share of the tolerance that is left to small problems
+DEPENDENT = 1e3  # units of rounding under which the squared distance of a representer from the span counts as zero
+
+
+@dataclass(frozen=True)
+class Galerkin(Solver):
+    """The problem on a growing span of gradients, solved exactly there: `_recycling` with a single problem.
+
+    One Gram product per iteration, as `Descent`, but with all gradients so far in the place of the last few: half as
+    many products for smooth losses, and far fewer for others.  Most functionals must have a squared loss; all losses
+    are allowed for up to 1,500.
+
+    Parameters
+    ----------
+    capacity : directions kept, by default as many as half the memory budget holds, and at most 300; when they are used
+        up, half of them are forgotten
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> labels = rkhs.Term(rkhs.Evaluation(X[::5]), rkhs.Hinge(), target=np.sign(X[::5, 0] + 0.1), weight=10.0)
+    >>> flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
+    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, flat]).solve(rkhs.solvers.Galerkin())
+    >>> solution.status
+    'converged'
+    """
+
+    capacity: int | None = None
+
+    def check(self, system: FiniteProblem) -> None:
+        if not few_others(system):
+            losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
+            raise NotApplicableError(
+                f"Galerkin needs all but {OTHERS} functionals to have a Squared loss, and more have {losses}: "
+                "use rkhs.solvers.Descent()."
+            )
+
+    def cost(self, estimate: Estimate) -> float:
+        system, steps = estimate.system, estimate.iterations
+        others = len(system.other_rows)
+        small = 3 * FLOP * others * steps**2 + (0.0 if system.smooth else FACTORISATIONS * factorisation(others))
+        return (
+            estimate.iterating(self.step(estimate)) * (1 + SHARED * (system.columns - 1))
+            + steps * system.columns * small
+        )
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        tasks = [Task.of(system, c) for c in range(system.columns)]
+
+        def together() -> Iterate:
+            return joined([task.iterate or task.system.start() for task in tasks])
+
+        try:
+            capacity = self.capacity or capacity_of(system)
+            solve_together(tasks, system, monitor, capacity, system.inside(start.a), together)
+        except (Stopped, KeyboardInterrupt):
+            monitor.keep(together())
+            raise
+        found = together()
+        if all(task.gap <= monitor.tol for task in tasks):
+            return found
+        return Descent().run(system, found, monitor)
 
 
 @dataclass(frozen=True)
@@ -79,12 +144,15 @@ class Growth(Solver):
         limit = min(system.size, self.representers or system.size)
         for i in pool.support(start)[: max(0, limit - pool.active)]:
             pool.add(i)
-        tasks = [Task.of(system, k, (1.0,) * len(system.terms)) for k in range(system.columns)]
+        tasks = [Task.of(system, k) for k in range(system.columns)]
         while True:
-            products = self._certified(pool, tasks, monitor)
-            worst = max(task.gap for task in tasks)
+            for task in tasks:
+                task.solve(pool.directions, monitor.tol, monitor.left)
+            points = Points.of(tasks, pool.directions)
+            products = system.gram @ points.gradients
+            points.certify(tasks, products)
             found = Iterate.joined([task.iterate or task.system.start() for task in tasks])
-            monitor.report(found, sum(task.primal for task in tasks), worst)
+            monitor.report(found, sum(task.primal for task in tasks), max(task.gap for task in tasks))
             open_ones = [k for k, task in enumerate(tasks) if task.gap > monitor.tol]
             if not open_ones:
                 return found
@@ -97,32 +165,6 @@ class Growth(Solver):
             slopes = to_numpy(pool.reduced(products[:, open_ones])).astype(np.float64)
             if not pool.grow(slopes, min(self.together, limit - pool.active), self.selection, rng):
                 return found
-
-    def _certified(self, pool: _Pool, tasks: list[Task], monitor: Monitor) -> Array:
-        """Solve on the span; the images (N, c) of the gradients there, which bound the minimum."""
-        directions, system = pool.directions, pool.system
-        E = {k: directions.images(t.rows) for k, t in enumerate(system.terms) if not t.loss.quadratic}
-        for task in tasks:
-            found = solve(small_problem(task, directions, E), SMALLER * monitor.tol, task.theta, seconds=monitor.left)
-            task.theta, task.others = found.theta, found.alpha
-        xp, r = namespace(system.Q), directions.rank
-        T = like(np.stack([task.theta for task in tasks], axis=1), system.Q)
-        a, image = directions.at(T[r:])
-        u = image + system.Q @ T[:r]
-        gradients = xp.concat([a[:, [k]] + task.slope(u[:, [k]]) for k, task in enumerate(tasks)], axis=1)
-        gradients = system.inside(gradients)
-        products = system.gram @ gradients
-        for k, task in enumerate(tasks):
-            parts = (array[:, [k]] for array in (a, image, u, gradients, products))
-            primal, dual = bounds(task.system, *parts)
-            if dual > task.dual:
-                task.dual, task.alpha = dual, a[:, [k]] - gradients[:, [k]]
-            if primal < task.primal:
-                task.primal, task.iterate = primal, Iterate(a[:, [k]], T[:r, [k]])
-            assert task.iterate is not None
-            task.iterate = Iterate(task.iterate.a, task.iterate.basis, task.alpha)
-            task.gap = relative_gap(task.primal, task.dual, task.system.rounding[0])
-        return products
 
 
 class _Pool:

@@ -6,8 +6,8 @@ import torch
 
 import rkhs
 from rkhs._finite.certificate import certify
-from rkhs._finite.ledger import SHARE, Ledger
-from rkhs.solvers.sharing.directions import Directions
+from rkhs._finite.verified import SHARE, VerifiedProducts
+from rkhs.solvers._subspace import Directions
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((40, 3))
@@ -28,7 +28,7 @@ def test_one_wrong_image_among_many_is_seen(convert):
     image = system.gram @ a
     error = convert(np.ones(system.size) / system.size**0.5)  # of length one
     for off, expected in ((0.0, True), (1e-3 * SHARE, True), (1e3 * SHARE, False)):
-        ledger = Ledger(system.geometry)
+        ledger = VerifiedProducts(system.geometry)
         wrong = image + 0.0
         wrong[:, 7] += off * error
         ledger.add(a[:, :1], image[:, :1], np.ones(1))
@@ -40,7 +40,7 @@ def test_an_error_counts_as_much_as_it_matters():
     system = problem(rkhs.Hinge()).system
     a = RNG.standard_normal((system.size, 1))
     for factor, expected in ((1.0, False), (1e-6, True)):
-        ledger = Ledger(system.geometry)
+        ledger = VerifiedProducts(system.geometry)
         ledger.add(a, system.gram @ a + 1e-6, np.full(1, factor))
         assert ledger.right(1e-4) is expected
 
@@ -51,7 +51,7 @@ def test_bounds_are_those_from_scratch(loss, basis, monkeypatch):
     """Of one solve and of the cells of a grid."""
     whole = problem(loss, basis)
     fast = [whole.solve(rkhs.solvers.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
-    monkeypatch.setattr(Ledger, "right", lambda *_: False)
+    monkeypatch.setattr(VerifiedProducts, "right", lambda *_: False)
     slow = [whole.solve(rkhs.solvers.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
     for one, other in zip(fast, slow, strict=True):
         np.testing.assert_allclose(one.function.coefficients, other.function.coefficients, rtol=1e-12, atol=1e-14)

@@ -5,17 +5,17 @@ For smooth losses the gradient of J in H is the function with coefficients
     g = a + w loss'(u),        u = Ga + Qc
 
 no product beyond the one that gives u.  With its image Gg (the one product) all of J on the span of g, of the last
-steps and of f itself is known without another, and is minimised there exactly (`small.problem`): on quadratic losses
+steps and of f itself is known without another, and is minimised there exactly (`_reduced`): on quadratic losses
 these are conjugate gradients, on others they need no rule for step lengths or conjugacy.  The basis coefficients are
 minimised along, so Q'w loss'(u) = 0 and alpha = -w loss'(u) is feasible for the dual, with gap 1/2 g'Gg.
 
-A few landmarks tell about what G is (`preconditioning`), and so what Newton's step would be,
+A few landmarks tell about what G is (`_preconditioning`), and so what Newton's step would be,
 
     (I + HG)^-1 g,             H = diag(w loss''(u)),
 
 which is one more direction, multiplied by G together with the gradient.  H is looked at again when it has changed.
 
-Losses without a gradient are smoothed (`smoothing`).
+Losses without a gradient are smoothed (`_reduced.Smoothing`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import Preconditioner
+from rkhs.solvers._costs import Estimate
+from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
+from rkhs.solvers._reduced import SHRINK, ReducedProblem, Smoothing
 from rkhs.solvers.base import Solver
-from rkhs.solvers.costs import Estimate
-from rkhs.solvers.preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
-from rkhs.solvers.small.problem import SmallProblem
-from rkhs.solvers.smoothing import SHRINK, Smoothing
 
 SMOOTH, ROUGH = 1.5, 6  # times the iterations of conjugate gradients, without kinks and with
 KINKS = 4  # times the work of a step, where losses are smoothed
@@ -242,7 +241,7 @@ class _Point:
 
     def _minimise(self, D: Array, U: Array) -> tuple[Array, Array]:
         r = int(self.true.Q.shape[1])
-        small = SmallProblem.around(self.system, self.a, self.image, self.u, D, U)
+        small = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U)
         theta = like(small.minimise(), self.a)
         step, moved = D @ theta[r:], U @ theta[r:]
         self.a, self.image, self.basis = self.a + step, self.image + moved, self.basis + theta[:r]

@@ -1,0 +1,151 @@
+"""Many problems with one Gram matrix: what one of them learns about the space serves all.
+
+The weights, targets and folds of a grid change the losses but not the representers: directions D and their images
+U = GD, made for one problem, are as good for any other.  On their span every problem is a reduced one, and solving it
+costs no product.  Its gradient at the reduced solution costs one, which either certifies the solution or becomes a
+further direction, for this problem and all others.  The span of a problem's own gradients is contained in what it
+sees, so none needs more iterations than it would alone by conjugate gradients.
+
+The first directions are in the span of the representers of the rows whose losses are not quadratic.  Where these have
+kinks and are few, all of it: whatever the weights, targets and kinks there, they are settled by reduced problems, and
+products serve the quadratic blocks alone.  Where they are smooth, what leads in it: that saves a third of the products
+or more, and costs as much as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, namespace
+from rkhs._finite.certificate import feasible
+from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.verified import VerifiedProducts
+from rkhs.solvers._subspace import Directions, Points, Task
+
+BATCH = 16  # problems that share a product
+FEWEST, MOST = 32, 300  # directions: fewer lose too much by restarts, more cost more than the products that they save
+LEADING = 16  # representers of smooth losses, for each problem, that cost less than the products they save
+OTHERS = 1500  # rows of losses that are not quadratic, up to which reduced problems cost less than products
+GAIN = 0.9  # share of a gap that counts as a smaller one
+
+
+def few_others(system: FiniteProblem) -> bool:
+    """Return whether reduced problems are small: most rows have quadratic losses, which enter by their moments."""
+    return len(system.other_rows) <= OTHERS
+
+
+def capacity_of(system: FiniteProblem) -> int:
+    """Return how many directions to keep within half the memory budget."""
+    entry = 4 if "32" in str(system.Q.dtype) else 8
+    return min(MOST, max(FEWEST, system.gram.budget // (4 * entry * max(system.size, 1))))
+
+
+def solve_together(
+    tasks: list[Task],
+    shared: FiniteProblem,
+    monitor: Monitor,
+    capacity: int,
+    first: Array | None = None,
+    whole: Callable[[], Iterate] | None = None,
+) -> None:
+    """Solve the tasks to the monitor's tolerance, or as far as rounding allows, in the order given.
+
+    The columns of `first` (N, k) are the first directions.  Iterates of solved tasks are verified, all by one product
+    in the end.  Where the tasks are the outputs of one problem, `whole` joins their iterates for the monitor.
+    """
+    directions = Directions(shared, max(capacity, 4 * min(BATCH, len(tasks))))
+    others = shared.other_rows
+    if shared.definite and len(others) <= MOST:  # else representers are not in the space, or too many
+        if shared.smooth:
+            leading = min(len(others), directions.capacity // 2, LEADING * len(tasks))
+        else:
+            leading = len(others) if len(others) <= directions.capacity // 2 else 0
+        if leading:
+            directions.add_representers(others, leading)
+    if first is not None and bool(namespace(first).any(first != 0)):
+        directions.add(first, shared.exact @ first)
+    verified = VerifiedProducts(shared.geometry)
+    try:
+        _run(tasks, directions, verified, monitor, whole)
+    except (Stopped, KeyboardInterrupt):
+        _give_up(tasks, directions, verified)
+        raise
+    finally:
+        done = [task for task in tasks if task.entry is not None]
+        if done and verified.right(monitor.tol):
+            for task in done:
+                assert task.entry is not None
+                task.iterate = verified.verified(task.entry)
+
+
+def _run(
+    tasks: list[Task],
+    directions: Directions,
+    verified: VerifiedProducts,
+    monitor: Monitor,
+    whole: Callable[[], Iterate] | None,
+) -> None:
+    """Solve all tasks, or as many as directions lead to."""
+    system, tol = directions.system, monitor.tol
+    open_ones, lowest, since = list(tasks), [inf], 0
+    while open_ones:
+        batch = open_ones[:BATCH]
+        for task in batch:
+            task.solve(directions, tol, monitor.left)
+        points = Points.of(batch, directions)
+        product = system.gram @ points.gradients
+        points.certify(batch, product)
+        for k, task in enumerate(batch):
+            if task.gap <= tol and not system.inexact:
+                _enter(task, points.image[:, [k]], verified, tol)
+        worst = max(batch, key=lambda task: task.gap)
+        monitor.report(None if whole is None else whole(), worst.primal, worst.gap)
+        unsolved = [k for k, task in enumerate(batch) if task.gap > tol]
+        if unsolved:
+            gaps = [batch[k].gap for k in unsolved]
+            same = len(gaps) == len(lowest)
+            if not same or any(gap < GAIN * before for gap, before in zip(gaps, lowest, strict=True)):
+                lowest, since = gaps, 0
+            since += 1
+            if since > directions.capacity:  # kinks may hold a problem where it is, with too few directions
+                return
+            if directions.count + len(unsolved) > directions.capacity:
+                _make_room(directions, [batch[k] for k in unsolved])
+            before = directions.count
+            directions.add(points.gradients[:, unsolved], product[:, unsolved])
+            if directions.count == before:
+                return
+        open_ones = [task for task in open_ones if task.gap > tol]
+
+
+def _enter(task: Task, image: Array, verified: VerifiedProducts, tol: float) -> None:
+    """Enter a task as solved, if its gap is small with the images at hand."""
+    assert task.iterate is not None
+    alpha = feasible(task.system, task.alpha)
+    norm = namespace(alpha).linalg.vector_norm
+    if float(norm(alpha - task.alpha)) <= 1e-12 * float(norm(alpha)):  # rounding alone: its image is still the same
+        iterate = Iterate(task.iterate.a, task.iterate.basis, alpha)
+        task.entry = verified.enter(task.system, iterate, image, task.alpha_image, tol)
+
+
+def _give_up(tasks: list[Task], directions: Directions, verified: VerifiedProducts) -> None:
+    """Enter many tasks where they are, with the dual point 0, which costs no product."""
+    left = [task for task in tasks if task.entry is None and len(task.theta)]
+    if len(left) <= BATCH or directions.system.inexact:
+        return
+    points, none = Points.of(left, directions), directions.system.zeros(1)
+    for k, task in enumerate(left):
+        iterate = Iterate(points.a[:, [k]], points.basis[:, [k]], none)
+        task.entry = verified.enter(task.system, iterate, points.image[:, [k]], none, inf)
+
+
+def _make_room(directions: Directions, tasks: list[Task]) -> None:
+    """Forget directions, but not the points where the tasks are."""
+    r = directions.rank
+    R = directions.restart(np.stack([task.theta[r:] for task in tasks], axis=1))
+    for task in tasks:
+        task.theta = np.concatenate([task.theta[:r], R.T @ task.theta[r:]])

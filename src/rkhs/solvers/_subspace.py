@@ -1,0 +1,300 @@
+"""The finite problem on the span of directions whose images are known, for one or many weightings of its losses.
+
+Directions D (m, N), orthonormal in H, and their images U = GD do not depend on losses, weights or targets: on their
+span every problem with the same Gram matrix is a reduced one (`_reduced`), and solving it costs no product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._finite.certificate import bounds, relative_gap
+from rkhs._finite.monitor import Monitor, quiet
+from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
+from rkhs._finite.verified import Entry
+from rkhs._linalg.saddle import inverse_root
+from rkhs.solvers._reduced import Elimination, Part, ReducedProblem, Smoothing, upright
+from rkhs.solvers.base import cheapest
+from rkhs.solvers.interior_point import BoxDual
+from rkhs.solvers.libsvm import LibSVM
+from rkhs.solvers.nonlinear_cg import Descent
+from rkhs.solvers.proximal_newton import ProximalNewton
+
+KINKED = (LibSVM(), BoxDual(), ProximalNewton(), Descent())  # for what elimination leaves of losses with kinks
+ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
+NARROWEST = 1e-9  # width of the envelopes beyond that, relative to the first one
+DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
+SMALLER = 0.2  # share of the tolerance that is left to reduced problems
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedSolution:
+    """theta, and on the rows of each part alpha = -w loss'(u), or what stands in for it where there is no slope."""
+
+    theta: Matrix
+    alphas: list[Matrix]
+
+    @property
+    def alpha(self) -> Matrix:
+        """Return alpha on all rows."""
+        return np.concatenate([np.zeros(0), *self.alphas])
+
+
+def solve(
+    problem: ReducedProblem, tol: float, start: Matrix | None = None, enough: float = 0.0, seconds: float = inf
+) -> ReducedSolution:
+    """Minimise to rounding where losses are smooth (or to `enough`), to a relative gap of tol elsewhere.
+
+    Raises `Stopped` after this many seconds.
+    """
+    monitor = quiet(tol, seconds)
+    if start is not None:
+        start = np.concatenate([start, np.zeros(len(problem.linear) - len(start))])
+    if problem.smooth:
+        theta = problem.minimise(start, enough, monitor.check)
+        return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
+    kept = all(hasattr(part.E, "shape") for part in problem.parts)
+    if kept and sum(len(part.rows.target) for part in problem.parts) <= ROWS:
+        elimination = Elimination(problem)
+        theta, alpha = elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
+        ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
+        return ReducedSolution(theta, list(np.split(alpha, ends)))
+    return _smoothed(problem, tol, start, monitor)
+
+
+def _smoothed(problem: ReducedProblem, tol: float, start: Matrix | None, monitor: Monitor) -> ReducedSolution:
+    """Solve a series of smoothed problems: J of the true one is at most the envelopes' excess above the last."""
+    theta = np.zeros(len(problem.linear)) if start is None else start
+    u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
+    smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
+    narrowest = NARROWEST * smoothing.width
+    while True:
+        soft = problem.smoothed(smoothing)
+        theta = soft.minimise(theta, check=monitor.check)
+        if relative_gap(problem.value(theta), soft.value(theta)) <= tol or smoothing.width <= narrowest:
+            return ReducedSolution(theta, [-slope for slope in soft.slopes(theta)])
+        smoothing.shrink()
+
+
+class Directions:
+    """H-orthonormal directions D (m, N) with their images U (m, N), and what quadratic blocks see of them.
+
+    The first ones may be in the span of a few representers, and are then zero but on the `rows` of these.
+    """
+
+    def __init__(self, system: FiniteProblem, capacity: int) -> None:
+        self.system, self.capacity, self.count = system, capacity, 0
+        self.D = zeros((capacity, system.size), system.Q)  # the memory of zeros is taken when they are first changed
+        self.U = zeros((capacity, system.size), system.Q)
+        self.first, self.rows = 0, np.zeros(0, dtype=int)
+        self._images: dict[int, Array] = {}  # by their first row, of the directions so far
+        r = self.rank = int(system.Q.shape[1])
+        # E'WE of each quadratic block, over the basis first and the directions after it
+        self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
+        self._add_moments(slice(0, r), system.Q.T)
+
+    def images(self, rows: slice) -> Array:
+        """Return E = [Q, U'] on some rows: the change of u for each variable of the reduced problem."""
+        if rows.start not in self._images:
+            both = [self.system.Q[rows], self.U[: self.count, rows].T]
+            self._images[rows.start] = namespace(self.U).concat(both, axis=1)
+        return self._images[rows.start]
+
+    def at(self, tau: Array) -> tuple[Array, Array]:
+        """Return the points a = D'tau (N, b) and their images, for coefficients (m, b)."""
+        return self._combined(tau.T).T, (tau.T @ self.U[: self.count]).T
+
+    def _combined(self, tau: Array) -> Array:
+        """Return tau D (b, N), for coefficients (b, m)."""
+        a = tau[:, self.first :] @ self.D[self.first : self.count]
+        if self.first:
+            a[:, self.rows] += tau[:, : self.first] @ self.D[: self.first, self.rows]
+        return a
+
+    def _inside(self, image: Array) -> Array:
+        """Return the coefficients (b, m) of the projections on the directions, from images (b, N).
+
+        Those on representers are right to rounding, because a second look needs their rows alone.
+        """
+        own = image @ self.D[self.first : self.count].T
+        if not self.first:
+            return own
+        D, U, left = self.D[: self.first, self.rows], self.U[: self.first, self.rows], image[:, self.rows]
+        inside = left @ D.T
+        inside += (left - inside @ U) @ D.T
+        return namespace(own).concat([inside, own], axis=1)
+
+    def add(self, V: Array, image: Array) -> None:
+        """Append what is new in the columns of V (N, b), with images GV (N, b)."""
+        xp = namespace(image)
+        V, image = _by_rows(V), _by_rows(image)
+        sizes = xp.sqrt(xp.clip(xp.vecdot(V, image), 1e-300, None))[:, None]
+        V /= sizes
+        image /= sizes
+        for _ in range(2):  # twice is enough, and once where little was inside
+            inside = self._inside(image)
+            V -= self._combined(inside)
+            image -= inside @ self.U[: self.count]
+            if self.count == self.first or float(xp.max(xp.abs(inside[:, self.first :]))) < 1e-2:
+                break
+        values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
+        kept = np.flatnonzero(values > DEPENDENT)[::-1][: self.capacity - self.count]
+        turn = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
+        self._append(turn @ V, turn @ image)
+
+    def add_representers(self, rows: Matrix, count: int) -> None:
+        """Begin with the `count` leading directions in the span of the representers of some rows."""
+        block = to_numpy(self.system.exact.block(rows, rows)).astype(np.float64)
+        turn = like(inverse_root(block, DEPENDENT)[:, -count:], self.D)
+        D = zeros((int(turn.shape[1]), self.system.size), self.D)
+        D[:, rows] = turn.T
+        self._append(D, _by_rows(self.system.exact.part(slice(None), rows) @ turn))
+        self.first, self.rows = self.count, rows
+
+    def _append(self, D: Array, U: Array) -> None:
+        new = slice(self.count, self.count + int(D.shape[0]))
+        self.D[new], self.U[new], self.count = D, U, new.stop
+        self._images.clear()
+        self._add_moments(slice(self.rank + new.start, self.rank + new.stop), self.U[new])
+
+    def _add_moments(self, new: slice, E: Array) -> None:
+        for k, moment in self.moments.items():
+            t = self.system.terms[k]
+            weighted = E[:, t.rows] * t.weight[:, 0]
+            known = weighted @ self.system.Q[t.rows], weighted @ self.U[: self.count, t.rows].T
+            moment[new, : new.stop] = np.concatenate([to_numpy(part) for part in known], axis=1)
+            moment[: new.stop, new] = moment[new, : new.stop].T
+
+    def restart(self, kept: Matrix) -> Matrix:
+        """Make room: keep the representers, the span of the columns of `kept` (m, k) and the latest directions.
+
+        All but the representers take half of the room.  Returns the map (m, new m) from the coefficients of the new
+        directions to those of the old.
+        """
+        first, others = self.first, self.count - self.first
+        latest = np.eye(others)[:, ::-1][:, : max(1, (self.capacity - first) // 2 - kept.shape[1])]
+        turned = np.linalg.qr(np.concatenate([kept[first:], latest], axis=1))[0]
+        turn, new = like(turned.T, self.D), first + turned.shape[1]
+        for start in range(0, self.system.size, 2**16):  # in place, some columns at a time
+            columns = slice(start, start + 2**16)
+            for directions in (self.D, self.U):
+                directions[first:new, columns] = turn @ directions[first : self.count, columns]
+        old, R = self.rank + self.count, scipy.linalg.block_diag(np.eye(first), turned)
+        whole = scipy.linalg.block_diag(np.eye(self.rank), R)
+        for moment in self.moments.values():
+            moment[: self.rank + new, : self.rank + new] = whole.T @ moment[:old, :old] @ whole
+        self.count = new
+        self._images.clear()
+        return np.asarray(R)
+
+
+def _by_rows(V: Array) -> Array:
+    """Return the columns (N, b) as rows (b, N) of an array of their own, one after the other in memory."""
+    found = zeros((int(V.shape[1]), int(V.shape[0])), V)
+    for start in range(0, int(V.shape[0]), 2**12):  # rows of a few columns that a cache holds while transposed
+        found[:, start : start + 2**12] = V[start : start + 2**12].T
+    return found
+
+
+@dataclass(eq=False)
+class Task:
+    """One output of one weighting, on shared directions; its weights are multiples of those of the shared problem.
+
+    `multiples` holds a number for each block, or an array (n, 1) where rows differ (a fold leaves some out).
+    """
+
+    system: FiniteProblem
+    multiples: tuple[Any, ...]
+    theta: Matrix = field(default_factory=lambda: np.zeros(0))  # of the solution on the directions so far
+    others: Matrix = field(default_factory=lambda: np.zeros(0))  # its alpha on rows of losses that are not quadratic
+    iterate: Iterate | None = None
+    alpha: Array | None = None  # of the best dual value so far
+    alpha_image: Array | None = None
+    primal: float = inf
+    dual: float = -inf
+    gap: float = inf
+    entry: Entry | None = None  # once it is solved with images that are to be verified
+
+    @classmethod
+    def of(cls, shared: FiniteProblem, output: int, multiples: tuple[Any, ...] | None = None) -> Task:
+        one = shared.output(output)
+        multiples = (1.0,) * len(one.terms) if multiples is None else multiples
+        blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
+        return cls(one.with_rows(blocks), multiples)
+
+    def solve(self, directions: Directions, tol: float, seconds: float) -> None:
+        """Solve on the span of the directions."""
+        problem = self._reduced(directions)
+        found = solve(problem, SMALLER * tol, self.theta, seconds=seconds)
+        self.theta, self.others = found.theta, found.alpha
+
+    def _reduced(self, directions: Directions) -> ReducedProblem:
+        r, size = directions.rank, directions.rank + directions.count
+        linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
+        square[r:, r:] = np.eye(size - r)
+        parts = []
+        for k, t in enumerate(self.system.terms):
+            xp, multiple = namespace(t.target), self.multiples[k]
+            if not t.loss.quadratic:
+                parts.append(Part(t, zeros((int(t.target.shape[0]),), t.target), directions.images(t.rows)))
+                continue
+            if isinstance(multiple, float):
+                square += 2 * multiple * directions.moments[k][:size, :size]
+            else:
+                E = directions.images(t.rows)
+                square += 2 * to_numpy((t.weight * E).T @ E)
+            if bool(xp.any(t.target != 0)):
+                weighted = t.weight * t.target
+                linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
+                constant += float(xp.sum(weighted * t.target))
+        return ReducedProblem(upright(square, directions.U), linear, constant, parts, r)
+
+    def gradient(self, a: Array, u: Array) -> Array:
+        """Return a + w loss'(u) (N, 1); where losses are not smooth, with what the reduced problem has in its place."""
+        parts, start = [], 0
+        for t in self.system.terms:
+            if self.system.smooth or t.loss.quadratic:
+                parts.append(t.weight * t.loss.gradient(u[t.rows], t.target))
+            else:
+                stop = start + int(t.target.shape[0])
+                parts.append(like(-self.others[start:stop, None], u))
+                start = stop
+        return a + namespace(u).concat(parts, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Where some tasks are: coefficients a (N, b) with images, u with those of the basis (r, b), and gradients."""
+
+    a: Array
+    image: Array
+    u: Array
+    basis: Array
+    gradients: Array
+
+    @classmethod
+    def of(cls, tasks: list[Task], directions: Directions) -> Points:
+        system, r = directions.system, directions.rank
+        wide = r + directions.count
+        T = np.stack([np.concatenate([task.theta, np.zeros(wide - len(task.theta))]) for task in tasks], axis=1)
+        theta = like(T, system.Q)
+        a, image = directions.at(theta[r:])
+        u = image + system.Q @ theta[:r]
+        gradients = [task.gradient(a[:, [k]], u[:, [k]])[:, 0] for k, task in enumerate(tasks)]
+        return cls(a, image, u, theta[:r], system.inside(namespace(u).stack(gradients).T))
+
+    def certify(self, tasks: list[Task], products: Array) -> None:
+        """Bound the minimum of each task by its gradient with its image; keep the best point and dual point."""
+        for k, task in enumerate(tasks):
+            a, image, u, g, product = (part[:, [k]] for part in (self.a, self.image, self.u, self.gradients, products))
+            primal, dual = bounds(task.system, a, image, u, g, product)
+            if dual > task.dual:
+                task.dual, task.alpha, task.alpha_image = dual, a - g, image - product
+            task.primal, task.iterate = primal, Iterate(a, self.basis[:, [k]], task.alpha)
+            task.gap = min(task.gap, relative_gap(task.primal, task.dual, task.system.rounding[0]))
