@@ -381,14 +381,6 @@ def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
         machine.fit(X, y)
 
 
-def test_alternating_directions_where_the_price_is_lost_in_the_matrix():
-    """A kernel whose diagonal is 0, in units of 1e6, with a point twice: G + 1 / R was G, and singular."""
-    problem = campaign.draw(266)
-    solution = problem.solve(rkhs.solvers.Splitting(max_iterations=300), tol=TOL)
-    assert np.isfinite(solution.primal)
-    honest(problem, solution)
-
-
 def test_elimination_ends_when_only_rounding_is_left():
     """Of 98 interior-point steps for each of 27 small problems the last 80 found nothing but other rounding."""
     problem = problems.case(16).problem

@@ -23,7 +23,6 @@ SOLVERS = (
     rkhs.solvers.LibSVM(),
     rkhs.solvers.Newton(),
     rkhs.solvers.ProximalNewton(),
-    rkhs.solvers.Splitting(),
 )
 
 
