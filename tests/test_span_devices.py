@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs.spaces import LandmarkSpace
 
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((300, 3)), RNG.standard_normal((9, 3))
@@ -127,16 +127,16 @@ class FullError(Exception):
 @pytest.fixture
 def crowded(monkeypatch):
     """A device that takes so many rows at a time, by the list that is returned."""
-    room, released, tile = [300], [], LandmarkSpan.tile
+    room, released, tile = [300], [], LandmarkSpace.tile
 
     def limited(self, points):
         if len(points) > room[0]:
             raise FullError
         return tile(self, points)
 
-    monkeypatch.setattr(LandmarkSpan, "tile", limited)
-    monkeypatch.setattr("rkhs._finite.summary.out_of_memory", lambda: (FullError,))
-    monkeypatch.setattr("rkhs._finite.summary.release_memory", lambda: released.append(True))
+    monkeypatch.setattr(LandmarkSpace, "tile", limited)
+    monkeypatch.setattr("rkhs._finite.features.out_of_memory", lambda: (FullError,))
+    monkeypatch.setattr("rkhs._finite.features.release_memory", lambda: released.append(True))
     return room, released
 
 

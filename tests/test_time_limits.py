@@ -9,23 +9,22 @@ from time import perf_counter
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.cluster import kmeans_plusplus
+import sklearn.cluster
 
 import campaign
 import rkhs
+from rkhs._finite import features
 from rkhs._finite import monitor as monitors
-from rkhs._finite import summary
 from rkhs._finite.certificate import certify, certify_in_haste
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._gram import tables
 from rkhs._gram.operator import Gram
-from rkhs._gram.span import Span
 from rkhs._linalg.saddle import Halves
 from rkhs._progress import listening
-from rkhs.problem import choice, seeding
+from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers._reduced import ReducedProblem
-from rkhs.solvers.spans.summed import Summed
 from rkhs.solvers.warped import QuadraticTerms, WarpedGram
+from rkhs.spaces import DenseSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -173,18 +172,6 @@ def test_dense_solvers_stop_inside_a_factorisation(solver, loss, small_pieces, m
         assert solution.primal >= least * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-@pytest.mark.parametrize(("rows", "count", "unit"), [(1, 1, 1.0), (50, 50, 1e-6), (400, 30, 1e6)])
-def test_points_are_those_of_k_means_plus_plus(rows, count, unit, offset):
-    points = unit * (RNG.normal(size=(rows, 3)) + offset)
-    shares = []
-    with listening(shares.append):
-        found = seeding.spread_out(points, count, 7)
-    theirs = kmeans_plusplus(points - points.mean(axis=0), count, random_state=7)[1]
-    np.testing.assert_array_equal(found, theirs)
-    assert shares == [k / count for k in range(1, count)]
-
-
 def in_a_span(loss=SQUARED, target=Y):
     """Values, and slopes that make the choice of landmarks a problem of its own."""
     values = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0)
@@ -195,7 +182,7 @@ def in_a_span(loss=SQUARED, target=Y):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Eight rows in each tile of a span."""
-    monkeypatch.setattr(Span, "tall", 8)
+    monkeypatch.setattr(DenseSpace, "tile_rows", 8)
 
 
 @pytest.mark.parametrize("limit", [0.0, 5.0, 30.0, 60.0, 110.0])
@@ -214,8 +201,8 @@ def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
 @pytest.mark.parametrize(
     ("place", "name"),
     [
-        (choice, "spread_out"),
-        (summary, "square"),
+        (sklearn.cluster, "kmeans_plusplus"),
+        (features, "square"),
         (ReducedProblem, "derivatives"),
     ],
 )
@@ -234,7 +221,7 @@ def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeyp
     folds = {0: [np.arange(k, 100, 3) for k in range(3)]}
     given = in_a_span(rkhs.Logistic(), LABELS)
     whole = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    made, own = [], Summed.cell
+    made, own = [], ProjectedProblem.weighted
 
     def counted(self, factors=None):
         made.append(factors)
@@ -242,7 +229,7 @@ def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeyp
             raise KeyboardInterrupt
         return own(self, factors)
 
-    monkeypatch.setattr(Summed, "cell", counted)
+    monkeypatch.setattr(ProjectedProblem, "weighted", counted)
     found, status = given.grid_and_status({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
     assert status == "interrupted"
     assert len(made) == 6

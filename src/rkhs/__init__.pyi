@@ -13,9 +13,7 @@ from rkhs._finite.function import Function as Function
 from rkhs._finite.function import inner as inner
 from rkhs._finite.solution import Solution as Solution
 from rkhs._finite.term import Term as Term
-from rkhs._gram import FourierFeatures as FourierFeatures
 from rkhs._gram import Gram as Gram
-from rkhs._gram import Landmarks as Landmarks
 from rkhs._gram import gram as gram
 from rkhs._gram.integration import enough_nodes as enough_nodes
 from rkhs._gram.integration import integration_error as integration_error
@@ -196,6 +194,8 @@ from rkhs.problem import Problem as Problem
 from rkhs.saving import load as load
 from rkhs.saving import save as save
 from rkhs.solvers.base import NotApplicableError as NotApplicableError
+from rkhs.spaces import FourierFeatures as FourierFeatures
+from rkhs.spaces import Landmarks as Landmarks
 from rkhs.streams import (
     Block as Block,
 )

@@ -41,6 +41,7 @@ OURS = (
     "rkhs.problem",
     "rkhs._shapes",
     "rkhs.solvers",
+    "rkhs.spaces",
     "rkhs.streams",
 )
 THEIRS = (

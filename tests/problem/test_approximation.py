@@ -139,7 +139,7 @@ def test_tensors(loss):
 
 def test_too_many_rows_to_keep(monkeypatch):
     """A problem in memory does not fill it with features."""
-    monkeypatch.setattr("rkhs._finite.moments.LIMIT", 1000)
+    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
     with pytest.raises(MemoryError, match=r"20 rows have the loss Logistic.*StreamedProblem"):
         problem.solve()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._finite import moments, monitor
-from rkhs._finite.moments import shared_out
+from rkhs._finite import features, monitor
+from rkhs._finite.features import FeatureBlocks, grouped
 from rkhs._finite.monitor import Monitor
 
 RNG = np.random.default_rng(3)
@@ -87,7 +87,7 @@ def test_a_path_without_folds():
 @pytest.mark.parametrize("patterns", [0, 4])
 def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
     """Rows grouped by their folds, or folds as groups, are the same."""
-    monkeypatch.setattr(moments, "PATTERNS", patterns)
+    monkeypatch.setattr(features, "PATTERNS", patterns)
     factors = [RNG.choice([0.0, 0.5, 2.0], 40) for _ in range(2)]
     found = problem(loss, SPANS["values"]).grid({}, held_out={0: factors}, tol=1e-8)
     for own, factor in zip(found, factors, strict=True):
@@ -139,7 +139,7 @@ def test_the_rows_are_looked_at_once(monkeypatch):
 
 def test_groups_of_rows():
     folds = [without(fold, 1.0) for fold in FOLDS]
-    shares, factors = shared_out(folds)
+    shares, factors = grouped(folds)
     assert shares.shape == (40, 4)  # three folds, and the rows of none
     for factor, fold in zip(factors, folds, strict=True):
         np.testing.assert_array_equal(shares @ factor, fold)
@@ -191,7 +191,7 @@ def test_an_interrupt_while_rows_are_summed_up(monkeypatch):
         raise KeyboardInterrupt
 
     given = problem(rkhs.Squared(), SPANS["waves"], target=np.stack([Y[:40], -Y[:40]], axis=1))
-    monkeypatch.setattr(rkhs.problem.approximate.Summary, "of", interrupt)
+    monkeypatch.setattr(FeatureBlocks, "of", interrupt)
     found = given.grid({0: CS, 1: NUS}, held_out={0: FOLDS})
     assert found.shape == (2, 2, 3)
     assert {own.status for own in found.flat} == {"interrupted"}

@@ -9,14 +9,13 @@ import pytest
 import problems
 import rkhs
 from rkhs._finite.certificate import relative_gap
+from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.problem import LossBlock
-from rkhs._finite.summary import Summary
-from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs.solvers import _subspace
+from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers._reduced import Part, ReducedProblem
 from rkhs.solvers._subspace import solve
-from rkhs.solvers.spans.cell import Output
-from rkhs.solvers.spans.summed import Summed
+from rkhs.spaces import LandmarkSpace
 
 RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
@@ -86,7 +85,9 @@ def summed(loss, basis):
         rkhs.Term(rkhs.Evaluation(X), loss, Y, 3.0),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ]
-    return Summed(Summary.of(LandmarkSpan(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15])), basis, terms, None))
+    return ProjectedProblem(
+        FeatureBlocks.of(LandmarkSpace(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15])), basis, terms, None)
+    )
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
@@ -97,12 +98,13 @@ def test_a_wrong_theta_is_caught(loss, basis):
     found = whole.solve(1e-9)
     assert found.certificate.within(1e-8)
     least = found.certificate.primal[0]
-    output = Output(whole.cell(), 0)
-    theta, alphas = found.theta[:, 0], [np.zeros(len(p.rows.weight)) for p in output.parts]
-    right = [-part.slope(theta) for part in output.parts]
+    weighted = whole.weighted()
+    parts = weighted.parts(0)
+    theta, alphas = found.theta[:, 0], [np.zeros(len(part.rows.weight)) for part in parts]
+    right = [-part.slope(theta) for part in parts]
     for wrong in (0 * theta, 1.01 * theta, theta + 0.1 * RNG.standard_normal(len(theta)), 1e3 * theta):
-        for alpha in (alphas, right, [-part.slope(wrong) for part in output.parts], [1e6 + a for a in right]):
-            certificate = output.certificate(wrong, alpha)
+        for alpha in (alphas, right, [-part.slope(wrong) for part in parts], [1e6 + a for a in right]):
+            certificate = weighted.certificate(0, wrong, parts, alpha)
             assert certificate.primal[0] >= least * (1 - 1e-8)
             assert certificate.dual[0] <= least * (1 + 1e-8)
             assert not certificate.within(1e-6)

@@ -9,11 +9,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs._finite.basis import joined
-from rkhs._finite.summary import Summary
-from rkhs._gram.fourier_span import draw
-from rkhs._gram.landmark_span import LandmarkSpan
-from rkhs.solvers.spans.summed import Summed
+from rkhs._finite.features import FeatureBlocks
+from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers.warped import SubspaceCovariance
+from rkhs.spaces import FourierSpace, LandmarkSpace
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -36,14 +35,16 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return SubspaceCovariance.of(Summed(Summary.of(span, joined(basis, span.kernel.null_space), terms, None)))
+    return SubspaceCovariance.of(
+        ProjectedProblem(FeatureBlocks.of(span, joined(basis, span.kernel.null_space), terms, None))
+    )
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)
 @pytest.mark.parametrize(("kernel", "basis"), CASES, ids=repr)
 def test_own_functionals_give_the_variance_of_the_whole_space(kernel, basis, new):
     exact = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
-    own = LandmarkSpan(kernel, rkhs.stack([term.functional for term in TERMS]))
+    own = LandmarkSpace(kernel, rkhs.stack([term.functional for term in TERMS]))
     np.testing.assert_allclose(spread(own, basis).variance(new), exact, rtol=1e-6, atol=1e-8)
 
 
@@ -65,12 +66,12 @@ def test_landmarks_against_dense_algebra(flat):
     covariance = np.linalg.inv(precision + 2 * E.T @ (w[:, None] * E))
     outside = np.diag(kernel(Z)) - np.sum(new @ prior[:8, :8] * new, axis=1)
     expected = outside + np.sum(e @ covariance * e, axis=1)
-    found = spread(LandmarkSpan(kernel, C), rkhs.Constant() if flat else None).variance(NEW["values"])
+    found = spread(LandmarkSpace(kernel, C), rkhs.Constant() if flat else None).variance(NEW["values"])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_features_are_a_linear_model():
-    span = draw(rkhs.Gaussian(1.2), 3, 20, np.random.default_rng(0))
+    span = FourierSpace.draw(rkhs.Gaussian(1.2), 3, 20, np.random.default_rng(0))
     E = np.concatenate([span.rows(term.functional) for term in TERMS])
     w = np.concatenate([np.broadcast_to(term.weight, term.size) for term in TERMS])
     e = span.rows(NEW["values"])
@@ -84,27 +85,27 @@ def test_more_landmarks_come_nearer():
     )
     off = []
     for count in (5, 15, 25):
-        span = LandmarkSpan(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:count]))
+        span = LandmarkSpace(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:count]))
         off.append(np.abs(spread(span, None).variance(NEW["values"]) - exact).max())
     assert off[0] > 2 * off[1] > 4 * off[2]
 
 
 def test_what_no_term_sees_is_infinite():
-    span = LandmarkSpan(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8]))
+    span = LandmarkSpace(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8]))
     blind = spread(span, rkhs.Constant(), TERMS[1:])  # gradients and differences do not see constants
     assert np.all(np.isinf(blind.variance(NEW["values"])))
     assert np.all(np.isfinite(blind.variance(NEW["gradients"])))
     on_a_line = np.zeros((5, 3))
     on_a_line[:, 0] = np.arange(5.0)
-    thin = spread(LandmarkSpan(rkhs.Polyharmonic(3), rkhs.Evaluation(on_a_line)), None)
+    thin = spread(LandmarkSpace(rkhs.Polyharmonic(3), rkhs.Evaluation(on_a_line)), None)
     assert np.all(np.isinf(thin.variance(NEW["values"])))
 
 
 @pytest.mark.parametrize("rows", [1, 5])
 def test_some_rows_at_a_time(rows, monkeypatch):
-    span = LandmarkSpan(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8]))
+    span = LandmarkSpace(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8]))
     whole = spread(span, rkhs.Constant()).variance(NEW["gradients"])
-    monkeypatch.setattr(LandmarkSpan, "tall", rows)
+    monkeypatch.setattr(LandmarkSpace, "tile_rows", rows)
     np.testing.assert_allclose(spread(span, rkhs.Constant()).variance(NEW["gradients"]), whole, rtol=1e-9)
 
 

@@ -91,9 +91,9 @@ def test_rows_that_are_read_again(client):
 
 
 def _limit(value):
-    import rkhs._finite.moments
+    import rkhs._finite.features
 
-    rkhs._finite.moments.LIMIT = value
+    rkhs._finite.features.KEPT_BYTES = value
 
 
 def test_a_worker_dies(client, tmp_path):

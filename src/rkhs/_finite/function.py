@@ -1,4 +1,4 @@
-"""Functions of an RKHS plus a basis, as finite sums of representers."""
+"""Functions of an RKHS plus a basis: finite sums of representers, or of the functions of a space."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rkhs._gram import gram
 from rkhs.functionals.base import Functional, stack
 from rkhs.functionals.values import Evaluation
 from rkhs.kernels.base import Kernel
+from rkhs.spaces import FiniteSpace, LandmarkSpace
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,3 +159,64 @@ def _largest(coefficients: Array) -> np.ndarray[Any, Any]:
     """The largest absolute coefficient of each representer over the outputs."""
     sizes = np.abs(to_numpy(coefficients))
     return sizes if sizes.ndim == 1 else sizes.max(axis=1, initial=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFunction:
+    """f = sum_a tau_a psi_a + sum_j c_j p_j: features, such as random waves, and basis functions.
+
+    It is used as `Function` is: `f(X)`, `L(f)`, `f.norm()`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 30)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e4)
+    >>> features = rkhs.FourierFeatures(100)
+    >>> f = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term], approximation=features).solve().function
+    >>> rkhs.Derivative(np.array([[0.5]]), axes=[0])(f).round(0)
+    array([-6.])
+    """
+
+    features: FiniteSpace
+    coefficients: Array  # (p,) or (p, outputs)
+    basis: FunctionSpace | None = None
+    basis_coefficients: Array | None = None
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs, or None for a function with values in R."""
+        return int(self.coefficients.shape[1]) if self.coefficients.ndim == 2 else None
+
+    def __call__(self, X: Array) -> Array:
+        """f(x) at the rows of X: (t,) or (t, outputs)."""
+        return self.apply(Evaluation(X))
+
+    def apply(self, functional: Functional) -> Array:
+        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        functional = self.features.brought(functional)
+        rows = self.features.rows(functional)
+        values = rows @ like(self.coefficients, rows)
+        if self.basis is not None:
+            values = values + like(functional.assemble(self.basis.on), rows) @ like(self.basis_coefficients, rows)
+        return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
+
+    def norm(self) -> Any:
+        """|f|; one number per output."""
+        tau = to_numpy(self.coefficients)
+        norms = np.sqrt(np.sum(tau * (self.features.gram @ tau), axis=0))
+        return float(norms) if self.outputs is None else like(norms, self.coefficients)
+
+    def output(self, which: int) -> FeatureFunction:
+        """One output of a function with several."""
+        basis = None if self.basis_coefficients is None else self.basis_coefficients[:, which]
+        return replace(self, coefficients=self.coefficients[:, which], basis_coefficients=basis)
+
+
+def function_in(
+    space: FiniteSpace, tau: Array, basis: FunctionSpace | None, coefficients: Array | None
+) -> Function | FeatureFunction:
+    """Return the function with coefficients tau (p,) or (p, outputs) on the functions of a space."""
+    if isinstance(space, LandmarkSpace):
+        return Function(space.kernel, space.functionals, tau, basis, coefficients)
+    return FeatureFunction(space, tau, basis, coefficients)

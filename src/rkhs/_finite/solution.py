@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rkhs._finite.certificate import CONVERGED, Certificate
 
-__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution"]
+__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden"]
 INTERRUPTED = "interrupted"
 TIME_LIMIT = "time limit"
 
@@ -110,3 +110,17 @@ class Solution:
             f"{f'{rank} of {size} basis functions independent, ' if rank < size else ''}"
             f"{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
         )
+
+
+def with_hidden(
+    certificate: Certificate, status: str, hidden: int, size: int, functions: str
+) -> tuple[Certificate, str]:
+    """Return certificate and status where rounding hides some of `size` functions, with which J might be less.
+
+    Of the minimum nothing is known then but that no J is below zero.
+    """
+    if hidden:
+        certificate = replace(certificate, gaps=certificate.primal)
+        if status == CONVERGED and certificate.relative > 0:
+            status = f"rounding hides {hidden} of {size} {functions}"
+    return certificate, status

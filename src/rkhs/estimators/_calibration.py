@@ -54,8 +54,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs._backend.arrays import Vector, to_numpy
-from rkhs._finite.feature_function import FeatureFunction
-from rkhs._finite.function import Function
+from rkhs._finite.function import FeatureFunction, Function
 from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import dealt, fold_values, smallest_class
 from rkhs.estimators._problem import invariant_problem

@@ -27,8 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
 from rkhs._backend.arrays import Array, Vector, namespace, to_numpy
-from rkhs._finite.feature_function import FeatureFunction
-from rkhs._finite.function import Function
+from rkhs._finite.function import FeatureFunction, Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
 from rkhs._progress import interrupts_raised, seconds_left

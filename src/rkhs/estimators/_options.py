@@ -18,7 +18,6 @@ from array_api_compat import is_array_api_obj
 from scipy.sparse import issparse
 
 from rkhs._backend.arrays import Array, owned, to_numpy
-from rkhs._gram.approximation import check_approximation
 from rkhs.functionals import Functional
 from rkhs.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Polynomial, RationalQuadratic
 from rkhs.learning.tuning import CRITERIA
@@ -36,6 +35,7 @@ from rkhs.losses import (
     SquaredHinge,
     SquaredOneSided,
 )
+from rkhs.spaces.base import check_approximation
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "gaussian": lambda scale: Gaussian(scale=scale),

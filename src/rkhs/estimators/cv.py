@@ -26,7 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, Vector, like, taken, to_numpy
 from rkhs._finite.solution import CONVERGED, Solution
-from rkhs._gram.approximation import FourierFeatures, Landmarks
 from rkhs._progress import granted, limited, seconds_left
 from rkhs.estimators._cross_validation import Results, Search, folds_of, search
 from rkhs.estimators._data import Sample, class_weights, drawn_rows
@@ -56,6 +55,7 @@ from rkhs.learning.leave_one_out import left_out_amplitude
 from rkhs.learning.posterior import Posterior
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.problem import Problem
+from rkhs.spaces import FourierFeatures, Landmarks
 from rkhs.streams.blocks import in_blocks
 
 STEP = 0.1  # of a standard deviation, for kernels without slopes

@@ -26,10 +26,9 @@ from sklearn.utils import column_or_1d
 
 from rkhs._backend.arrays import Vector, as_column, owned, to_numpy
 from rkhs._calculus.function_spaces import Constant
+from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
-from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
-from rkhs._gram.approximation import check_sums
 from rkhs._shapes.fitting import shape_of
 from rkhs.errors import BlockError
 from rkhs.estimators._calibration import fitted_slope, per_class, probabilities
@@ -47,11 +46,12 @@ from rkhs.estimators._options import as_kernel, check_in_span, check_number, che
 from rkhs.estimators._problem import Units, about, copies, invariance_term, kernel_of, size_of
 from rkhs.invariances.base import Invariance, as_invariances, numbered
 from rkhs.kernels import Kernel
-from rkhs.problem.approximate import own_solution
-from rkhs.solvers.spans.summed import Found, Summed
+from rkhs.problem.subspace import solution_of
+from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
+from rkhs.spaces.base import check_sums
 from rkhs.streams.blocks import Block, Blocks, blocks, in_blocks, replayed
 from rkhs.streams.plan import Plan, Wanted, sample
-from rkhs.streams.problem import LOOKING, planned, sample_size, solve_stream, telling
+from rkhs.streams.problem import LOOKING, planned, solve_stream, telling
 
 
 @dataclass(frozen=True)
@@ -172,21 +172,21 @@ class BlockTerms:
 class Weighed:
     """The sums of some blocks, and the weight of their rows."""
 
-    summary: Summary
+    features: FeatureBlocks
     weight: Weight
 
     def __add__(self, other: Weighed) -> Weighed:
-        return Weighed(self.summary + other.summary, self.weight + other.weight)
+        return Weighed(self.features + other.features, self.weight + other.weight)
 
-    def means(self, terms: BlockTerms) -> Summary:
+    def means(self, terms: BlockTerms) -> FeatureBlocks:
         """The sums, those of invariances divided by what they were not known to be the sums of."""
-        return self.summary.times(terms.factors(self.weight))
+        return self.features.times(terms.factors(self.weight))
 
 
 def weighed(plan: Plan, block: Block, _: Any = None) -> Weighed:
     """The sums of a block."""
     terms: Any = plan.terms
-    return Weighed(plan.summary(block), terms.weight(block))
+    return Weighed(plan.features(block), terms.weight(block))
 
 
 MOST_LEARNT = 4000  # labels from which scales and metrics are learnt
@@ -304,11 +304,11 @@ def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> 
     machine._sums = (plan, sums, index + 1, seen, parameters(machine))
 
 
-def _solved(sums: Weighed, plan: Plan, tol: float) -> tuple[Summed, Found]:
+def _solved(sums: Weighed, plan: Plan, tol: float) -> tuple[ProjectedProblem, ProjectedSolution]:
     """From the sums of rows that are not read again."""
     terms: Any = plan.terms
-    summed = Summed(sums.means(terms))
-    return summed, summed.solve(tol)
+    problem = ProjectedProblem(sums.means(terms))
+    return problem, problem.solve(tol)
 
 
 def _check_same_classes(machine: Any, classes: Any) -> None:
@@ -359,7 +359,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
             )
     own = clone(machine)
     terms = BlockTerms(own, invariances)
-    wanted = Wanted(sample_size(machine.approximation), 0, terms.labelled, _Describe(terms))
+    wanted = Wanted(machine.approximation.sample_size, 0, terms.labelled, _Describe(terms))
     seen = look.reduce(sample, wanted)
     facts: Facts = seen.facts
     name = type(machine).__name__
@@ -412,12 +412,14 @@ def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> An
     return dict(zip(classes.tolist(), factors.tolist(), strict=True))
 
 
-def _keep(machine: Any, plan: Plan, summed: Summed, found: Found, seen: Seen, monitor: Monitor) -> None:
+def _keep(
+    machine: Any, plan: Plan, problem: ProjectedProblem, found: ProjectedSolution, seen: Seen, monitor: Monitor
+) -> None:
     """Leave what `fit` leaves."""
-    solution = own_solution(summed, found, machine.approximation, monitor)
+    solution = solution_of(problem, found, machine.approximation, monitor)
     machine._keep(None, solution)
     terms: Any = plan.terms
-    if summed.quadratic and len(seen.drawn.X):
+    if problem.quadratic and len(seen.drawn.X):
         machine._drawn = terms(seen.drawn)[0]
     if is_classifier(machine):
         labels = terms.rows(seen.block).take(terms.labelled(seen.block))

@@ -40,18 +40,17 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
+from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import outputs_of
-from rkhs._finite.summary import Summary
 from rkhs._finite.term import Term
-from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.sensitivity import sensitivity
-from rkhs._gram.span import Span
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import tick
 from rkhs.kernels.base import Kernel
 from rkhs.learning._observations import Hyperparameter, Observations, check_squared, gathered
-from rkhs.solvers.spans.summed import Summed
+from rkhs.solvers._projected import ProjectedProblem
+from rkhs.spaces import DenseSpace, LandmarkSpace
 
 if TYPE_CHECKING:
     from rkhs.problem.problem import Problem
@@ -96,11 +95,11 @@ def evidence_of(problem: Problem, gradient: bool) -> Evidence:
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             found = log_evidence(observations, problem.kernel, observations.weight, asked)
     else:
-        if gradient and not isinstance(subspace.span, LandmarkSpan):
+        if gradient and not isinstance(subspace.space, LandmarkSpace):
             raise ValueError(
                 f"Derivatives in settings are not known for {problem.approximation!r}: use rkhs.Landmarks."
             )
-        found = subspace_log_evidence(subspace.span, subspace.space, problem.terms, observations, asked)
+        found = subspace_log_evidence(subspace.space, subspace.full_basis, problem.terms, observations, asked)
     value, squares, derivatives = found
     tau = np.sqrt(squares)
     named = dict(zip([h.name for h in hyperparameters], derivatives.tolist(), strict=True)) if gradient else None
@@ -133,7 +132,7 @@ def log_evidence(
 
 
 def subspace_log_evidence(
-    span: Span,
+    span: DenseSpace,
     space: FunctionSpace | None,
     terms: Sequence[Term],
     observations: Observations,
@@ -180,13 +179,13 @@ class _Subspace:
     """The equations of squared losses in a subspace, in its orthonormal functions."""
 
     def __init__(
-        self, span: Span, space: FunctionSpace | None, terms: Sequence[Term], observations: Observations
+        self, span: DenseSpace, space: FunctionSpace | None, terms: Sequence[Term], observations: Observations
     ) -> None:
         self.span, self.space, self.observations = span, space, observations
         self.weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms]).astype(np.float64)
         self.weight = self.weight[self.weight > 0]
-        summed = Summed(Summary.of(span, space, terms, outputs_of(terms)))
-        self.cell, self.r = summed.cell(), summed.rank
+        summed = ProjectedProblem(FeatureBlocks.of(span, space, terms, outputs_of(terms)))
+        self.cell, self.r = summed.weighted(), summed.rank
         self.R = summed.map[self.r :, self.r : self.cell.told]  # (p, m)
 
     @property
@@ -203,7 +202,7 @@ class _Subspace:
 
     def gradient(self, hyperparameters: Sequence[Hyperparameter], count: int, theta: Matrix, b: Matrix) -> Matrix:
         """Return the derivatives of -count/2 log det Z'SZ + 1/2 b'Pb, for the minimiser theta that belongs to b."""
-        assert isinstance(self.span, LandmarkSpan), "features have no derivatives in hyperparameters"
+        assert isinstance(self.span, LandmarkSpace), "features have no derivatives in hyperparameters"
         r, R, H, marks, kernel = self.r, self.R, self.cell.curvature.seen, self.span.functionals, self.span.kernel
         cross = self.cell.S[r : self.cell.told, :r]  # F'D^-1 P
         down = self.cell.curvature.down(np.concatenate([R.T, cross], axis=1))
@@ -215,9 +214,9 @@ class _Subspace:
         inner = (tau @ tau.T - count * inner) / 2
         found = {key: -value for key, value in sensitivity(kernel, marks, marks, inner, own).items()}
         noise = np.zeros(len(self.weight))
-        for start in range(0, len(self.weight), self.span.tall):
+        for start in range(0, len(self.weight), self.span.tile_rows):
             tick(start / len(self.weight))
-            rows = slice(start, min(start + self.span.tall, len(self.weight)))
+            rows = slice(start, min(start + self.span.tile_rows, len(self.weight)))
             L = self.observations.functionals.take(rows)
             E, P, w = to_numpy(self.span.rows(L)), on_basis(L, self.space), 2 * self.weight[rows, None]
             through = E @ core

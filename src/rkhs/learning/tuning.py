@@ -26,8 +26,6 @@ from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
-from rkhs._gram.approximation import Landmarks
-from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.operator import gram
 from rkhs._progress import interrupted
 from rkhs.kernels.base import Kernel, Open
@@ -35,10 +33,11 @@ from rkhs.kernels.scaled import median_scale
 from rkhs.learning._observations import Hyperparameter, Observations, check_squared
 from rkhs.learning.evidence import log_evidence, subspace_log_evidence
 from rkhs.learning.leave_one_out import informative_rows, log_left_out
+from rkhs.spaces import Landmarks, LandmarkSpace
 
 if TYPE_CHECKING:
-    from rkhs.problem.approximate import SpanProblem
     from rkhs.problem.problem import Problem
+    from rkhs.problem.subspace import SubspaceProblem
 
 CRITERIA = ("evidence", "loo")
 OUT_OF_ITERATIONS = str(OutOfIterations())
@@ -344,20 +343,20 @@ def _subspace_criterion(
 ) -> Criterion | None:
     """Return the evidence in the span of landmarks, chosen at the first theta; None where nothing is approximated."""
 
-    def subspace_at(theta: Matrix) -> SpanProblem:
+    def subspace_at(theta: Matrix) -> SubspaceProblem:
         kernel, terms, _ = space.at(theta)
         return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
 
-    chosen: list[SpanProblem] = []
+    chosen: list[SubspaceProblem] = []
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
         if not chosen:
             chosen.append(subspace_at(theta))
         (kernel, terms, _), asked = space.at(theta), space.hyperparameters if slope else None
-        span = chosen[0].span
-        assert isinstance(span, LandmarkSpan)
+        span = chosen[0].space
+        assert isinstance(span, LandmarkSpace)
         span = replace(span, kernel=kernel)
-        found, _, gradient = subspace_log_evidence(span, chosen[0].space, terms, observations, asked, amplitude)
+        found, _, gradient = subspace_log_evidence(span, chosen[0].full_basis, terms, observations, asked, amplitude)
         return found, gradient
 
     return None if replace(subspace_at(space.start), device=None).whole else value

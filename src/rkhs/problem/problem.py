@@ -17,20 +17,20 @@ from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range
 from rkhs._finite.representers import RepresenterProblem
-from rkhs._finite.solution import CONVERGED, Record, Solution
+from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden
 from rkhs._finite.term import Term
-from rkhs._gram.approximation import Approximation, check_approximation, check_sums
 from rkhs.errors import UnattainedError
 from rkhs.kernels.base import Kernel, check_known
 from rkhs.learning.evidence import Evidence, evidence_of
 from rkhs.learning.leave_one_out import LeftOut, left_out_of
 from rkhs.learning.posterior import PosteriorSource
 from rkhs.learning.tuning import Tuning, tuned_problem
-from rkhs.problem.approximate import SpanProblem
 from rkhs.problem.grid import Cells, GridTasks
 from rkhs.problem.solving import asked_until_done, certificates_of, stopped
+from rkhs.problem.subspace import SubspaceProblem
 from rkhs.solvers._choose import auto
 from rkhs.solvers.base import Solver
+from rkhs.spaces.base import Approximation, check_approximation, check_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,11 +361,11 @@ class Problem:
         limits = (functionals, time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
-    def _on_span(self, approximation: Approximation) -> SpanProblem:
+    def _on_span(self, approximation: Approximation) -> SubspaceProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
-        return SpanProblem(self.kernel, self.terms, self.basis, approximation, self.device)
+        return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _in_one_go(self, *options: Any) -> None:
         """Refuse what is for solvers that iterate."""
@@ -397,10 +397,7 @@ class Problem:
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         basis, hidden = self.represented.basis, self.represented.hidden(system)
         said = certificate.status(monitor.tol, status)
-        if hidden:  # f could move along them at no cost: of the minimum nothing is known but that no J is below zero
-            certificate = replace(certificate, gaps=certificate.primal)
-            zero = certificate.relative == 0
-            said = said if said != CONVERGED or zero else f"rounding hides {hidden} of {basis.size} basis functions"
+        certificate, said = with_hidden(certificate, said, hidden, basis.size, "basis functions")
         return Solution(
             self.represented.function(iterate),
             certificate,

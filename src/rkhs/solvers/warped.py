@@ -16,7 +16,7 @@ with a flat prior on the basis that was observed with noise of variance 1/(2w); 
 
 *In a subspace* the process splits into its part there, with independent standard normal coefficients tau on orthonormal
 functions psi R, and a part that is independent of it.  Given the terms, (c, tau) has the covariance
-(S + diag(0, I))^-1 (`spans.summed`), flat in the basis functions at first; so a functional M has the variance
+(S + diag(0, I))^-1 (`_projected`), flat in the basis functions at first; so a functional M has the variance
 
     k_MM - |e|^2  +  E (S + diag(0, I))^-1 E',        e = M(psi R),  E = [M(p), e]
 
@@ -38,7 +38,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, in_one_place, like, namespace, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace
@@ -46,18 +45,15 @@ from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.representers import RepresenterProblem, represented_by
-from rkhs._gram.landmark_span import LandmarkSpan
 from rkhs._gram.operator import gram
-from rkhs._gram.span import Span
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional
 from rkhs.solvers._preconditioning import preconditioner
+from rkhs.solvers._projected import Curvature, ProjectedProblem
 from rkhs.solvers.base import double, fits, in_memory
-from rkhs.solvers.spans.curvature import Curvature
-from rkhs.solvers.spans.orthonormal import OrthonormalSpan
-from rkhs.solvers.spans.summed import Summed
+from rkhs.spaces import DenseSpace, LandmarkSpace
 
 if TYPE_CHECKING:
     from rkhs.problem.problem import Problem
@@ -265,30 +261,29 @@ class SubspaceCovariance:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> from rkhs._finite.summary import Summary
+    >>> from rkhs._finite.features import FeatureBlocks
     >>> X = np.array([[0.0], [1.0]])
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
-    >>> span = LandmarkSpan(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))
-    >>> covariance = SubspaceCovariance.of(Summed(Summary.of(span, None, [term], None)))
+    >>> space = LandmarkSpace(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))
+    >>> covariance = SubspaceCovariance.of(ProjectedProblem(FeatureBlocks.of(space, None, [term], None)))
     >>> covariance.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
     array([0.  , 0.03, 1.  ])
     """
 
-    span: Span
-    space: FunctionSpace | None
-    map: Matrix  # (r + p, m), from theta to (c, tau) of the span
+    space: DenseSpace
+    basis: FunctionSpace | None
+    map: Matrix  # (r + p, m), from theta to (c, tau) of the space
     curvature: Curvature
     degrees_of_freedom: int
     outputs: int | None
 
     @classmethod
-    def of(cls, summed: Summed) -> SubspaceCovariance:
-        """Return the covariance from the sums of a problem, all of whose losses are squared."""
-        assert summed.quadratic, "a loss is not squared"
-        cell, span, columns, summary = summed.cell(), summed.summary.span, summed.map, summed.summary
-        if isinstance(span, OrthonormalSpan):
-            columns, span = scipy.linalg.block_diag(np.eye(summed.rank), span.turn) @ columns, span.span
-        return cls(span, summary.space, columns[:, : cell.told], cell.curvature, summed.free, summary.outputs)
+    def of(cls, problem: ProjectedProblem) -> SubspaceCovariance:
+        """Return the covariance from a problem all of whose losses are squared."""
+        assert problem.quadratic, "a loss is not squared"
+        features, weighted = problem.features, problem.weighted()
+        columns = problem.map[:, : weighted.told]
+        return cls(features.space, features.basis, columns, weighted.curvature, problem.free, features.outputs)
 
     def variance(self, M: Functional) -> Array:
         """Return the variances (m,), infinite where M sees a basis function that no term does."""
@@ -296,8 +291,8 @@ class SubspaceCovariance:
         for piece in self._pieces(M):
             psi, A, left, E, undetermined = self._rows(piece)
             variance = self.curvature.variance(E)
-            if isinstance(self.span, LandmarkSpan):
-                outside = double(gram(self.span.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
+            if isinstance(self.space, LandmarkSpace):
+                outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
                 variance += np.clip(outside - np.sum((left @ self._R) ** 2, axis=1), 0, None)
             found.append(np.where(undetermined, inf, variance))
         return like(np.concatenate(found), M.prototype)
@@ -312,14 +307,14 @@ class SubspaceCovariance:
         psi, A, left, E, undetermined = self._rows(M)
         _refuse_infinite(undetermined, M)
         found = self.curvature.covariance(E)
-        if isinstance(self.span, LandmarkSpan):
+        if isinstance(self.space, LandmarkSpace):
             e = left @ self._R
-            found += double(gram(self.span.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
+            found += double(gram(self.space.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
         return like((found + found.T) / 2, M.prototype)
 
     def _pieces(self, M: Functional) -> Iterator[Functional]:
-        for start in range(0, M.size, self.span.tall):
-            yield M.take(slice(start, start + self.span.tall))
+        for rows in self.space.tiles(M.size):
+            yield M.take(rows)
 
     @property
     def _R(self) -> Matrix:
@@ -328,14 +323,9 @@ class SubspaceCovariance:
     def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
         """Return psi (m, p) on M, the a (m, p) above, psi on M - sum_b a_b L_b, E, and whether E is undetermined."""
         r = self.curvature.T.shape[1]
-        psi, C = to_numpy(self.span.rows(M)), self.span.constraints
-        P = on_basis(M, self.space) @ self.map[:r, :r]
+        psi, (A, missed) = to_numpy(self.space.rows(M)), self.space.annihilated(M)
+        P = on_basis(M, self.basis) @ self.map[:r, :r]
         E = np.concatenate([P, psi @ self._R], axis=1)
-        undetermined = _largest(P @ self.curvature.unseen) > SEEN * _largest(P)
-        if not len(C):
-            return psi, np.zeros_like(psi), psi, E, undetermined
-        assert isinstance(self.span, LandmarkSpan), "features know no constraints"
-        wanted = on_basis(M, self.span.null_space)
-        A = np.linalg.lstsq(C, wanted.T, rcond=None)[0].T
-        undetermined |= _largest(A @ C.T - wanted) > SEEN * _largest(wanted)
-        return psi, A, psi - A @ self.span.norm, E, undetermined
+        undetermined = missed | (_largest(P @ self.curvature.unseen) > SEEN * _largest(P))
+        left = psi - A @ self.space.gram if len(self.space.constraints) else psi
+        return psi, A, left, E, undetermined

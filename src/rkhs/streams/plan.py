@@ -19,11 +19,10 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.moments import Kept
-from rkhs._finite.summary import Summary
+from rkhs._finite.features import FeatureBlocks, KeptRows
 from rkhs._finite.term import Term
-from rkhs._gram.span import Span
 from rkhs.errors import BlockError
+from rkhs.spaces.base import DenseSpace, Orthonormal
 from rkhs.streams.blocks import Block, Blocks
 
 TermsOf = Callable[[Block], Sequence[Term]]
@@ -33,24 +32,26 @@ TermsOf = Callable[[Block], Sequence[Term]]
 class Plan:
     """The functions among which f is sought, and the terms of a block."""
 
-    span: Span
-    space: FunctionSpace | None
+    space: DenseSpace
+    basis: FunctionSpace | None
     terms: TermsOf
     outputs: int | None
+    functions: Orthonormal | None = None  # in which rows are summed up; None for those of the space
 
-    def summary(self, block: Block, only: int | None = None) -> Summary:
+    def features(self, block: Block, only: int | None = None) -> FeatureBlocks:
         """The sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
         terms = list(self.terms(block))
         some = terms if only is None else terms[only : only + 1]
         try:
-            return Summary.of(self.span, self.space, some, self.outputs, None if only is None else inf)
+            limit = None if only is None else inf
+            return FeatureBlocks.of(self.space, self.basis, some, self.outputs, self.functions, limit=limit)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
 
-def summarise(plan: Plan, block: Block, _: Any = None) -> Summary:
+def summarise(plan: Plan, block: Block, _: Any = None) -> FeatureBlocks:
     """The sums of a block."""
-    return plan.summary(block)
+    return plan.features(block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +198,11 @@ def _with_rows(results: list[Any]) -> list[Any]:
 
 def _rows(plan: Plan, term: int, block: Block) -> tuple[Vector, Vector, Vector]:
     """E, targets and weights of one term in one block."""
-    summary = plan.summary(block, only=term)
-    kept = summary.terms[0]
-    assert isinstance(kept, Kept)
-    if not kept.blocks:
-        return np.zeros((0, summary.size)), np.zeros((0, summary.outputs or 1)), np.zeros((0, 1))
+    features = plan.features(block, only=term)
+    kept = features.blocks[0]
+    assert isinstance(kept, KeptRows)
+    if not kept.tiles:
+        return np.zeros((0, features.size)), np.zeros((0, features.outputs or 1)), np.zeros((0, 1))
     rows = kept.joined()
     return rows.E, rows.target, rows.weight
 

@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.basis import joined
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.representers import outputs_of
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
-from rkhs._gram.approximation import Approximation, FourierFeatures, Landmarks
-from rkhs._gram.span import Span
-from rkhs.functionals.points import centred
 from rkhs.kernels.base import Kernel, Open
 from rkhs.learning.tuning import Tuning
-from rkhs.problem.approximate import attempts, on_device, own_solution
-from rkhs.problem.choice import SAMPLE, choose
 from rkhs.problem.problem import Problem
-from rkhs.solvers.spans.summed import Found, Summed
+from rkhs.problem.subspace import choose_space, full_basis, solution_of, solve_weightings
+from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
+from rkhs.spaces.base import Approximation, Orthonormal
 from rkhs.streams.blocks import Block, Blocks, LocalBlocks, replayed
 from rkhs.streams.plan import Plan, TermsOf, Wanted, lazy_images, sample, summarise
 
 LOOKING = "looking at rows"  # what is told
-ROWS = 5000  # of the sample from which functions are chosen, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +66,11 @@ class StreamedProblem:
         """
         look, learn = replayed(self.blocks)
         with closing(Monitor(tol, verbose=verbose)) as monitor:
-            seen = telling(look, monitor, LOOKING).reduce(sample, Wanted(sample_size(self.approximation), seed=0))
+            seen = telling(look, monitor, LOOKING).reduce(sample, Wanted(self.approximation.sample_size, seed=0))
             sampled = list(self.terms(seen.block()))
             with monitor.showing(CHOICE):
                 plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-            summed, found = solve_stream(learn, plan, monitor)
-            return own_solution(summed, found, self.approximation, monitor)
+            return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """The problem with numbers in the place of all that was left open by `rkhs.learn()`, by a sample of its rows.
@@ -97,7 +92,7 @@ class StreamedProblem:
         (1, 'converged')
         """
         look, learn = replayed(self.blocks)
-        _, seen = look.reduce(sample, Wanted(sample_size(self.approximation), seed=0)).kinds  # none is marked
+        _, seen = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0)).kinds  # none is marked
         problem = Problem(
             self.kernel,
             list(self.terms(seen.block())),
@@ -149,16 +144,16 @@ def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
     return replace(blocks, read=read)
 
 
-def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[Summed, Found]:
-    """The solution of the problem of all blocks, which are read again where sums lose digits and that is possible."""
+def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[ProjectedProblem, ProjectedSolution]:
+    """Solve the problem of all blocks, which are read again where sums lose digits and that is possible."""
     blocks = telling(blocks, monitor, SUMMING)
 
-    def summed_on(span: Span) -> Summed:
-        own = replace(plan, span=span)
-        return Summed(blocks.reduce(summarise, own), lazy_images(blocks, own))
+    def projected(functions: Orthonormal | None) -> ProjectedProblem:
+        own = replace(plan, functions=functions)
+        return ProjectedProblem(blocks.reduce(summarise, own), lazy_images(blocks, own))
 
-    *_, last = attempts(summed_on, plan.span, 0, monitor, again=blocks.replays)
-    return last
+    *_, (_, problem, found) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
+    return problem, found
 
 
 def planned(
@@ -169,13 +164,7 @@ def planned(
     approximation: Approximation,
     device: str | None,
 ) -> Plan:
-    """The plan for all blocks, its functions chosen by the terms of a sample."""
-    space = centred(joined(basis, kernel.null_space), [term.functional for term in sampled])
-    span = choose(kernel, [term for term in sampled if term.size], space, approximation)
-    return Plan(on_device(span, device), space, terms, outputs_of(sampled))
-
-
-def sample_size(approximation: Approximation) -> int:
-    """Rows of each kind to choose functions from."""
-    count: Any = approximation.count if isinstance(approximation, FourierFeatures) else approximation.functionals
-    return max(ROWS, SAMPLE * count) if isinstance(approximation, Landmarks) and isinstance(count, int) else ROWS
+    """Return the plan for all blocks, its functions chosen by the terms of a sample."""
+    whole = full_basis(kernel, sampled, basis)
+    space = choose_space(kernel, [term for term in sampled if term.size], whole, approximation, device)
+    return Plan(space, whole, terms, outputs_of(sampled))

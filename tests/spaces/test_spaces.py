@@ -1,4 +1,4 @@
-"""Spans: rows by closed forms against rows from `Gram.dense`, gradients summed up against gradients row by row."""
+"""Spaces: rows by closed forms against rows from `Gram.dense`, gradients summed up against gradients row by row."""
 
 import sys
 
@@ -7,8 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs._gram.fourier_span import draw
-from rkhs._gram.landmark_span import LandmarkSpan
+from rkhs.spaces import FourierSpace, LandmarkSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -38,30 +37,32 @@ FAMILIES = {
 
 def summed(span, points, weights):
     """Values at the points, and the sum of products of gradients, through tiles."""
-    sums, values = span.sums(), []
-    for rows, tile in span.tiles(points):
+    products, values = [], []
+    for rows in span.tiles(len(points)):
+        tile, root = span.tile(points[rows]), weights[rows, None] ** 0.5
         values.append(np.asarray(tile.values))
-        root = weights[rows, None] ** 0.5
-        sums.add(tile, root if isinstance(points, np.ndarray) else torch.from_numpy(root))
-    return np.concatenate(values), sums.total()
+        products.append(
+            tile.gradient_products(root if isinstance(points, np.ndarray) else torch.from_numpy(root), None)
+        )
+    return np.concatenate(values), span.gradient_normal([sum(own) for own in zip(*products, strict=True)])
 
 
 def expected(span, points, weights):
-    E, G = (np.asarray(span.rows(family(points))) for family in (rkhs.Evaluation, rkhs.Gradient))
-    return E, G.T @ (np.repeat(weights, points.shape[1])[:, None] * G)
+    normal = span.normal(rkhs.Gradient(points), np.repeat(weights, points.shape[1]))
+    return np.asarray(span.rows(rkhs.Evaluation(points))), normal
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_closed_forms_equal_rows(kernel, family, monkeypatch):
-    monkeypatch.setattr(sys.modules["rkhs._gram.span"], "TILE", 1)  # tiles of 128 rows
-    span = LandmarkSpan(kernel, family)
+    monkeypatch.setattr(sys.modules["rkhs.spaces.base"], "TILE_ENTRIES", 1)  # tiles of 128 rows
+    span = LandmarkSpace(kernel, family)
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * np.abs(right).max() * 10)
 
 
 def test_one_feature():
-    span = LandmarkSpan(rkhs.Gaussian(1.0), rkhs.stack([rkhs.Evaluation(C[:, :1]), rkhs.Gradient(C[:, :1])]))
+    span = LandmarkSpace(rkhs.Gaussian(1.0), rkhs.stack([rkhs.Evaluation(C[:, :1]), rkhs.Gradient(C[:, :1])]))
     for found, right in zip(summed(span, X[:, :1], WEIGHTS), expected(span, X[:, :1], WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-13 * np.abs(right).max())
 
@@ -69,7 +70,7 @@ def test_one_feature():
 def test_far_from_the_origin():
     """Radial kernels look at points from the middle of the landmarks."""
     far = 1e4
-    near, away = (LandmarkSpan(rkhs.Matern(2.5, 1.0), rkhs.Evaluation(C + shift)) for shift in (0.0, far))
+    near, away = (LandmarkSpace(rkhs.Matern(2.5, 1.0), rkhs.Evaluation(C + shift)) for shift in (0.0, far))
     np.testing.assert_allclose(summed(away, X + far, WEIGHTS)[1], summed(near, X, WEIGHTS)[1], rtol=1e-9)
 
 
@@ -77,7 +78,7 @@ def test_tensors():
     family = rkhs.stack([rkhs.Evaluation(C), rkhs.DirectionalDerivative(C[:4], V)])
     T = torch.from_numpy
     tensors = rkhs.stack([rkhs.Evaluation(T(C)), rkhs.DirectionalDerivative(T(C[:4]), T(V))])
-    spans = [LandmarkSpan(rkhs.Matern(2.5), one) for one in (family, tensors)]
+    spans = [LandmarkSpace(rkhs.Matern(2.5), one) for one in (family, tensors)]
     for found, right in zip(summed(spans[1], T(X), WEIGHTS), summed(spans[0], X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-13 * np.abs(right).max())
 
@@ -88,8 +89,8 @@ def test_tensors():
     ids=["difference", "laplacian", "average"],
 )
 def test_other_landmarks_have_no_closed_form(family):
-    assert LandmarkSpan(rkhs.Gaussian(1.0), family).tile(X) is None
-    assert LandmarkSpan(rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.Evaluation(C)).tile(X) is None
+    assert LandmarkSpace(rkhs.Gaussian(1.0), family).tile(X) is None
+    assert LandmarkSpace(rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.Evaluation(C)).tile(X) is None
 
 
 SPECTRA = [
@@ -104,7 +105,7 @@ SPECTRA = [
 def test_fourier_features_have_the_kernel_as_their_mean(kernel):
     """The error of a mean of p waves of height h is about h / sqrt(p)."""
     count = 20_000
-    E = draw(kernel, 3, count, np.random.default_rng(1)).rows(rkhs.Evaluation(X[:30]))
+    E = FourierSpace.draw(kernel, 3, count, np.random.default_rng(1)).rows(rkhs.Evaluation(X[:30]))
     height = kernel(X[:1])[0, 0] * 2
     assert np.abs(E @ E.T - kernel(X[:30])).max() < 6 * height / count**0.5
     np.testing.assert_allclose(np.diag(E @ E.T), np.diag(kernel(X[:30])), rtol=1e-12)  # cosine and sine
@@ -112,7 +113,7 @@ def test_fourier_features_have_the_kernel_as_their_mean(kernel):
 
 @pytest.mark.parametrize("count", [31, 40])
 def test_fourier_gradients(count):
-    span = draw(rkhs.Gaussian(1.0) + rkhs.Matern(1.5), 3, count, np.random.default_rng(0))
+    span = FourierSpace.draw(rkhs.Gaussian(1.0) + rkhs.Matern(1.5), 3, count, np.random.default_rng(0))
     assert span.size == count
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, atol=1e-13 * np.abs(right).max())
@@ -120,7 +121,7 @@ def test_fourier_gradients(count):
 
 def test_fourier_atoms_are_derivatives_and_averages():
     """By difference quotients of the values, and by a mean over many points."""
-    span = draw(rkhs.Gaussian(1.0), 3, 8, np.random.default_rng(0))
+    span = FourierSpace.draw(rkhs.Gaussian(1.0), 3, 8, np.random.default_rng(0))
     h, u, v = 1e-4, V[0], V[1]
     value = lambda points: span.rows(rkhs.Evaluation(points))  # noqa: E731
     slope = (value(X + h * u) - value(X - h * u)) / (2 * h)
@@ -136,4 +137,4 @@ def test_fourier_atoms_are_derivatives_and_averages():
 
 def test_fourier_features_need_a_spectrum():
     with pytest.raises(ValueError, match=r"spectrum of Polynomial.*Landmarks"):
-        draw(rkhs.Polynomial(2), 3, 10, np.random.default_rng(0))
+        FourierSpace.draw(rkhs.Polynomial(2), 3, 10, np.random.default_rng(0))

@@ -1,0 +1,398 @@
+"""Loss blocks in explicit features: moments of squared losses and rows of all others, which add up over blocks of data.
+
+With f = sum_j c_j p_j + sum_a tau_a psi_a and theta = (c, tau), a term of squared losses is
+
+    sum_i w_i ((E theta)_i - b_i)^2 = theta'M theta - 2 m'theta + constant,    E = [P, L(psi)]
+
+with M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed a tile at a time and never held.  Other losses need
+their rows E, which are kept while they are few (`KEPT_BYTES`).
+
+Rows come in groups whose weights can still be changed: row i has the share s_ij in group j, and with a factor f_j for
+each group its weight is w_i sum_j s_ij f_j.  A fold leaves out a group by a factor of 0, a grid of weights multiplies
+all of them, and in neither case is a row looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
+from rkhs._backend.memory import out_of_memory, release_memory
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
+from rkhs._finite.term import Term
+from rkhs._gram.jet_points import same_points
+from rkhs._gram.magnitude import cancelled, magnitudes
+from rkhs._progress import tick
+from rkhs.functionals.base import Functional
+from rkhs.functionals.points import pointwise
+from rkhs.losses.base import Loss
+from rkhs.spaces.base import TILE_ROWS, DenseSpace, Orthonormal, square
+
+KEPT_BYTES = 2**29  # of rows of losses that are not quadratic, up to which they are kept
+PATTERNS = 4  # groups for each fold, up to which rows are grouped by the folds that they are in
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """theta'M theta - 2 m'theta + constant of a squared loss, for each group and output."""
+
+    loss: Loss
+    square: Matrix  # M (g, r + p, r + p)
+    linear: Matrix  # m (g, r + p, c)
+    constant: Matrix  # (g, c)
+    cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
+    strongest: float = 0.0  # the largest weight of a row times the square of these numbers
+    count: int = 0  # of functionals of positive weight
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.loss,
+            self.square + other.square,
+            self.linear + other.linear,
+            self.constant + other.constant,
+            max(self.cancelled, other.cancelled),
+            max(self.strongest, other.strongest),
+            self.count + other.count,
+        )
+
+    def times(self, factor: float) -> Moments:
+        """Multiply all weights."""
+        scaled = {name: factor * getattr(self, name) for name in ("square", "linear", "constant", "strongest")}
+        return replace(self, **scaled)
+
+    def weighted(self, factors: Any) -> tuple[Matrix, Matrix, Vector]:
+        """Return M, m and the constant with a factor for each group, or one for all."""
+        own = np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.square))
+        square, linear, constant = (
+            np.tensordot(own, part, axes=1) for part in (self.square, self.linear, self.constant)
+        )
+        return square, linear, constant
+
+
+class Rows(NamedTuple):
+    """Rows E (t, r + p), targets (t, c), weights (t, 1), magnitudes (t, 1 + r) and shares (t, g) in groups.
+
+    Magnitudes are of the numbers that a row is computed from: for functions of norm one, and for each basis function.
+    """
+
+    E: Any
+    target: Matrix
+    weight: Matrix
+    magnitudes: Matrix
+    shares: Matrix
+
+    def weighted(self, factors: Any) -> Rows:
+        """Return the rows of positive weight, with a factor on the weights for each group, or one for all."""
+        weight = (
+            self.weight * (self.shares @ np.broadcast_to(np.asarray(factors, float), self.shares.shape[1]))[:, None]
+        )
+        seen = weight[:, 0] > 0
+        rows = self._replace(weight=weight)
+        return rows if np.all(seen) else Rows(*(part[seen] for part in rows))
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """The rows of a loss that is not squared, in tiles; `tiles` is None once there are too many."""
+
+    loss: Loss
+    count: int
+    tiles: tuple[Rows, ...] | None
+
+    def __add__(self, other: KeptRows) -> KeptRows:
+        tiles = None if self.tiles is None or other.tiles is None else self.tiles + other.tiles
+        many = tiles is not None and sum(tile.E.nbytes for tile in tiles) > KEPT_BYTES
+        return KeptRows(self.loss, self.count + other.count, None if many else tiles)
+
+    def times(self, factor: float) -> KeptRows:
+        """Multiply all weights."""
+        tiles = None if self.tiles is None else tuple(tile._replace(weight=factor * tile.weight) for tile in self.tiles)
+        return replace(self, tiles=tiles)
+
+    def joined(self) -> Rows:
+        """Return all rows as one tile."""
+        assert self.tiles
+        return self.tiles[0] if len(self.tiles) == 1 else Rows(*map(np.concatenate, zip(*self.tiles, strict=True)))
+
+
+def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
+    """Return shares (t, g) of rows in groups, and each fold's factors (g,), from each fold's factors (t,) on the rows.
+
+    Rows that all folds treat alike are a group, and belong to no other; where there are too many such groups, each
+    fold is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shares, factors = grouped([np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])])
+    >>> shares.tolist(), [own.tolist() for own in factors]
+    ([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
+    """
+    columns = np.stack(folds, axis=1)
+    patterns, codes = np.unique(columns, axis=0, return_inverse=True)
+    if len(patterns) > PATTERNS * len(folds):
+        return columns, list(np.eye(len(folds)))
+    return (codes.reshape(-1, 1) == np.arange(len(patterns))).astype(np.float64), list(patterns.T)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBlocks:
+    """The loss blocks of a problem, one for each term; `+` adds the rows of two blocks of data.
+
+    The features are the functions psi of the space, or the orthonormal `functions` of it: those cost three times as
+    much and have no closed forms, but keep digits that sums of products of nearly dependent psi lose.
+    """
+
+    space: DenseSpace
+    basis: FunctionSpace | None  # the unpenalised functions
+    outputs: int | None
+    blocks: tuple[Moments | KeptRows, ...]
+    functions: Orthonormal | None = None
+
+    @property
+    def rank(self) -> int:
+        """r, the number of basis functions."""
+        return 0 if self.basis is None else self.basis.size(self.space.dimension)
+
+    @property
+    def size(self) -> int:
+        """r + p, the number of features."""
+        return self.rank + (self.space.size if self.functions is None else len(self.functions.values))
+
+    @classmethod
+    def of(
+        cls,
+        space: DenseSpace,
+        basis: FunctionSpace | None,
+        terms: Sequence[Term],
+        outputs: int | None,
+        functions: Orthonormal | None = None,
+        *,
+        limit: float | None = None,
+        shares: Mapping[int, Matrix] | None = None,
+    ) -> FeatureBlocks:
+        """Sum up terms that are in memory, a tile at a time.
+
+        Parameters
+        ----------
+        limit : bytes of rows that are kept
+        shares : of some terms' rows in groups, (t, g)
+        """
+        empty = cls(space, basis, outputs, (), functions)
+        tall = space.tile_rows
+        while True:
+            try:
+                sums = _Sums(empty, terms, KEPT_BYTES if limit is None else limit, shares or {}, tall)
+                return replace(empty, blocks=sums.blocks())
+            except out_of_memory():  # the device has less memory than it claims: once more, in smaller tiles
+                release_memory()
+                if tall <= TILE_ROWS:
+                    raise MemoryError(
+                        f"The device has too little memory for {space.size} functions, even {tall} rows at a time: "
+                        "take fewer functions, or leave `device` out."
+                    ) from None
+                tall = max(TILE_ROWS, tall // 4)
+
+    def __add__(self, other: FeatureBlocks) -> FeatureBlocks:
+        return replace(self, blocks=tuple(map(add, self.blocks, other.blocks)))
+
+    def times(self, factors: Sequence[float]) -> FeatureBlocks:
+        """Multiply the weights of each term."""
+        blocks = tuple(one.times(factor) for one, factor in zip(self.blocks, factors, strict=True))
+        return replace(self, blocks=blocks)
+
+
+class _Sums:
+    """The loss blocks of terms in memory, under way."""
+
+    def __init__(
+        self,
+        empty: FeatureBlocks,
+        terms: Sequence[Term],
+        limit: float,
+        shares: Mapping[int, Matrix],
+        tall: int,
+    ) -> None:
+        self.terms, self.limit, self.shares, self.tall = terms, limit, shares, tall
+        self.space, self.basis, self.rank, self.outputs = empty.space, empty.basis, empty.rank, empty.outputs or 1
+        self.turn = None if empty.functions is None else like(empty.functions.map, empty.space.prototype)
+        self.done, self.all, self.bytes = 0.0, max(sum(term.size for term in terms), 1), 0
+        self.moments: dict[int, Moments] = {}
+        self.kept: dict[int, list[Rows] | None] = {}
+        for k, term in enumerate(terms):
+            if not term.loss.quadratic:
+                self.kept[k] = []
+                continue
+            g = shares[k].shape[1] if k in shares else 1
+            count = np.count_nonzero(np.broadcast_to(np.asarray(term.weight), (term.size,)) > 0)
+            shapes = (g, empty.size, empty.size), (g, empty.size, self.outputs), (g, self.outputs)
+            M, m, constant = (zeros(shape, self.space.prototype) for shape in shapes)
+            self.moments[k] = Moments(term.loss, M, m, constant, count=int(count))
+
+    def blocks(self) -> tuple[Moments | KeptRows, ...]:
+        """Sum up all terms, those at the same points together."""
+        groups: list[tuple[Array | None, list[int]]] = []
+        for k in range(len(self.terms)):
+            points = self._points(k)
+            for first, members in groups:
+                if points is not None and first is not None and same_points(first, points):
+                    members.append(k)
+                    break
+            else:
+                groups.append((points, [k]))
+        for points, members in groups:
+            if points is None:
+                self._add_rows(members[0])
+            else:
+                self._add_group(points, members)
+        return tuple(self._block(k, term) for k, term in enumerate(self.terms))
+
+    def _block(self, k: int, term: Term) -> Moments | KeptRows:
+        if k in self.kept:
+            tiles = self.kept[k]
+            return KeptRows(term.loss, term.size, None if tiles is None else tuple(tiles))
+        own = self.moments[k]
+        M, m, constant = map(to_numpy, (own.square, own.linear, own.constant))
+        return replace(own, square=M, linear=m, constant=constant)
+
+    def _points(self, k: int) -> Array | None:
+        """Return the points of values, or of whole gradients, that have a closed form in the space; None of others."""
+        part = pointwise(self.terms[k].functional)
+        if self.turn is not None or part is None or part.weight != 1.0:
+            return None
+        return None if self.space.tile(part.atoms.points[:0]) is None else part.atoms.points
+
+    def _add_group(self, points: Array, members: list[int]) -> None:
+        """Add values and gradients at the same points."""
+        values = [k for k in members if self.terms[k].functional.order == 0]
+        roots = {k: root for k in members if (root := self._gradient_roots(k)) is not None}
+        for k in members:
+            if k not in roots and k not in values:
+                self._add_rows(k)
+        if not (roots or values):
+            return
+        share = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
+        products: dict[int, list[Array]] = {}
+        for rows in self.space.tiles(int(points.shape[0]), self.tall):
+            self._tell(share * (rows.stop - rows.start))
+            tile = self.space.tile(points[rows])
+            assert tile is not None
+            unit = None  # E'E of the values
+            for k in values:
+                normal = self._add(k, rows, self.terms[k].functional.take(rows), tile.values)
+                weight = _uniform(self.terms[k].weight, rows)
+                if normal is not None and weight and tile.alike:
+                    unit = normal / weight
+            for k, root in roots.items():
+                weight = _uniform(self.terms[k].weight, slice(None))
+                known = None if unit is None or not weight else weight * unit
+                more = tile.gradient_products(like(root[rows], self.space.prototype), known)
+                products[k] = list(map(add, products[k], more)) if k in products else more
+        for k, own in products.items():
+            M = self.moments[k].square[0]
+            M[self.rank :, self.rank :] += like(self.space.gradient_normal(own), M)
+
+    def _gradient_roots(self, k: int) -> Matrix | None:
+        """Return the square roots (t, 1) of the weights of whole gradients that should vanish; None of anything else.
+
+        The basis must not change from point to point either: then only the normal matrix of the space is needed.
+        """
+        term, constant = self.terms[k], isinstance(self.basis, Polynomials) and self.basis.degree <= 0
+        if k in self.shares or not term.functional.order or not term.loss.quadratic:
+            return None
+        if not (self.basis is None or constant) or np.any(to_numpy(term.target)):
+            return None
+        if isinstance(term.weight, float):
+            return np.full((term.size // term.functional.dimension, 1), term.weight**0.5)
+        weight = term.weight.reshape(-1, term.functional.dimension)
+        return None if np.any(weight != weight[:, :1]) else np.sqrt(weight[:, :1])
+
+    def _add_rows(self, k: int) -> None:
+        """Add a term of any kind, some functionals at a time."""
+        functional, size = self.terms[k].functional, self.terms[k].size
+        for rows in self.space.tiles(size, self.tall):
+            self._tell(rows.stop - rows.start)
+            some = functional if size <= self.tall else functional.take(rows)
+            E = self.space.rows(some)
+            self._add(k, rows, some, E if self.turn is None else E @ self.turn)
+            if k not in self.moments:
+                continue
+            there, own = self.space.brought(some), self.moments[k]
+            sizes = to_numpy(magnitudes(self.space.kernel, there))
+            weighted = to_numpy(self._weight(k, rows, sizes)) * sizes**2
+            cancels = max(own.cancelled, cancelled(self.space.kernel, there))
+            strongest = max(own.strongest, float(np.max(weighted, initial=0.0)))
+            self.moments[k] = replace(own, cancelled=cancels, strongest=strongest)
+
+    def _tell(self, more: float) -> None:
+        """Tell how far it is, before so many functionals more."""
+        tick(min(self.done / self.all, 1.0))
+        self.done += more
+
+    def _weight(self, k: int, rows: slice, E: Array) -> Array:
+        """Return the weights (t, 1) of some rows; those of all rows of a term might be many."""
+        weight = self.terms[k].weight
+        return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
+
+    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
+        """Add rows E (t, p) of a term; return E'WE where it has been computed for all rows at once."""
+        term = self.terms[k]
+        target = term.target[rows] if term.target.ndim == 2 else term.target[rows, None]
+        target = like(namespace(target).broadcast_to(target, (len(E), self.outputs)), E)
+        weight = self._weight(k, rows, E)
+        P = E[:, :0] if self.basis is None else like(functional.assemble(self.basis.on), E)
+        shares = self.shares[k][rows] if k in self.shares else np.ones((len(E), 1))
+        if k in self.kept:
+            self._keep(k, functional, namespace(E).concat([P, E], axis=1), target, weight, shares)
+            return None
+        if k not in self.shares:
+            return self._add_moments(k, 0, P, E, target, weight)
+        total = zeros((E.shape[1], E.shape[1]), E)
+        for group, share in enumerate(shares.T):
+            index = np.flatnonzero(share)
+            own = [side[index] for side in (P, E, target, weight)]
+            own[-1] = own[-1] * like(share[index, None], E)
+            total += self._add_moments(k, group, *own)
+        return total if np.all(shares.sum(axis=1) == 1) else None
+
+    def _add_moments(self, k: int, group: int, P: Array, E: Array, target: Array, weight: Array) -> Array:
+        """Add rows of one group; return E'WE."""
+        r, own = self.rank, self.moments[k]
+        M, m = own.square[group], own.linear[group]
+        xp, weighted = namespace(E), weight * target
+        m[:r] += P.T @ weighted
+        m[r:] += E.T @ weighted
+        own.constant[group] += xp.sum(weighted * target, axis=0)
+        if r:
+            M[:r, :r] += P.T @ (weight * P)
+            cross = P.T @ (weight * E)
+            M[:r, r:] += cross
+            M[r:, :r] += cross.T
+        found = square(E, xp.sqrt(weight))
+        M[r:, r:] += found
+        return found
+
+    def _keep(self, k: int, functional: Functional, E: Array, target: Array, weight: Array, shares: Matrix) -> None:
+        """Keep rows as they are; none at all once they are too many."""
+        tiles, E = self.kept[k], to_numpy(E)
+        self.bytes += 0 if tiles is None else E.nbytes
+        if tiles is None or self.bytes > self.limit:
+            self.kept[k] = None
+            return
+        columns = [to_numpy(magnitudes(self.space.kernel, self.space.brought(functional)))]
+        if self.basis is not None:
+            columns.append(to_numpy(functional.absolute().assemble(self.basis.magnitude)))
+        tiles.append(Rows(E, to_numpy(target), to_numpy(weight), np.concatenate(columns, axis=1), shares))
+
+
+def _uniform(weight: Any, rows: slice) -> float | None:
+    """Return the weight that all rows have; None if they differ."""
+    if isinstance(weight, float):
+        return weight
+    own = weight[rows]
+    return float(own[0]) if len(own) and np.all(own == own[0]) else None

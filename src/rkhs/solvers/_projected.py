@@ -1,0 +1,370 @@
+"""A problem in a finite-dimensional space: small, solved to rounding, and certified over all functions of the space.
+
+In orthonormal functions of the space the problem is, for each output,
+
+    min over theta = (c, tau)   1/2 |tau|^2 + 1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(E_i theta)
+
+with S = 2M from the moments of all quadratic terms.  They are transformed into these functions once; each weighting in
+a grid of weights and folds is then a combination of p x p matrices and a Cholesky factorisation.
+
+The gap is that of alpha on the kept rows and, on the quadratic ones, alpha_i = -2 w_i (u_i - b_i) at theta but for its
+c, which is moved until alpha vanishes on the basis: with h = tau + (S theta + linear - E'alpha)_tau after that,
+
+    gap = 1/2 |h|^2 + 1/2 dc'S dc + sum_i w_i excess_i
+
+over all functions of the space.  Sums are right to a unit of rounding, and in functions of a small norm this error is
+large: the solution keeps away from functions whose S it drowns, and the certificate states what it may hide there.
+
+Rounding.  With tau on orthonormal functions psi D t, t = V tau / sqrt(values), three things are not exact.  To first
+order, and at worst (Higham, Accuracy and Stability of Numerical Algorithms, ch. 2 and 3; of eigenvectors: Golub and Van
+Loan, Matrix Computations, 8.1):
+
+* the norm: D K D is right to units of its largest eigenvalue, in its entries and in the residual of its eigenvectors.
+  Functions that are called orthonormal have the Gram matrix I + dM, |tau'dM tau| <= e largest |t|^2;
+* sums: moments of psi D are right to units of their norm;
+* rows that were transformed into orthonormal functions, to be kept or summed up after that: u_i is right to e s_i |t|,
+  s_i the size of the numbers that row i is computed from.  An alpha feels sum_i alpha_i s_i e |t| of it, and where
+  alpha is small the square remains, sum_i w_i (e s_i |t|)^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Matrix, Vector
+from rkhs._finite.basis import orthonormal
+from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
+from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
+from rkhs._finite.problem import LossBlock
+from rkhs._linalg.projection import project
+from rkhs.losses.base import Loss
+from rkhs.solvers._reduced import DETERMINED, Part, ReducedProblem, upright
+from rkhs.solvers._subspace import solve
+from rkhs.spaces.base import EPS, UNIT, Orthonormal
+
+SECOND_PASS = 1e12  # operations, up to which rows are summed up again in orthonormal functions: about a minute
+
+# Rows that were too many to keep, read again: (term, turn) -> E turn, targets and weights.
+Reread = Callable[[int, Matrix], tuple[Any, Matrix, Matrix]]
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedSolution:
+    """Coefficients tau (p, c) of the psi and c (r, c) of the basis functions, and the certificate."""
+
+    tau: Matrix
+    basis: Matrix
+    certificate: Certificate
+    theta: Matrix  # (m, c), from which a solution for other weights can start
+
+
+class ProjectedProblem:
+    """The loss blocks of a problem in orthonormal functions of its space."""
+
+    def __init__(self, features: FeatureBlocks, reread: Reread | None = None) -> None:
+        self.reread, self.rank = reread, features.rank
+        self.functions = features.functions or Orthonormal.of(features.space)
+        self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m), to the psi
+        self.turned = features.functions is not None  # the features are orthonormal already
+        self.turn = np.eye(self.map.shape[1]) if self.turned else self.map
+        self.losses = [block.loss for block in features.blocks]
+        self.norms = [self._norms(block) for block in features.blocks]
+        self.strongest = [block.strongest if isinstance(block, Moments) else 0.0 for block in features.blocks]
+        self.count = sum(block.count for block in features.blocks if isinstance(block, Moments))
+        self.blocks = [self._transformed(block) for block in features.blocks]
+        self.features = replace(features, blocks=())  # the sums of the psi are not needed any more
+
+    def _norms(self, block: Moments | KeptRows) -> Matrix:
+        """Return (2, 3), the norms of the moments of basis functions and psi D with each other and with targets."""
+        if isinstance(block, KeptRows):
+            return np.zeros((2, 3))
+        r, square, linear = self.rank, block.square, block.linear
+        if not self.turned:
+            D = np.concatenate([np.ones(r), self.functions.D])
+            square, linear = D[:, None] * square * D, D[:, None] * linear
+        across = np.linalg.norm(square[:, :r, r:])
+        own, other = (
+            [np.linalg.norm(square[:, some, some]), np.linalg.norm(linear[:, some])]
+            for some in (slice(r), slice(r, None))
+        )
+        return block.cancelled * np.array([[own[0], across, own[1]], [across, other[0], other[1]]])
+
+    def _transformed(self, block: Moments | KeptRows) -> Moments | Rows | KeptRows:
+        """Return a block in orthonormal functions; one whose rows must be read again stays as it is."""
+        if isinstance(block, Moments):
+            if self.turned:
+                return block
+            square = np.stack([self.turn.T @ (own @ self.turn) for own in block.square])
+            return replace(block, square=square, linear=self.turn.T @ block.linear)
+        if block.count and block.tiles is None and self.reread is None:
+            raise MemoryError(
+                f"{block.count} rows have the loss {block.loss!r}, too many to keep their {len(self.map)} features "
+                "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
+                "that can be read again: arrays, files, or a function that returns an iterator."
+            )
+        if not block.count or block.tiles is None:
+            return block
+        rows = block.joined()
+        return rows if self.turned else rows._replace(E=rows.E @ self.turn)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether all losses are squared."""
+        return all(loss.quadratic for loss in self.losses)
+
+    @property
+    def independent(self) -> int:
+        """How many of the functions rounding tells apart."""
+        return len(self.functions.values)
+
+    @property
+    def free(self) -> int:
+        """N - r of squared losses: targets that neither the basis nor terms whose targets are all zero explain."""
+        blocks = [block for block in self.blocks if isinstance(block, Moments)]
+        given = [block for block in blocks if not np.any(block.constant > 0)]
+
+        def rank(some: list[Moments]) -> int:
+            total = sum((own.weighted(1.0)[0][: self.rank, : self.rank] for own in some), np.zeros((self.rank,) * 2))
+            return int(np.linalg.matrix_rank(total, hermitian=True)) if self.rank else 0
+
+        data = sum(block.count for block in blocks) - sum(block.count for block in given)
+        return data - rank(blocks) + rank(given)
+
+    def may_gain_digits(self, rows: float) -> bool:
+        """Whether sums in orthonormal functions may be more precise than these, and do not take too long."""
+        cheap = rows * self.features.space.size**2 <= SECOND_PASS
+        return cheap and not self.turned and any(loss.quadratic for loss in self.losses)
+
+    def solve(
+        self, tol: float, factors: Sequence[Any] | None = None, near: Matrix | None = None, seconds: float = inf
+    ) -> ProjectedSolution:
+        """Solve with a factor, or one for each group of rows, on the weights of each term.
+
+        Parameters
+        ----------
+        near : the theta of a similar problem, to start from
+        seconds : after which `Stopped` is raised
+        """
+        ends, weighted, found = perf_counter() + seconds, self.weighted(factors), []
+        for c in range(weighted.linear.shape[1]):
+            start = None if near is None else near[:, c]
+            found.append(weighted.solve(c, tol, start, ends - perf_counter()))
+        theta = np.stack([one for one, _ in found], axis=1)
+        whole = self.map @ theta
+        certificate = Certificate.joined([one for _, one in found])
+        return ProjectedSolution(whole[self.rank :], whole[: self.rank], certificate, theta)
+
+    def weighted(self, factors: Sequence[Any] | None = None) -> WeightedProblem:
+        """Return the problem for some weights."""
+        factors = [1.0] * len(self.blocks) if factors is None else factors
+        size, outputs = self.map.shape[1], self.features.outputs or 1
+        S, linear, constant = np.zeros((size, size)), np.zeros((size, outputs)), np.zeros(outputs)
+        rows: list[tuple[Loss, Rows]] = []
+        norms, strong = np.zeros((2, 3)), 0.0
+        for k, (block, factor) in enumerate(zip(self.blocks, factors, strict=True)):
+            if isinstance(block, Moments):
+                square, cross, more = block.weighted(factor)
+                S, linear, constant = S + 2 * square, linear - 2 * cross, constant + more
+                norms += 2 * np.max(factor) * self.norms[k]
+                strong += float(np.max(factor)) * self.strongest[k] if self.turned else 0.0
+            elif isinstance(block, Rows):
+                some = block.weighted(factor)
+                if len(some.weight):
+                    rows.append((self.losses[k], some))
+            elif block.count:
+                assert self.reread is not None
+                ones = np.ones((1, 1 + self.rank))
+                rows.append((block.loss, Rows(*self.reread(k, self.turn), ones, ones[:, :1])))
+        return WeightedProblem(self, (S + S.T) / 2, linear, constant, rows, norms, strong)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedProblem:
+    """A projected problem with numbers for all weights, of all outputs."""
+
+    projected: ProjectedProblem
+    S: Matrix  # (m, m)
+    linear: Matrix  # (m, c)
+    constant: Vector  # (c,)
+    rows: list[tuple[Loss, Rows]]
+    norms: Matrix  # (2, 3), of the moments of (c, t) with (c, t, targets)
+    strong: float  # the largest weight times s_i^2, of rows that were transformed and then summed up
+
+    @property
+    def rank(self) -> int:
+        return self.projected.rank
+
+    @cached_property
+    def told(self) -> int:
+        """How many variables, the c first, rounding does not drown: errors of moments of psi D grow by 1 / values."""
+        values = self.projected.functions.values
+        if self.projected.turned:
+            return self.rank + len(values)
+        least = min(UNIT * float(self.norms[1, 1]), float(values[:1].sum()) / 2)
+        return self.rank + int(np.count_nonzero(values > least))
+
+    @cached_property
+    def curvature(self) -> Curvature:
+        """S + diag(0, I), of the variables that are told."""
+        return Curvature.of(self.S[: self.told, : self.told], self.rank)
+
+    @cached_property
+    def basis(self) -> Curvature:
+        """The part of S in c alone."""
+        return Curvature.of(self.S[: self.rank, : self.rank], self.rank)
+
+    def parts(self, c: int) -> list[Part]:
+        """Return the kept rows of output c."""
+        found = []
+        for loss, rows in self.rows:
+            block = LossBlock(slice(0, len(rows.weight)), loss, rows.target[:, c : c + 1], rows.weight)
+            found.append(Part(block, np.zeros(len(rows.weight)), rows.E))
+        return found
+
+    def solve(self, c: int, tol: float, near: Vector | None, seconds: float) -> tuple[Vector, Certificate]:
+        """Return theta (m,) of output c and its certificate, to a relative gap of at most tol if rounding allows."""
+        ends, told, rest = perf_counter() + seconds, self.told, np.zeros(len(self.S) - self.told)
+        parts = self.parts(c)
+        if not parts:
+            theta = np.concatenate([self.curvature.minimum(self.linear[:told, c : c + 1])[:, 0], rest])
+            return theta, self.certificate(c, theta, [], [])
+        square = self.S[:told, :told].copy()
+        square[self.rank :, self.rank :] += np.eye(told - self.rank)
+        some = [replace(part, E=part.E[:, :told]) for part in parts]
+        constant = float(self.constant[c])
+        reduced = ReducedProblem(upright(square, square), self.linear[:told, c], constant, some, self.rank)
+        start = None if near is None else near[:told]
+        for enough in (tol / 100, 0.0) if reduced.smooth else (0.0,):
+            found = solve(reduced, tol / 4, start, enough, ends - perf_counter())
+            theta, start = np.concatenate([found.theta, rest]), found.theta
+            certificate = self.certificate(c, theta, parts, found.alphas)
+            if certificate.within(tol):
+                break
+        return theta, certificate
+
+    def certificate(self, c: int, theta: Vector, parts: list[Part], alphas: list[Vector]) -> Certificate:
+        """Return J and the gap to the dual point that alpha on the kept rows and theta on the others make."""
+        S, r, linear, constant = self.S, self.rank, self.linear[:, c], float(self.constant[c])
+        alphas = self._balanced(parts, alphas)
+        gradient = S @ theta + linear
+        pressed = gradient - sum((part.E.T @ alpha for part, alpha in zip(parts, alphas, strict=True)), np.zeros(()))
+        seen, unseen = self.basis.seen, self.basis.unseen
+        move = -seen @ (seen.T @ pressed[:r])
+        h = (pressed + S[:, :r] @ move)[r:] + theta[r:]
+        gap = float(h @ h) / 2 + float(move @ S[:r, :r] @ move) / 2
+        sums = constant + float(theta @ (S @ theta / 2 + linear))
+        squared = max(sums, 0.0)  # the losses that were summed up; what is below zero is rounding
+        primal = float(theta[r:] @ theta[r:]) / 2 + squared
+        pulls = sum(float(np.abs(alpha).sum()) for alpha in alphas)  # of basis functions of size 1
+        scale = float(np.linalg.norm(gradient[:r])) + pulls
+        if np.any(np.abs(unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale):
+            gap = inf
+        sizes = [rows.magnitudes for _, rows in self.rows]
+        felt = sum(float(np.linalg.norm(size[:, 0] * alpha)) for size, alpha in zip(sizes, alphas, strict=True))
+        force, rest, value, image = self._errors(theta, squared, felt)
+        rounding = force * (float(np.linalg.norm(h)) + force / 2) + rest
+        shift = value + squared - sums + UNIT * constant
+        at_zero = constant
+        for part, alpha, size in zip(parts, alphas, sizes, strict=True):
+            t, u = part.rows, part.at(theta)[:, None]
+            error = UNIT * (np.abs(u[:, 0]) + size[:, 1:] @ np.abs(theta[:r])) + size[:, 0] * image
+            own, more = excess(t, u, alpha[:, None], error[:, None])
+            primal += float(np.sum(t.weight * t.loss.value(u, t.target)))
+            at_zero += float(np.sum(t.weight * t.loss.value(0 * t.target, t.target)))
+            gap, rounding = gap + float(own[0]), rounding + float(more[0])
+            shift += float(np.linalg.norm(alpha * error))
+        shift += UNIT * primal
+        share = (gap + rounding) / (primal - shift) if primal > shift else inf  # J may be less, and this share larger
+        rounding += min(shift, share * shift) if shift else 0.0
+        numbers = zip(PARTS, (primal, gap, rounding, shift, NOTHING * EPS * at_zero), strict=True)
+        return Certificate(**{name: np.array([number]) for name, number in numbers}, eps=EPS)
+
+    def _errors(self, theta: Vector, squared: float, felt: float) -> tuple[float, float, float, float]:
+        """Return bounds on rounding errors: of |h|, of the rest of the gap, of J without the kept rows, of u_i / s_i.
+
+        `squared` are the losses that were summed up at theta, and `felt` is the norm of s alpha of the kept rows.  The
+        length |t| is that of coefficients in the functions in which errors were made: those of the space for norms and
+        rows, those that were summed up for sums.
+        """
+        c, tau = np.split(theta, [self.rank])
+        values = self.projected.functions.values
+        lengths, largest = 1 / np.sqrt(values), float(values[:1].sum())
+        summed_lengths = np.ones(len(values)) if self.projected.turned else lengths
+        basis, long, summed = (float(np.linalg.norm(part)) for part in (c, lengths * tau, summed_lengths * tau))
+        of_sums = UNIT * self.norms @ [basis, summed, 1.0]
+        turned = 2 * (self.strong * squared) ** 0.5  # at least the norm of s alpha of the rows that were turned
+        force = of_sums[1] * summed_lengths + UNIT * (felt + turned + largest * long) * lengths
+        excess = self.projected.count * self.strong * (UNIT * long) ** 2
+        value = of_sums @ [basis, summed] + UNIT * (turned + largest * long) * long
+        return float(np.linalg.norm(force)), float(of_sums[0]) * basis + excess, float(value) + excess, UNIT * long
+
+    def _balanced(self, parts: list[Part], alphas: list[Vector]) -> list[Vector]:
+        """Return alpha within its bounds, moved to vanish on basis functions that S does not see."""
+        if not alphas:
+            return []
+        unseen = self.basis.unseen
+        P = np.zeros((sum(map(len, alphas)), self.rank))
+        if unseen.size:  # a column at a time, because rows may have to be read again
+            units = np.eye(self.rank, len(self.S))
+            P = np.stack([np.concatenate([part.E @ unit for part in parts]) for unit in units], axis=1)
+        values, sizes = P @ unseen, np.abs(P) @ np.abs(unseen)
+        Q = orthonormal(np.where(np.abs(values) <= UNIT * sizes, 0.0, values), EPS)[0]  # rows need not see it either
+        lows, highs = zip(*(part.rows.box for part in parts), strict=True)
+        whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
+        return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """S + diag(0, I), positive definite in tau, in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+
+    L: Matrix
+    T: Matrix
+    seen: Matrix  # H, in the directions of c that it sees
+    unseen: Matrix  # the others, as columns
+
+    @classmethod
+    def of(cls, S: Matrix, rank: int) -> Curvature:
+        """Factorise."""
+        c, tau = slice(0, rank), slice(rank, None)
+        own = S[tau, tau] + np.eye(len(S) - rank)
+        L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
+        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
+        values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
+        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
+        return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
+
+    def minimum(self, linear: Matrix) -> Matrix:
+        """Return argmin 1/2 theta'(S + diag(0, I)) theta + linear'theta, (m, c)."""
+        r = self.T.shape[1]
+        still = self.down(linear[r:])
+        c = -self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
+        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        return np.concatenate([c, tau])
+
+    def variance(self, E: Matrix) -> Vector:
+        """Return the diagonal of E (S + diag(0, I))^-1 E', in the directions that are seen, (t,)."""
+        known, basis = self._roots(E)
+        return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
+
+    def covariance(self, E: Matrix) -> Matrix:
+        """Return E (S + diag(0, I))^-1 E', in the directions that are seen, (t, t)."""
+        known, basis = self._roots(E)
+        return known.T @ known + basis @ basis.T
+
+    def _roots(self, E: Matrix) -> tuple[Matrix, Matrix]:
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        return known, (E[:, :r] - known.T @ self.T) @ self.seen
+
+    def down(self, right: Matrix) -> Matrix:
+        """Return L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))

@@ -1,1 +1,0 @@
-"""A problem in the span of p functions, from the sums of its terms."""
