@@ -22,7 +22,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.timing import interleaved, markdown, show, write
-from rkhs._shapes.claims import claims_of
+from rkhs._shapes.claims import parse_shape
 
 Matrix = np.ndarray[Any, Any]
 
@@ -73,7 +73,7 @@ def main() -> None:
         f = shaped.function_
         least = min(
             in_pieces(lambda Z, own=claim: own.at(Z)(f), certificate.box, options.points)  # noqa: B023
-            for claim in claims_of(shape, None, n)
+            for claim in parse_shape(shape, None, n)
         )
         proved = "proved" if certificate.proved else "open"
         numbers = [f"{used['without']:.2f}", f"{used['with']:.2f}", f"{used['with'] / used['without']:.1f}"]

@@ -1,6 +1,6 @@
 """Lower bounds of derivatives of a learnt function over cells of a box.
 
-In a cell of centre c and half sides h, Taylor's formula with f's norm for a bound of what is left out gives
+In a cell of centre c and half sides h, Taylor's formula with f's norm for a bound of the remainder gives
 
     L_x f  =  sum over |tau| <= p of D^tau L_c f t^tau / tau!  +  r,     |t_k| <= h_k,     |r| <= N(h) |f| / (p + 1)!
 
@@ -24,23 +24,26 @@ from functools import cached_property
 from math import ceil, factorial, isfinite, prod
 
 import numpy as np
+from scipy.special import factorial as factorials
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._calculus.forms import Form
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import Monitor
+from rkhs._finite.monitor import Stopped
+from rkhs._finite.solution import TIME_LIMIT
 from rkhs._gram import gram
-from rkhs._shapes.claims import Claim, acting, check_provable, degree_of
-from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, indices, least, plus
+from rkhs._progress import seconds_left
+from rkhs._shapes.claims import Claim, check_provable
+from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, indices, plus, polynomial_degree
+from rkhs.kernels.algebra import Multiple, Sum
 from rkhs.kernels.base import Kernel
 
-DEGREES = (1, 4, 2)  # of the polynomial, by the number of features that act: more terms, and fewer cells
+DEGREES = (1, 4, 2)  # of the polynomial, for 0, 1 and more features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
 EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class CellBounds:
     """What is known of L_x f - bound on m cells; of a Hessian, of its least eigenvalue."""
 
     values: Matrix  # (m,), at the centres
@@ -51,114 +54,140 @@ class Bounds:
     directions: Matrix  # (m, n): in which a Hessian is least at the centre
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """What several claims ask of one function: its derivatives, and how large it is.
+class ActivePart:
+    """The part of a function that some claims depend on: its derivatives, its norm, and norms of functionals."""
 
-    The monitor raises `Stopped` between tiles of derivatives, and before a norm that would take too long.
-    """
-
-    f: Function
-    monitor: Monitor
+    def __init__(self, f: Function) -> None:
+        self.f, self.n = f, f.functionals.dimension
+        radial = [(weight, axis_factors(kernel, self.n)) for weight, kernel in f.kernel.summands()]
+        self._radial = [(weight, *own) for weight, own in radial if own is not None]
 
     @cached_property
     def derivatives(self) -> Derivatives:
-        return Derivatives.of(self.f, degree_of(self.f) or 0)
+        return Derivatives(self.f)
 
     @cached_property
-    def _representers(self) -> tuple[float, float]:
-        """a'Ga, and sum_i |a_i| |z_i|."""
+    def _energy_and_total(self) -> tuple[float, float]:
+        """a'Ga, and sum_i |a_i| |z_i|; raises `Stopped` where the product would end after the time limit."""
         own, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
-        self.monitor.check(own.seconds)
+        if seconds_left() < own.seconds:
+            raise Stopped(TIME_LIMIT)
         sizes = np.sqrt(np.clip(to_numpy(own.diagonal()), 0, None))
         return float(a @ (own @ a)), float(np.abs(to_numpy(a)) @ sizes)
 
     @property
     def rounding(self) -> float:
-        """Of a sum over representers, for a functional of norm one."""
-        return (self.f.functionals.size + UNITS) * EPS * self._representers[1]
+        """The rounding error of a sum over representers, for a functional of norm one."""
+        return (self.f.functionals.size + UNITS) * EPS * self._energy_and_total[1]
 
     @property
     def norm(self) -> float:
-        """A bound of |f|, whatever rounding does."""
-        squared, total = self._representers
+        """A bound of |f| that holds whatever rounding does."""
+        squared, total = self._energy_and_total
         return float(np.sqrt(max(squared, 0.0) + self.rounding * total))
 
+    def squared_norm(self, gamma: Index) -> float:
+        """Return |D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0)."""
+        total, order = 0.0, sum(gamma)
+        pairs = prod(2.0 * j - 1 for times in gamma for j in range(1, times + 1))
+        for weight, form, factors in self._radial:
+            rung = form.ladder(np.zeros((1, 1)), range(order, order + 1))[order]
+            total += weight * pairs * float(np.prod(factors ** (2 * np.array(gamma)))) * float(np.reshape(rung, -1)[0])
+        return total
 
-@dataclass(frozen=True, eq=False)
-class Lower:
+    @cached_property
+    def rates(self) -> Matrix:
+        """How fast functions of the space change with each feature, (n,): |D_k| compared with values."""
+        size = self.squared_norm((0,) * self.n)
+        return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
+
+
+def lower_bounds(claims: Sequence[Claim], f: Function) -> list[LowerBound]:
+    """Return the bounds for several claims about one function, which share what they can, computed in float64.
+
+    A derivative depends on the summands of the kernel that have all its features, a Hessian on those with one of them.
+    """
+    f, n = in_double(f), f.functionals.dimension
+    parts: dict[Kernel, ActivePart] = {}
+    found, smoothness = [], f.kernel.smoothness(n)
+    for claim in claims:
+        check_provable(claim, f)
+        summands, active = [], set()
+        for weight, kernel in f.kernel.summands():
+            radial = axis_factors(kernel, n)
+            own = set(() if radial is None else np.flatnonzero(radial[1]).tolist())
+            if own & set(claim.jointly) if claim.jointly else own >= set(claim.axes):
+                summands.append(Multiple(weight, kernel))
+                active |= own
+        whole = Sum(tuple(summands)) if len(summands) > 1 else summands[0] if summands else f.kernel
+        degree = polynomial_degree(f.basis)
+        if degree is not None and degree > claim.order:  # the basis changes with features that the kernel may not see
+            active = set(range(n))
+        most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
+        part = parts.setdefault(whole, ActivePart(replace(f, kernel=whole)))
+        degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
+        found.append(LowerBound(claim, part, tuple(sorted(active)), degree))
+    return found
+
+
+class LowerBound:
     """Lower bounds of L_x f over cells, for the part of f that has a say in it."""
 
-    claim: Claim
-    part: Part
-    active: tuple[int, ...]  # features
-    degree: int  # p
+    def __init__(self, claim: Claim, part: ActivePart, active: tuple[int, ...], degree: int) -> None:
+        self.claim, self.part, self.active, self.degree, self.n = claim, part, active, degree, part.n
+        self._taus = np.array(indices(degree, active, self.n), dtype=int).reshape(-1, self.n)  # exponents, by order
+        self._orders = self._taus.sum(axis=1)
+        self._entries = [along(axes, self.n) for row in claim.entries for axes in row]
+        rates = part.rates[list(claim.jointly)]
+        self.units = 1 / np.where(rates > 0, rates, 1.0)  # of the features of a Hessian, (s,): the kernel's reach
 
-    @classmethod
-    def of(cls, claim: Claim, f: Function, n: int) -> Lower:
-        return cls.all([claim], f, n)[0]
-
-    @classmethod
-    def all(cls, claims: Sequence[Claim], f: Function, n: int, monitor: Monitor | None = None) -> list[Lower]:
-        """Bounds for several claims about one function, which share what they can, computed in float64."""
-        f = in_double(f)
-        parts: dict[Kernel, Part] = {}
-        found, monitor = [], monitor or Monitor(0.0)
-        smoothness = f.kernel.smoothness(n)
-        for claim in claims:
-            check_provable(claim, f, n)
-            kernel, active = acting(f.kernel, claim, n)
-            if kernel is None:  # nothing of f depends on the feature but perhaps the basis
-                kernel, active = f.kernel, ()
-            if (degree_of(f) or 0) > claim.order:  # then the basis changes with features that the kernel may not see
-                active = tuple(range(n))
-            most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
-            degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
-            found.append(cls(claim, parts.setdefault(kernel, Part(replace(f, kernel=kernel), monitor)), active, degree))
-        return found
-
-    @property
-    def n(self) -> int:
-        return self.part.f.functionals.dimension
-
-    def __call__(self, centres: Matrix, h: Matrix) -> Bounds:
-        """Bounds on the cells with these centres and half sides (m, n)."""
+    def __call__(self, centres: Matrix, h: Matrix) -> CellBounds:
+        """Return the bounds on the cells with these centres and half sides (m, n)."""
         own = list(self.active)
         h = np.where(np.isin(np.arange(self.n), own), h, 0.0)
-        given = self._coefficients(centres)
-        C, V = self._in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
-        monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / self._factorials  # (m, k)
-        size = len(self.claim.entries)
+        given = self._coefficients(centres, self.degree)
+        C, V = _in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
+        size, orders = C.shape[1], self._orders
+        monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / factorials(self._taus).prod(axis=1)  # (m, k)
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
         parabola, t = self._parabolas(diagonal, h)
-        high = np.abs(diagonal[..., self._orders > 2]) @ monomials[:, self._orders > 2, None]
+        high = np.abs(diagonal[..., orders > 2]) @ monomials[:, orders > 2, None]
         low = diagonal[..., 0] + parabola.sum(axis=2) - high[..., 0]
         M = -(np.abs(C[..., 1:]) @ monomials[:, None, 1:, None])[..., 0]
         M[:, range(size), range(size)] = low
-        rest = self._remainders(h)
-        values = diagonal[..., 0].min(axis=1) - self.claim.bound
-        lower = _least_eigenvalue(M) - rest - self._slack(monomials, np.abs(M).sum(axis=(1, 2))) - self.claim.bound
+        exponents, coefficients = self._remainder
+        remainder = np.sqrt(np.prod(h[:, None, :] ** exponents, axis=2) @ coefficients)
+        remainder *= self.part.norm / factorial(self.degree + 1)  # N(h) |f| / (p + 1)!, of a Hessian of its norm
+        rounding = self.part.rounding * (monomials @ self._norms) + UNITS * EPS * np.abs(M).sum(axis=(1, 2))
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
+        values = diagonal[..., 0].min(axis=1) - self.claim.bound
         directions, plain = np.zeros_like(h), values
         if self.claim.jointly:
             directions[:, self.claim.jointly] = V[rows, :, which] * self.units
             plain = _least_eigenvalue(given[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
         places = centres.copy()
         places[:, own] += t[rows, which]
-        costs = self._costs(h, parabola[rows, which], C, monomials, rest)
-        return Bounds(values, plain, lower, costs, places, directions)
+        # by side: what parabolas, other terms by their share, and the remainder take
+        costs = np.zeros_like(h)
+        costs[:, own] = -parabola[rows, which]
+        others = orders > (0 if size > 1 else 2)
+        sizes = (np.abs(C).sum(axis=(1, 2)) * monomials)[:, others]
+        costs += sizes @ (self._taus[others] / np.maximum(orders[others], 1)[:, None])
+        squares = (h * self.part.rates) ** 2
+        costs += remainder[:, None] * squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        lower = _least_eigenvalue(M) - remainder - rounding - self.claim.bound
+        return CellBounds(values, plain, lower, costs, places, directions)
 
-    def fallen(self, X: Matrix, h: Matrix) -> Matrix:
-        """Where L_x f is least near the rows of X, within h, as far as its parabolas tell, (m, n)."""
-        own = list(self.active)
-        C = self._in_own_axes(replace(self, degree=min(self.degree, 2))._coefficients(X))[0]
+    def descend(self, X: Matrix, h: Matrix) -> Matrix:
+        """Return where L_x f is least near the rows of X, within h, by its parabolas, (m, n)."""
+        C, _ = _in_own_axes(self._coefficients(X, min(self.degree, 2)))
         places = X.copy()
-        places[:, own] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
+        places[:, list(self.active)] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
         return places
 
     def at(self, X: Matrix) -> tuple[Matrix, Matrix]:
-        """L_x f - bound at the rows of X, (m,), and the directions in which Hessians are least, (m, n)."""
-        C = replace(self, degree=0)._coefficients(X)[..., 0]
+        """Return L_x f - bound at the rows of X, (m,), and the directions in which Hessians are least, (m, n)."""
+        C = self._coefficients(X, 0)[..., 0]
         directions = np.zeros_like(X)
         if not self.claim.jointly:
             return C[:, 0, 0] - self.claim.bound, directions
@@ -167,7 +196,7 @@ class Lower:
         return sizes[:, 0] - self.claim.bound, directions
 
     def in_units_of_features(self, bound: float) -> float:
-        """Return what a lower bound of eigenvalues in the kernel's scales says of those of the Hessian itself.
+        """Return what a lower bound of eigenvalues in the kernel's scales implies for those of the Hessian itself.
 
         With U the scales and v = U w of length one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and
         1 / min(U).
@@ -179,143 +208,64 @@ class Lower:
     @property
     def rounding(self) -> float:
         """What rounding may hide of L_x f at a point."""
-        return self.part.rounding * float(self._sizes[0])
+        return self.part.rounding * float(self._norms[0])
 
-    def _coefficients(self, centres: Matrix) -> Matrix:
-        """sign * D_entry D^tau f, (m, s, s, k), in units."""
-        places = {index: k for k, index in enumerate(sorted({index for row in self._asked for index in row}))}
-        found = self.claim.sign * self.part.derivatives(centres, list(places))
+    def _coefficients(self, centres: Matrix, degree: int) -> Matrix:
+        """Return sign * D_entry D^tau f, (m, s, s, k), for |tau| up to a degree, in units."""
+        taus = [tuple(tau) for tau in self._taus[self._orders <= degree].tolist()]
+        asked = [plus(entry, tau) for entry in self._entries for tau in taus]
+        columns = {index: k for k, index in enumerate(sorted(set(asked)))}
+        found = self.claim.sign * self.part.derivatives(centres, list(columns))
         size = len(self.claim.entries)
-        C = found[:, [places[index] for row in self._asked for index in row]].reshape(
-            len(centres), size, size, len(self._taus)
-        )
+        C = found[:, [columns[index] for index in asked]].reshape(len(centres), size, size, len(taus))
         return C * (self.units[:, None] * self.units)[..., None] if self.claim.jointly else C
 
     def _parabolas(self, C: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
-        """What linear and quadratic terms are at least, by feature (m, s, active), and the t where each is."""
+        """Return the least of linear and quadratic terms, by feature (m, s, active), and the t where it is."""
         own = list(self.active)
-        first, second = self._second
+        columns = {tuple(tau): k for k, tau in enumerate(self._taus.tolist())}
+        slopes = C[..., [columns[along([j], self.n)] for j in own]]
+        H = np.zeros((*C.shape[:2], len(own), len(own)))
+        if self.degree > 1 and own:
+            H = C[..., np.array([[columns[along([j, k], self.n)] for k in own] for j in own])]
         h = h[:, None, own]
-        slopes, H = C[..., first], C[..., second] if self.degree > 1 else np.zeros((*C.shape[:2], len(own), len(own)))
-        known = np.arange(len(own))
-        squares = H[..., known, known]
+        squares = np.diagonal(H, axis1=2, axis2=3)
         ratio = h[..., None, :] / np.where(h > 0, h, 1.0)[..., None]  # (m, 1, j, k): h_k / h_j
         mixed = (np.abs(H) * ratio).sum(axis=3) - np.abs(squares)
         return least(slopes, squares - mixed, np.broadcast_to(h, slopes.shape))
 
-    def _in_own_axes(self, C: Matrix) -> tuple[Matrix, Matrix]:
-        """The matrices seen in the eigenvectors of those at the centres, and these."""
-        if C.shape[1] == 1:
-            return C, np.ones((len(C), 1, 1))
-        V = np.linalg.eigh(C[..., 0])[1]
-        return np.einsum("mai,mabk,mbj->mijk", V, C, V, optimize=True), V
-
-    def _costs(self, h: Matrix, parabola: Matrix, C: Matrix, monomials: Matrix, rest: Matrix) -> Matrix:
-        """By side: what parabolas, other terms by their share, and the remainder take."""
-        costs = np.zeros_like(h)
-        costs[:, list(self.active)] = -parabola
-        sizes = np.abs(C).sum(axis=(1, 2)) * monomials
-        many = self._orders > (0 if C.shape[1] > 1 else 2)
-        costs += sizes[:, many] @ (self._taus[many] / np.maximum(self._orders[many], 1)[:, None])
-        squares = (h * self.rates) ** 2
-        return costs + rest[:, None] * squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-
-    def _remainders(self, h: Matrix) -> Matrix:
-        """N(h) |f| / (p + 1)!, (m,); of Hessians, of the norm of the matrix of entries."""
-        exponents, coefficients = self._powers
-        squared = np.prod(h[:, None, :] ** exponents, axis=2) @ coefficients
-        return np.sqrt(squared) * self.part.norm / factorial(self.degree + 1)
-
-    def _slack(self, monomials: Matrix, sizes: Matrix) -> Matrix:
-        """What rounding may hide, (m,): of sums over representers, in each coefficient, and in what is made of them."""
-        return self.part.rounding * (monomials @ self._sizes) + UNITS * EPS * sizes
+    def _squared_norm(self, tau: Index) -> float:
+        """Return |D^tau L|^2, the sum over the entries of a Hessian, in units."""
+        units = (self.units[:, None] * self.units).ravel() if self.claim.jointly else np.ones(1)
+        norms = [self.part.squared_norm(plus(tau, entry)) for entry in self._entries]
+        return float(units**2 @ norms)
 
     @cached_property
-    def _taus(self) -> Matrix:
-        """The exponents of the polynomial, (k, n)."""
-        return np.array(indices(self.degree, self.active, self.n), dtype=int).reshape(-1, self.n)
+    def _norms(self) -> Matrix:
+        """|D^tau L| of the terms, (k,)."""
+        return np.sqrt([self._squared_norm(tuple(tau)) for tau in self._taus.tolist()])
 
     @cached_property
-    def _orders(self) -> Matrix:
-        return self._taus.sum(axis=1)
-
-    @cached_property
-    def _factorials(self) -> Matrix:
-        return np.array([prod(map(factorial, tau)) for tau in self._taus.tolist()], dtype=np.float64)
-
-    @cached_property
-    def _asked(self) -> list[list[Index]]:
-        """The derivatives of f that are asked for: entries of the claim x terms of the polynomial."""
-        entries = [along(axes, self.n) for row in self.claim.entries for axes in row]
-        return [[plus(entry, tuple(tau)) for tau in self._taus.tolist()] for entry in entries]
-
-    @cached_property
-    def _second(self) -> tuple[Matrix, Matrix]:
-        """Where slopes (active,) and second derivatives (active, active) are among the terms."""
-        places = {tuple(tau): k for k, tau in enumerate(self._taus.tolist())}
-        first = np.array([places[along([j], self.n)] for j in self.active], dtype=int)
-        if self.degree < 2:
-            return first, np.zeros((0, 0), dtype=int)
-        second = [[places[along([j, k], self.n)] for k in self.active] for j in self.active]
-        return first, np.array(second, dtype=int).reshape(len(first), len(first))
-
-    @cached_property
-    def _radial(self) -> list[tuple[float, Form, Matrix]]:
-        """Weights, forms and scales of the summands of the kernel."""
-        found = [(weight, axis_factors(kernel, self.n)) for weight, kernel in self.part.f.kernel.summands()]
-        return [(weight, *own) for weight, own in found if own is not None]
-
-    def squared_norm(self, gamma: Index) -> float:
-        """|D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0)."""
-        total, order = 0.0, sum(gamma)
-        pairs = prod(2.0 * j - 1 for times in gamma for j in range(1, times + 1))
-        for weight, form, factors in self._radial:
-            scale = prod(float(a) ** (2 * times) for a, times in zip(factors, gamma, strict=True))
-            rung = form.ladder(np.zeros((1, 1)), range(order, order + 1))[order]
-            total += weight * pairs * scale * float(np.reshape(rung, -1)[0])
-        return total
-
-    @cached_property
-    def _powers(self) -> tuple[Matrix, Matrix]:
-        """Exponents 2s (k, n) and coefficients (k,) of N(h)^2, summed over the entries."""
+    def _remainder(self) -> tuple[Matrix, Matrix]:
+        """The exponents 2s (k, n) and coefficients (k,) of N(h)^2."""
         m = self.degree + 1
         halves = [index for index in indices(m, self.active, self.n) if sum(index) == m]
-        coefficients = [
-            sum(
-                unit * factorial(2 * m) / prod(factorial(2 * j) for j in s) * self.squared_norm(plus(s, entry))
-                for entry, unit in self._entries
-            )
-            for s in halves
-        ]
-        return 2 * np.array(halves, dtype=int).reshape(-1, self.n), np.array(coefficients, dtype=np.float64)
+        exponents = 2 * np.array(halves, dtype=int).reshape(-1, self.n)
+        norms = np.array([self._squared_norm(s) for s in halves])
+        return exponents, factorial(2 * m) / factorials(exponents).prod(axis=1) * norms
 
-    @cached_property
-    def _sizes(self) -> Matrix:
-        """|D^tau L| of the terms, (k,), in the norm of the entries."""
-        sizes = [
-            sum(unit * self.squared_norm(plus(tuple(tau), entry)) for entry, unit in self._entries)
-            for tau in self._taus.tolist()
-        ]
-        return np.sqrt(np.array(sizes))
 
-    @property
-    def _entries(self) -> list[tuple[Index, float]]:
-        """The multi-indices of entries, and the squares of their units."""
-        own = (self.units[:, None] * self.units) ** 2 if self.claim.jointly else np.ones((1, 1))
-        rows = [along(axes, self.n) for row in self.claim.entries for axes in row]
-        return list(zip(rows, own.reshape(-1).tolist(), strict=True))
+def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the least of g t + d t^2 / 2 over |t| <= h, elementwise, and the t where it is.
 
-    @cached_property
-    def units(self) -> Matrix:
-        """In which the features of a Hessian are measured, (s,): the kernel's reach."""
-        rates = self.rates[list(self.claim.jointly)]
-        return 1 / np.where(rates > 0, rates, 1.0)
-
-    @cached_property
-    def rates(self) -> Matrix:
-        """How fast functions of the space change with each feature, (n,): |D_k| compared with values."""
-        size = self.squared_norm((0,) * self.n)
-        return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
+    Examples
+    --------
+    >>> least(np.array([1.0, 1.0]), np.array([2.0, -1.0]), np.array([1.0, 1.0]))
+    (array([-0.25, -1.5 ]), array([-0.5, -1. ]))
+    """
+    inside = curvatures * h > np.abs(slopes)
+    t = np.where(inside, -slopes / np.where(inside, curvatures, 1.0), -np.where(slopes < 0, -1.0, 1.0) * h)
+    return slopes * t + 0.5 * curvatures * t * t, t
 
 
 def in_double(f: Function) -> Function:
@@ -326,6 +276,14 @@ def in_double(f: Function) -> Function:
     family = f.functionals.like(np.zeros((0, f.functionals.dimension)))
     basis = None if c is None else to_numpy(c).astype(np.float64)
     return Function(f.kernel, family, to_numpy(a).astype(np.float64), f.basis, basis)
+
+
+def _in_own_axes(C: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the matrices (m, s, s, k) in the eigenvectors of those at the centres, and these."""
+    if C.shape[1] == 1:
+        return C, np.ones((len(C), 1, 1))
+    V = np.linalg.eigh(C[..., 0])[1]
+    return np.einsum("mai,mabk,mbj->mijk", V, C, V, optimize=True), V
 
 
 def _least_eigenvalue(M: Matrix) -> Matrix:

@@ -1,20 +1,21 @@
-"""Partial derivatives of a learnt function at many points at once, and bounds of Taylor polynomials over cells.
+"""Partial derivatives of a learnt function at many points at once.
 
 A function of a kernel phi(q), q = -|A (x - y)|^2 / 2 with A diagonal, is a sum of terms b D_y^beta k(x, y), and with
-D_y = -D_x all its derivatives are sums of D^gamma k, gamma = alpha + beta.  The formula of `calculus.matchings`, for
-directions along the axes, has one term for each number j_k of pairs in each feature:
+D_y = -D_x all its derivatives are sums of D^gamma k, gamma = alpha + beta.  The formula of `_calculus.matchings`, for
+directions along the axes, is a product over the features of polynomials in d = A (x - y) and the symbol phi, of which
+the power r stands for the derivative phi^(r)(q):
 
-    D^gamma k = prod_k a_k^gamma_k  sum_j (-1)^(|gamma| - |j|) prod_k N(gamma_k, j_k) d_k^(gamma_k - 2 j_k)
-                * phi^(|gamma| - |j|)(q),        d = A (x - y),  N(g, j) = g! / (j! (g - 2j)! 2^j)
+    D^gamma k = prod_k a_k^gamma_k sum_j N(gamma_k, j) d_k^(gamma_k - 2j) (-phi)^(gamma_k - j),
+    N(g, j) = g! / (j! (g - 2j)! 2^j)
 
 so that a table of one derivative costs a few products, and all share phi and the powers of d.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from functools import reduce
 from math import factorial, prod
 from typing import Any
 
@@ -23,7 +24,8 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
-from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._calculus.function_spaces import Polynomials
+from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
 from rkhs._progress import tick
@@ -31,167 +33,129 @@ from rkhs.functionals.values import Evaluation
 from rkhs.kernels.base import Kernel
 
 Index = tuple[int, ...]  # how often each feature is differentiated
-ENTRIES = 2**17  # of a table that is held at a time: it stays in the processor's cache
+ENTRIES = 2**17  # of a table that is held at a time: 1 MiB, which stays in the processor's cache
 
 
 def indices(order: int, features: Sequence[int], n: int) -> list[Index]:
-    """All multi-indices over some of n features up to an order, by order.
+    """Return all multi-indices over some of n features up to an order, by order.
 
     Examples
     --------
     >>> indices(2, [0, 2], 3)
     [(0, 0, 0), (1, 0, 0), (0, 0, 1), (2, 0, 0), (1, 0, 1), (0, 0, 2)]
     """
-    chosen = (pick for size in range(order + 1) for pick in combinations_with_replacement(features, size))
-    return [tuple(pick.count(k) for k in range(n)) for pick in chosen]
+    chosen = (pick for size in range(order + 1) for pick in itertools.combinations_with_replacement(features, size))
+    return [along(pick, n) for pick in chosen]
 
 
 def along(axes: Sequence[int], n: int) -> Index:
-    """The multi-index of a derivative along axes."""
+    """Return the multi-index of a derivative along axes."""
     return tuple(list(axes).count(k) for k in range(n))
 
 
 def plus(one: Index, other: Index) -> Index:
-    """The multi-index of one derivative after another."""
+    """Return the multi-index of one derivative after another."""
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def axis_factors(kernel: Kernel, n: int) -> tuple[Form, Matrix] | None:
-    """The form of a kernel of A (x - y), and A where it is diagonal (n,); None for any other kernel."""
+    """Return the form of a kernel of A (x - y) and the diagonal (n,) of A; None where A is not diagonal."""
     form = kernel.form(n)
     if form is None or not form.rho:
         return None
-    linear = form.linear
-    if linear is None:
-        return form, np.ones(n)
+    linear = np.ones(n) if form.linear is None else np.asarray(form.linear, dtype=np.float64)
     if linear.ndim == 1:
-        return form, np.asarray(linear, dtype=np.float64)
+        return form, linear
     used = linear != 0
-    if np.any(used.sum(axis=0) > 1) or np.any(used.sum(axis=1) > 1):
-        return None
-    return form, np.asarray(linear.sum(axis=0), dtype=np.float64)
+    return None if max(used.sum(axis=0).max(), used.sum(axis=1).max()) > 1 else (form, linear.sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """sum_i sum_beta b_beta,i (-1)^|beta| D_x^beta k(x, y_i) for one kernel phi(q)."""
-
-    form: Form
-    factors: Matrix  # (n,)
-    points: Matrix  # (N, n)
-    weights: dict[Index, Matrix]  # (N,) each
-
-    def add_to(self, out: Matrix, X: Matrix, wanted: Sequence[Index]) -> None:
-        """out (m, wanted) += the derivatives at X (m, n)."""
-        tall = max(1, ENTRIES // max(len(self.points), 1))
-        for start in range(0, len(X), tall):
-            rows = slice(start, start + tall)
-            self._add(out[rows], X[rows], wanted)
-            tick(min(start + tall, len(X)) / len(X))
-
-    def _add(self, out: Matrix, X: Matrix, wanted: Sequence[Index]) -> None:
-        asked: dict[Index, list[tuple[int, Matrix]]] = {}
-        own = np.flatnonzero(self.factors)
-        for place, alpha in enumerate(wanted):
-            for beta, weight in self.weights.items():
-                gamma = plus(alpha, beta)
-                if all(gamma[k] == 0 or self.factors[k] for k in range(len(gamma))):
-                    asked.setdefault(gamma, []).append((place, weight))
-        if not asked:
-            return
-        d = {int(k): self.factors[k] * (X[:, k, None] - self.points[:, k]) for k in own}
-        q = -0.5 * sum((one * one for one in d.values()), start=np.zeros((len(X), len(self.points))))
-        top = max(map(sum, asked))
-        rungs = self.form.ladder(q, range(min((sum(g) + 1) // 2 for g in asked), top + 1))
-        powers = {k: [np.ones(()), one] for k, one in d.items()}
-        for k, known in powers.items():
-            for _ in range(2, max(g[k] for g in asked) + 1):
-                known.append(known[-1] * d[k])
-        for gamma, users in asked.items():
-            table = _table(gamma, rungs, powers) * prod(self.factors[k] ** gamma[k] for k in own)
-            found = table @ np.stack([weight for _, weight in users], axis=1)
-            for column, (place, _) in enumerate(users):
-                out[:, place] += found[:, column]
+def polynomial_degree(basis: FunctionSpace | None) -> int | None:
+    """Return the degree of the polynomials in a basis, -1 without one; None for other functions."""
+    spaces = basis.spaces if isinstance(basis, SumOfSpaces) else (basis or Polynomials(-1),)
+    degrees = [space.degree for space in spaces if isinstance(space, Polynomials)]
+    return max(degrees) if len(degrees) == len(spaces) else None
 
 
-def _table(gamma: Index, rungs: dict[int, Matrix], powers: dict[int, list[Matrix]]) -> Matrix:
-    """The sum over j of the formula above."""
-    active = [k for k, times in enumerate(gamma) if times]
-    by_rung: dict[int, Any] = {}  # rungs that are one array, as of the Gaussian, are multiplied once
-    for pairs in product(*(range(gamma[k] // 2 + 1) for k in active)):
-        rung = rungs[sum(gamma) - sum(pairs)]
-        number = float((-1) ** (sum(gamma) - sum(pairs)))
-        term: Any = None
-        for k, j in zip(active, pairs, strict=True):
-            left = gamma[k] - 2 * j
-            number *= factorial(gamma[k]) / (factorial(j) * factorial(left) * 2**j)
-            if left:
-                term = powers[k][left] if term is None else term * powers[k][left]
-        found = number if term is None else number * term
-        by_rung[id(rung)] = (rung, by_rung[id(rung)][1] + found if id(rung) in by_rung else found)
-    return sum(rung * found for rung, found in by_rung.values())
-
-
-@dataclass(frozen=True, eq=False)
 class Derivatives:
-    """The partial derivatives of a function of a sum of radial kernels, with polynomials for a basis."""
+    """The partial derivatives of a sum of representers of radial kernels, with polynomials for a basis."""
 
-    sources: tuple[_Source, ...]
-    basis: FunctionSpace | None
-    basis_coefficients: Matrix
-    degree: int  # of the basis
-
-    @classmethod
-    def of(cls, f: Function, degree: int) -> Derivatives:
-        n = f.functionals.dimension
-        sources = []
-        for block in blocks(f.kernel, Evaluation(np.zeros((1, n))).like(f.functionals.prototype), f.functionals):
-            found = axis_factors(block.kernel, n)
-            assert found is not None, "refused before: see `check_provable`"
+    def __init__(self, f: Function) -> None:
+        self.f, n = f, f.functionals.dimension
+        self.degree = polynomial_degree(f.basis)
+        self.sources = []  # sums over i and beta of b_beta,i (-1)^|beta| D_x^beta k(x, y_i)
+        for block in blocks(f.kernel, Evaluation(np.zeros((1, n))), f.functionals):
+            radial = axis_factors(block.kernel, n)
+            assert radial is not None, "refused before: see `check_provable`"
             for part in block.rights:
-                own = to_numpy(part.adjoint(block.weight * f.coefficients)).astype(np.float64)
-                points = to_numpy(part.atoms.points).astype(np.float64)
-                sources.append(_Source(*found, points, dict(_expanded(part.atoms, own))))
-        basis = np.zeros(0) if f.basis_coefficients is None else to_numpy(f.basis_coefficients)
-        return cls(tuple(sources), f.basis, basis, degree)
+                own = to_numpy(part.adjoint(block.weight * f.coefficients))
+                points = np.asarray(to_numpy(part.atoms.points), dtype=np.float64)
+                self.sources.append((*radial, points, _along_axes(part.atoms, own)))
 
     def __call__(self, X: Matrix, wanted: Sequence[Index]) -> Matrix:
-        """(m, wanted) at the rows of X (m, n)."""
+        """Return D^alpha f at the rows of X (m, n) for each alpha, (m, wanted)."""
         out = np.zeros((len(X), len(wanted)))
-        for source in self.sources:
-            source.add_to(out, X, wanted)
-        if self.basis is not None:
-            for place, alpha in enumerate(wanted):
-                if sum(alpha) <= self.degree:
-                    axes = [k for k, times in enumerate(alpha) for _ in range(times)]
-                    directions = np.eye(X.shape[1])[axes].reshape(1, len(axes), X.shape[1])
-                    out[:, place] += to_numpy(self.basis.on(Atoms(X, directions))) @ self.basis_coefficients
+        for form, factors, points, weights in self.sources:
+            users: dict[Index, dict[int, Matrix]] = {}  # by gamma: the weights of columns of `out`
+            for column, alpha in enumerate(wanted):
+                for beta, weight in weights.items():
+                    gamma = plus(alpha, beta)
+                    if all(factors[k] for k, times in enumerate(gamma) if times):
+                        users.setdefault(gamma, {})[column] = weight
+            columns = [(list(own), np.stack(list(own.values()), axis=1)) for own in users.values()]
+            tall = max(1, ENTRIES // max(len(points), 1))
+            for start in range(0, len(X) if users else 0, tall):
+                rows = slice(start, start + tall)
+                tables = _tables(form, factors, X[rows], points, list(users))
+                for table, (own, weight) in zip(tables, columns, strict=True):
+                    out[rows, own] += table @ weight
+                tick(min(start + tall, len(X)) / len(X))
+        if self.f.basis is not None:
+            for column, alpha in enumerate(wanted):
+                if self.degree is None or sum(alpha) <= self.degree:
+                    axes = np.repeat(np.arange(X.shape[1]), alpha)
+                    atoms = Atoms(X, np.eye(X.shape[1])[axes][None])
+                    out[:, column] += to_numpy(self.f.basis.on(atoms)) @ to_numpy(self.f.basis_coefficients)
         return out
 
 
-def _expanded(atoms: Atoms, coefficients: Matrix) -> Iterator[tuple[Index, Matrix]]:
-    """What atoms with coefficients (t * k,) are in derivatives along axes: multi-indices and weights (t,)."""
-    t, n = len(atoms.points), atoms.dimension
-    found: dict[Index, Matrix] = {(0,) * n: coefficients.reshape(t, -1)}
+def _tables(form: Form, factors: Matrix, X: Matrix, Y: Matrix, gammas: Sequence[Index]) -> Iterator[Matrix]:
+    """Yield D^gamma k(x, y), (m, N), for all rows x of X and y of Y, for each gamma."""
+    d = {int(k): factors[k] * (X[:, k, None] - Y[:, k]) for k in np.flatnonzero(factors)}
+    q = -0.5 * sum((one * one for one in d.values()), start=np.zeros((len(X), len(Y))))
+    lowest = min((sum(gamma) + 1) // 2 for gamma in gammas)
+    phi = form.ladder(q, range(lowest, max(map(sum, gammas)) + 1))
+    gaussian = all(one is phi[lowest] for one in phi.values())  # the exponential is its own derivative
+    factor: dict[tuple[int, int], dict[int, Matrix]] = {}  # of feature k for gamma_k = g, by powers of phi
+    for k, g in {(k, g) for gamma in gammas for k, g in enumerate(gamma) if g}:
+        for j in range(g // 2 + 1):
+            number = (-1) ** (g - j) * factors[k] ** g * factorial(g) / (factorial(j) * factorial(g - 2 * j) * 2**j)
+            power = 0 if gaussian else g - j
+            own = factor.setdefault((k, g), {})
+            term = prod([d[k]] * (g - 2 * j), start=number)
+            own[power] = own[power] + term if power in own else term
+    for gamma in gammas:
+        factors_of_gamma = [factor[k, g] for k, g in enumerate(gamma) if g]
+        product: dict[int, Any] = reduce(_times, factors_of_gamma) if factors_of_gamma else {0: 1.0}
+        yield sum(phi[lowest if gaussian else r] * polynomial for r, polynomial in product.items())
+
+
+def _times(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
+    """Return the product of two polynomials in phi, given by their coefficients."""
+    product: dict[int, Any] = {}
+    for (r, a), (s, b) in itertools.product(one.items(), other.items()):
+        product[r + s] = product[r + s] + a * b if r + s in product else a * b
+    return product
+
+
+def _along_axes(atoms: Atoms, coefficients: Matrix) -> dict[Index, Matrix]:
+    """Return what atoms with coefficients (t * k,) are in derivatives of x along axes: weights (t,) by multi-index."""
+    n = atoms.dimension
+    found: dict[Index, Matrix] = {(0,) * n: coefficients.reshape(len(atoms.points), -1)}
     for which in range(atoms.order):
-        u, before = to_numpy(atoms.u(which)), found
-        found = {}
+        u, before, found = to_numpy(atoms.u(which)), found, {}
         for beta, weight in before.items():
             for k in np.flatnonzero(np.any(u != 0, axis=(0, 1))):
                 raised = plus(beta, along([int(k)], n))
                 found[raised] = found.get(raised, 0.0) + weight * u[..., k]
-    for beta, weight in found.items():
-        yield beta, (-1.0) ** sum(beta) * weight.sum(axis=1)
-
-
-def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
-    """The least of g t + d t^2 / 2 over |t| <= h, elementwise, and the t where it is.
-
-    Examples
-    --------
-    >>> least(np.array([1.0, 1.0]), np.array([2.0, -1.0]), np.array([1.0, 1.0]))
-    (array([-0.25, -1.5 ]), array([-0.5, -1. ]))
-    """
-    inside = curvatures * h > np.abs(slopes)
-    t = np.where(inside, -slopes / np.where(inside, curvatures, 1.0), -np.where(slopes < 0, -1.0, 1.0) * h)
-    return slopes * t + 0.5 * curvatures * t * t, t
+    return {beta: (-1.0) ** sum(beta) * weight.sum(axis=1) for beta, weight in found.items()}

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations_with_replacement
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, to_numpy
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
+from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._calculus.function_spaces import Polynomials
+from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import Monitor
 from rkhs._finite.solution import TIME_LIMIT, Solution
-from rkhs._shapes.bounds import Lower
-from rkhs._shapes.claims import check_provable, claims_of
-from rkhs._shapes.constraints import Constraint, Scout, size_of, terms_of
+from rkhs._progress import granted, limited, seconds_left
+from rkhs._shapes.bounds import lower_bounds
+from rkhs._shapes.claims import parse_shape
+from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
+from rkhs._shapes.derivatives import along, indices
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
 
 ROUNDS = 10  # of solving, proving and adding points
 TILT = 0.02  # of the range of f, by which it may be changed to mend what is left
-VOLUME = 20_000  # cells of a proof
-SHARE = 0.3  # of the time limit, for the choice of points
-GRACE = 0.5  # seconds that the first solution has in any case: without one there is no f
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class ShapeCertificate:
     """What is proved about the shape of f, on which box.
 
     `proofs` has one `ClaimProof` for each claim: its status, the margin, the share of the box that is proved, and the
-    place where it is least.  `tilted` are slopes that were added to f to mend what was left, by feature, and `bent`
+    point where it is least.  `tilted` are slopes that were added to f to mend what was left, by feature, and `bent`
     second derivatives.
     """
 
@@ -48,7 +47,7 @@ class ShapeCertificate:
 
     @property
     def proved(self) -> bool:
-        """Whether all claims are."""
+        """Whether all claims are proved."""
         return bool(self.proofs) and all(one.status == PROVED for one in self.proofs)
 
     def __repr__(self) -> str:
@@ -57,96 +56,102 @@ class ShapeCertificate:
         return f"ShapeCertificate({'; '.join(map(repr, self.proofs))}; constraints at {self.points} points{mended})"
 
 
-def shape_of(machine: Any) -> Any:
-    """What a machine says of f everywhere: its `shape`, and invariances that hold everywhere; None for nothing."""
-    given = getattr(machine, "shape", None)
-    known = getattr(machine, "invariance", None)
-    none = isinstance(known, str) or not getattr(machine, "nu", 1.0) > 0
-    said = [one.promise for one in as_invariances(None if none else known) if one.promise is not None]
+def shape_of(estimator: BaseEstimator) -> Any:
+    """Return what an estimator states of f everywhere: its `shape` and invariances that hold everywhere, else None."""
+    given, known = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
+    counts = getattr(estimator, "nu", 1.0) > 0 and not isinstance(known, str)
+    said = [one.promise for one in as_invariances(known if counts else None) if one.promise is not None]
     if not said or not (given is None or isinstance(given, Mapping)):
         return given
-    together: dict[Any, Any] = {}
-    for one in [*said, {} if given is None else given]:
+    together: dict[Any, list[Any]] = {}
+    for one in [*said, given or {}]:
         for key, words in one.items():
-            together[key] = words if key not in together else [*_listed(together[key]), *_listed(words)]
-    return together
+            together.setdefault(key, []).append(words)
+    return {key: words[0] if len(words) == 1 else _flat(words) for key, words in together.items()}
 
 
-def _listed(words: Any) -> Any:
-    return [words] if isinstance(words, str) else words
+def _flat(words: list[Any]) -> list[Any]:
+    return [word for some in words for word in ([some] if isinstance(some, str) else some)]
 
 
-def shaped(machine: Any, problem: Problem, X: Array) -> tuple[Problem, Solution, Function, ShapeCertificate]:
-    """Solve a problem whose f has the shape of a machine everywhere on the box of the points X; as far as it goes."""
-    monitor = _monitor(machine)
-    points = to_numpy(X).astype(np.float64)
-    n = points.shape[1]
-    claims = claims_of(shape_of(machine), getattr(machine, "feature_names_in_", None), n)
-    box = _box(getattr(machine, "shape_box", None), points)
-    probe = Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0])
-    for claim in claims:
-        check_provable(claim, probe, n)
-    solver, size = getattr(machine, "solver", "auto"), size_of(problem, claims)
-    constraints = [Constraint.of(claim, problem, box, size, machine.random_state) for claim in claims]
-    limited, stopped = monitor.time_limit is not None, False
+def solve_with_shape(
+    problem: Problem,
+    shape: Any,
+    solve: Callable[[Problem], Solution],
+    *,
+    names: Sequence[str] | None = None,
+    box: Any = None,
+    seconds: float | None = None,
+    seed: Any = 0,
+    verbose: bool | None = None,
+) -> tuple[Problem, Solution, Function, ShapeCertificate]:
+    """Solve a problem whose f has a shape everywhere on a box, by default that of the problem's points.
+
+    Each round solves the problem with constraints at points, tries a proof, and adds points where it fails.  The choice
+    of points, solutions and proofs share the `seconds`.  Returns the problem with its constraints, its solution, f,
+    which may be mended, and what is proved.
+    """
+    if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
+        raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
+    parts = [part for term in problem.terms for part in term.functional.parts]
+    points = np.concatenate([to_numpy(part.atoms.points).astype(np.float64) for part in parts])
+    claims, box = parse_shape(shape, names, points.shape[1]), _checked_box(box, points)
+    size, solution = size_of(problem, claims), None
     proofs: tuple[ClaimProof, ...] = ()
-
-    def solved(asked: Problem, least: float = 0.0) -> Solution:
-        seconds = max(monitor.left, least) if limited else None
-        return asked.solve(solver, tol=machine.tol, time_limit=seconds, verbose=monitor.verbose)
-
-    def proved(f: Function, hurried: bool = False) -> tuple[ClaimProof, ...]:
-        seconds = max(monitor.left, 0.0) if limited else None
-        return prove(claims, f, box, cells=VOLUME, seconds=seconds, hurried=hurried, verbose=monitor.verbose)
-
-    if limited:  # the fit without a shape comes first: it takes least, and there has to be one
-        whole, solution = problem, solved(problem, GRACE)
-        f, stopped = solution.function, solution.status == TIME_LIMIT
-    if Scout.fits(problem) and not stopped:
-        share = replace(monitor, time_limit=monitor.seconds + SHARE * monitor.left if limited else None)
-        constraints = Scout.choose(problem, constraints, share)
-    for _ in range(ROUNDS):
-        if stopped:
-            break
-        asked = replace(problem, terms=[*problem.terms, *terms_of(constraints, problem.terms[0].functional.prototype)])
-        answer = solved(asked)
-        stopped = monitor.left <= 0 or answer.status == TIME_LIMIT
-        if answer.status == TIME_LIMIT:
-            break  # the solution of the round before is kept: it is one
-        whole, solution, f = asked, answer, answer.function
-        proofs = ()  # of this f
-        if stopped:
-            break
-        short = [one.short(f) for one in constraints]
-        if any(short):
-            constraints = [one.stronger() if weak else one for one, weak in zip(constraints, short, strict=True)]
-            continue
-        proofs = proved(f, hurried=True)
-        stopped = any(proof.stopped for proof in proofs)
-        if stopped or all(proof.status == PROVED for proof in proofs):
-            break
-        before, constraints = constraints, [one.after(f, proof) for one, proof in zip(constraints, proofs, strict=True)]
-        if constraints == before:
-            break
-    f, *added = (f, {}, {}) if stopped else _mended(f, proofs, box, size)
-    if any(added) or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
-        proofs = proved(f)
-    certificate = ShapeCertificate(proofs, box, sum(term.size for term in whole.terms[len(problem.terms) :]), *added)
+    seed = seed if isinstance(seed, int) else 0
+    constraints = [Constraint.of(claim, problem, box, size, seed) for claim in claims]
+    with limited(None if seconds is None else float(seconds)):
+        whole, stopped = problem, False
+        if seconds_left() < np.inf:  # the fit without a shape comes first: it takes least, and there has to be one
+            with granted(0.5):
+                solution = solve(problem)
+            stopped = solution.status == TIME_LIMIT
+        if can_seed(problem) and not stopped:
+            with limited(0.3 * seconds_left()):
+                constraints = seeded(problem, constraints, verbose)
+        for _ in range(0 if stopped else ROUNDS):
+            terms = terms_of(constraints, problem.terms[0].functional.prototype)
+            asked = replace(problem, terms=[*problem.terms, *terms])
+            answer = solve(asked)
+            stopped = seconds_left() <= 0 or answer.status == TIME_LIMIT
+            if solution is None or answer.status != TIME_LIMIT:  # else the solution of the round before is kept
+                whole, solution, proofs = asked, answer, ()
+            if stopped:
+                break
+            f = solution.function
+            weak = [bool(np.any(one.values(f) < one.claim.bound)) for one in constraints]  # f pays for breaking it
+            if any(weak):
+                both = zip(constraints, weak, strict=True)
+                constraints = [replace(one, weight=100 * one.weight) if low else one for one, low in both]
+                continue
+            proofs = prove(claims, f, box, hurried=True, verbose=verbose)
+            stopped = any(proof.stopped for proof in proofs)
+            if stopped or all(proof.status == PROVED for proof in proofs):
+                break
+            before = constraints
+            constraints = [one.after(f, proof) for one, proof in zip(constraints, proofs, strict=True)]
+            if constraints == before:
+                break
+        assert solution is not None
+        f, tilted, bent = _mended(solution.function, () if stopped else proofs, box, size)
+        if tilted or bent or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
+            proofs = prove(claims, f, box, verbose=verbose)
+    count = sum(term.size for term in whole.terms[len(problem.terms) :])
+    certificate = ShapeCertificate(proofs, box, count, tilted, bent)
     if not certificate.proved:
         warnings.warn(
-            f"The shape is not proved on the whole box: {certificate}. {_remedy(certificate, stopped)}",
+            f"The shape is not proved on the whole box: {certificate}. {remedy(certificate, stopped)}",
             ConvergenceWarning,
             stacklevel=5,
         )
     return whole, solution, f, certificate
 
 
-def _remedy(certificate: ShapeCertificate, stopped: bool) -> str:
+def remedy(certificate: ShapeCertificate, stopped: bool) -> str:
     """Return what to do about a shape that is not proved."""
-    missing = [proof for proof in certificate.proofs if proof.status != PROVED]
     if stopped:
         return "It was stopped by a time limit: give it more time."
-    if any(proof.hidden for proof in missing):
+    if any(proof.hidden for proof in certificate.proofs):
         return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
     return (
         "A smaller C or a larger scale leaves less to be proved between points; more features that act together need "
@@ -155,15 +160,7 @@ def _remedy(certificate: ShapeCertificate, stopped: bool) -> str:
     )
 
 
-def _monitor(machine: Any) -> Monitor:
-    """Return the clock of a whole fit with a shape: the choice of points, solutions and proofs share its seconds."""
-    seconds = getattr(machine, "shape_time_limit", None)
-    if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
-        raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
-    return Monitor(machine.tol, None if seconds is None else float(seconds), verbose=machine.verbose or None)
-
-
-def _box(given: Any, points: Matrix) -> Matrix:
+def _checked_box(given: Any, points: Matrix) -> Matrix:
     if given is None:
         return np.stack([points.min(axis=0), points.max(axis=0)])
     box = np.array(given, dtype=np.float64)  # the model's own
@@ -177,7 +174,7 @@ def _box(given: Any, points: Matrix) -> Matrix:
 def _mended(
     f: Function, proofs: Sequence[ClaimProof], box: Matrix, size: float
 ) -> tuple[Function, dict[int, float], dict[int, float]]:
-    """f plus small slopes and parabolas, where these are all that its own lack, and what was added, by feature."""
+    """Return f plus small slopes and parabolas, where these are all that it lacks, and what was added, by feature."""
     tilts: dict[int, float] = {}
     bends: dict[int, float] = {}
     n, sides = box.shape[1], box[1] - box[0]
@@ -189,18 +186,17 @@ def _mended(
             tilts[claim.axes[0]] = claim.sign * lacking
         if claim.order == 2:
             own = claim.jointly or claim.axes[:1]
-            units = Lower.of(claim, f, n).units if claim.jointly else np.ones(1)
+            units = lower_bounds([claim], f)[0].units if claim.jointly else np.ones(1)
             bent = lacking * (units.min() / units) ** 2  # as much for every feature in scales of the kernel
             if np.sum(bent * sides[list(own)] ** 2) / 8 <= TILT * size:
                 bends |= dict(zip(own, (claim.sign * bent).tolist(), strict=True))
     if not tilts and not bends:
         return f, {}, {}
-    pairs = list(combinations_with_replacement(range(n), 2))
-    slopes, curvatures = np.zeros(n), np.zeros(len(pairs))
-    slopes[list(tilts)] = list(tilts.values())
-    curvatures[[pairs.index((j, j)) for j in bends]] = [bent / 2 for bent in bends.values()]
-    space: FunctionSpace = Polynomials(2 if bends else 1, centre=(box[0] + box[1]) / 2)
-    more = np.concatenate([[0.0], slopes, curvatures if bends else []])
+    degree = 2 if bends else 1
+    space: FunctionSpace = Polynomials(degree, centre=(box[0] + box[1]) / 2)
+    added = {along([j], n): tilt for j, tilt in tilts.items()} | {along([j, j], n): b / 2 for j, b in bends.items()}
+    coefficients = np.array([added.get(index, 0.0) for index in indices(degree, range(n), n)])
     if f.basis is not None:
-        space, more = SumOfSpaces((f.basis, space)), np.concatenate([to_numpy(f.basis_coefficients), more])
-    return replace(f, basis=space, basis_coefficients=more), tilts, bends
+        space = SumOfSpaces((f.basis, space))
+        coefficients = np.concatenate([to_numpy(f.basis_coefficients), coefficients])
+    return replace(f, basis=space, basis_coefficients=coefficients), tilts, bends

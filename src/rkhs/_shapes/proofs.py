@@ -1,7 +1,7 @@
 """Proofs that a learnt function has a shape everywhere on a box, not only at points.
 
 A claim is L_x(f) >= b for all x of a box (`claims`), L_x a derivative along features, a value, or the least eigenvalue
-of a Hessian.  `lower` bounds it from below on a cell.  A cell whose bound is at least b is proved; one whose centre is
+of a Hessian.  `bounds` bounds it from below on a cell.  A cell whose bound is at least b is proved; one whose centre is
 below b is where the claim fails; any other is halved along the side that costs most.
 
 Features that do not act together are looked at apart: of a sum of kernels only those summands that depend on the
@@ -11,7 +11,8 @@ feature have a part in L_x f, and only their features have to be divided.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from rkhs._backend.arrays import Matrix
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import Record
-from rkhs._progress import interrupted, listening
-from rkhs._shapes.bounds import Lower
+from rkhs._progress import interrupted, limited, listening
+from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
 AT_FIRST, AT_ONCE = 128, 256  # cells
@@ -38,7 +39,7 @@ class ClaimProof:
 
     Both are in units of L_x f: y for values, y / x for slopes, y / x^2 for second derivatives.  Of a Hessian they bound
     its least eigenvalue in these units, those of its features; search and proof measure each feature in scales of the
-    kernel (`Lower.units`), where features of different units can be compared.
+    kernel (`LowerBound.units`), where features of different units can be compared.
     """
 
     claim: Claim
@@ -84,124 +85,127 @@ def prove(
 ) -> tuple[ClaimProof, ...]:
     """Branch and bound over the box (2, n), until it is proved, `enough` failures are found, or the cells are spent.
 
-    Where a claim fails, looking goes on until `enough` places are known; in a hurry, these places are not looked at
-    closely.  After `seconds`, or by Ctrl-C, it returns what is proved so far.  Beyond two seconds it shows progress, as
-    solvers do.
+    Where a claim fails, the search goes on until `enough` such points are known; `hurried` does not divide cells whose
+    centre is one.  After `seconds`, or by Ctrl-C, it returns what is proved so far.  Beyond two seconds it shows
+    progress, as solvers do.
     """
-    monitor = ProofMonitor(0.0, seconds, verbose=verbose)
     box, f = np.asarray(box, dtype=np.float64), f.compress()  # zeros cost as much as other coefficients
-    proofs = []
-    try:
-        for lower in Lower.all(claims, f, box.shape[1], monitor):
+    proofs, stopped = [], False
+    with limited(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
+        for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
-            search = _Search(lower, box, enough, hurried)
-            while search.goes_on and search.used < cells and not monitor.stopped:
+            search = BranchAndBound(lower, box, enough, hurried)
+            while search.unfinished and search.used < cells and not stopped:
                 try:
                     with listening(lambda share: monitor.check()):
                         search.step()
                     monitor.report(None, search.proved, 1.0 - search.proved)
                 except Stopped:
-                    monitor.stopped = True
+                    stopped = True
                 except KeyboardInterrupt:
                     interrupted()
-                    monitor.stopped = True
-            proofs.append(search.found(monitor.seconds - started, monitor.stopped))
-    finally:
-        monitor.close()
+                    stopped = True
+            proofs.append(search.result(monitor.seconds - started, stopped))
     return tuple(proofs)
 
 
 @dataclass
 class ProofMonitor(Monitor):
-    """Tells how much of the box is proved."""
+    """Shows how much of the box is proved."""
 
     claim: Claim | None = None
-    stopped: bool = False
 
     def line(self, record: Record) -> str:
         name = "" if self.claim is None else f" that {self.claim.name}"
-        far = f"{record.primal:.1%} of the box, {record.seconds:.0f} s"
-        return f"proving{name}: {far}"
+        return f"proving{name}: {record.primal:.1%} of the box, {record.seconds:.0f} s"
 
 
-class _Search:
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Some cells of a box: (m, n) centres and half sides, (m,) shares of its volume, and what is known of them."""
+
+    centres: Matrix
+    halves: Matrix
+    shares: Matrix
+    lower: Matrix  # (m,), the bound on the cell of which each is one half; -inf before any is known
+    directions: Matrix  # (m, n), in which a Hessian was least there
+
+    def take(self, rows: Matrix) -> Cells:
+        return Cells(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+    def split(self, side: Matrix) -> Cells:
+        """Return both halves of each cell along its own side."""
+        rows = np.arange(len(self.centres))
+        halves, step = self.halves.copy(), np.zeros_like(self.halves)
+        halves[rows, side] /= 2
+        step[rows, side] = halves[rows, side]
+        one, other = (
+            replace(self, centres=self.centres + s * step, halves=halves, shares=self.shares / 2) for s in (-1, 1)
+        )
+        return one.joined(other)
+
+    def joined(self, other: Cells) -> Cells:
+        return Cells(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+
+
+class BranchAndBound:
     """The cells that are not proved yet, and what was seen."""
 
-    def __init__(self, lower: Lower, box: Matrix, enough: int, hurried: bool) -> None:
+    def __init__(self, lower: LowerBound, box: Matrix, enough: int, hurried: bool) -> None:
         self.lower, self.box, self.enough, self.hurried = lower, box, enough, hurried
-        self.centres, self.halves = ((box[0] + box[1]) / 2)[None], ((box[1] - box[0]) / 2)[None]
+        centre = (box[0] + box[1])[None] / 2
+        self.cells = Cells(centre, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(centre))
         own = np.array(lower.active, dtype=int)
-        while len(self.centres) < AT_FIRST and len(own):
-            sizes = self.halves[:, own] * lower.rates[own]
+        while len(self.cells.centres) < AT_FIRST and len(own):
+            sizes = self.cells.halves[:, own] * lower.part.rates[own]
             if sizes.max() <= REACH:
                 break
-            parts = [_halved(self.centres, self.halves, own[np.argmax(sizes, axis=1)], which) for which in (-1.0, 1.0)]
-            self.centres, self.halves = (np.concatenate(both) for both in zip(*parts, strict=True))
-        self.shares = np.full(len(self.centres), 1 / len(self.centres))  # of the volume
-        self.priority = np.full(len(self.centres), -np.inf)  # nothing is known of them yet
+            self.cells = self.cells.split(own[np.argmax(sizes, axis=1)])
         self.used, self.proved, self.margin = 0, 0.0, np.inf
-        self.failing: list[tuple[float, Matrix, Matrix]] = []
-        self.least, self.plain, self.worst = np.inf, np.inf, self.centres[0]
-        self.directions = np.zeros_like(self.centres)
+        self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
+        self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centres[0]
 
     @property
-    def goes_on(self) -> bool:
-        return bool(len(self.centres)) and len(self.failing) < self.enough
+    def unfinished(self) -> bool:
+        return bool(len(self.cells.centres)) and len(self.failing) < self.enough
 
     def step(self) -> None:
-        """Look at some cells, those that were worst first, and halve what is not proved."""
-        order = np.argsort(self.priority, kind="stable")
-        chosen, later = order[:AT_ONCE], order[AT_ONCE:]
-        centres, halves, shares = self.centres[chosen], self.halves[chosen], self.shares[chosen]
-        seen = self.lower(centres, halves)
-        self.used += len(chosen)
+        """Bound f on some cells, those with the lowest bounds first, and halve the cells that are not proved."""
+        order = np.argsort(self.cells.lower, kind="stable")
+        cells = self.cells.take(order[:AT_ONCE])
+        seen = self.lower(cells.centres, cells.halves)
+        self.used += len(cells.centres)
         k = int(np.argmin(seen.values))
         if seen.values[k] < self.least:
-            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), centres[k].copy()
-        good = seen.lower >= 0
-        self.proved += float(shares[good].sum())
-        self.margin = min(self.margin, float(seen.lower[good].min(initial=np.inf)))
-        bad = np.flatnonzero(seen.values < 0)
-        self.failing += [(float(seen.values[i]), seen.places[i], seen.directions[i]) for i in bad]
-        split = ~good & (seen.values >= 0) if self.hurried else ~good  # where it fails is known well enough
-        self.margin = min(self.margin, float(seen.lower[~good & ~split].min(initial=np.inf)))
-        side = np.argmax(seen.costs[split], axis=1)
-        parts = [_halved(centres[split], halves[split], side, which) for which in (-1.0, 1.0)]
-        self.centres = np.concatenate([self.centres[later], *(part[0] for part in parts)])
-        self.halves = np.concatenate([self.halves[later], *(part[1] for part in parts)])
-        self.shares = np.concatenate([self.shares[later], shares[split] / 2, shares[split] / 2])
-        self.priority = np.concatenate([self.priority[later], seen.lower[split], seen.lower[split]])
-        own = seen.directions[split]
-        self.directions = np.concatenate([self.directions[later], own, own])
+            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), cells.centres[k]
+        good, bad = seen.lower >= 0, seen.values < 0
+        split = ~good & ~bad if self.hurried else ~good  # where it fails is known well enough
+        self.proved += float(cells.shares[good].sum())
+        self.margin = min(self.margin, float(seen.lower[~split].min(initial=np.inf)))
+        self.failing += [(float(seen.values[i]), seen.places[i], seen.directions[i]) for i in np.flatnonzero(bad)]
+        halves = replace(cells, lower=seen.lower, directions=seen.directions).take(split)
+        halves = halves.split(np.argmax(seen.costs[split], axis=1))
+        self.cells = self.cells.take(order[AT_ONCE:]).joined(halves)
 
-    def found(self, seconds: float, stopped: bool) -> ClaimProof:
-        status = FAILS if self.failing else (PROVED if len(self.centres) == 0 else OPEN)
-        self.failing.sort(key=lambda one: one[0])
-        hardest = np.argsort(self.priority, kind="stable")[: self.enough]
-        places = [place for _, place, _ in self.failing] or list(self.centres[hardest])
-        directions = [v for _, _, v in self.failing] or list(self.directions[hardest])
-        n = self.box.shape[1]
+    def result(self, seconds: float, stopped: bool) -> ClaimProof:
+        """Return what the cells so far prove."""
+        cells, lower = self.cells, self.lower
+        status = FAILS if self.failing else OPEN if len(cells.centres) else PROVED
+        hardest = cells.take(np.argsort(cells.lower, kind="stable")[: self.enough])
+        found = sorted(self.failing, key=lambda one: one[0])
+        margin = min(self.margin, float(cells.lower.min(initial=np.inf)))
         return ClaimProof(
-            self.lower.claim,
+            lower.claim,
             status,
-            1.0 if status == PROVED else min(self.proved, 1.0),
-            self.lower.in_units_of_features(min(self.margin, float(self.priority.min(initial=np.inf)))),
-            self.plain,
-            self.worst,
-            self.box,
-            self.used,
-            seconds,
-            np.array(places).reshape(-1, n),
-            np.array(directions).reshape(-1, n),
-            stopped and status != PROVED,
-            self.lower.in_units_of_features(self.lower.rounding) if self.used else 0.0,
+            share=1.0 if status == PROVED else min(self.proved, 1.0),
+            margin=lower.in_units_of_features(margin),
+            least=self.plain,
+            worst=self.worst,
+            box=self.box,
+            cells=self.used,
+            seconds=seconds,
+            candidates=np.array([place for _, place, _ in found]) if found else hardest.centres,
+            directions=np.array([direction for _, _, direction in found]) if found else hardest.directions,
+            stopped=stopped and status != PROVED,
+            rounding=lower.in_units_of_features(lower.rounding) if self.used else 0.0,
         )
-
-
-def _halved(centres: Matrix, halves: Matrix, side: Matrix, which: float) -> tuple[Matrix, Matrix]:
-    """One half of each cell, along its own side."""
-    rows = np.arange(len(centres))
-    small, moved = halves.copy(), centres.copy()
-    small[rows, side] /= 2
-    moved[rows, side] += which * small[rows, side]
-    return moved, small

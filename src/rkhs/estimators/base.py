@@ -23,7 +23,7 @@ from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespac
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._progress import interrupts_raised, limited
-from rkhs._shapes.fitting import shape_of, shaped
+from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs.estimators._data import Sample, as_numpy, told
 from rkhs.estimators._options import check_number
 from rkhs.estimators.targets import check_columns_of
@@ -96,19 +96,29 @@ class Machine(BaseEstimator):
         return told(y, getattr(self, "unlabeled", None))
 
     def _solve(self, problem: Problem) -> None:
-        """Solve the problem; the solution is what `fit` leaves."""
-        if shape_of(self) is not None:
-            self._shape(problem)
-            return
-        solver = getattr(self, "solver", "auto")
-        self._keep(problem, problem.solve(solver, tol=self.tol, verbose=self.verbose or None))
+        """Solve the problem, with a shape that f has everywhere if there is one; the solution is what `fit` leaves."""
+        shape, verbose = shape_of(self), self.verbose or None
 
-    def _shape(self, problem: Problem) -> None:
-        """The same with a shape that f has everywhere."""
+        def solve(asked: Problem) -> Solution:
+            return asked.solve(getattr(self, "solver", "auto"), tol=self.tol, verbose=verbose)
+
+        if shape is None:
+            self._keep(problem, solve(problem))
+            return
         if problem.terms[0].outputs is not None:
             raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
-        check_columns_of(getattr(self, "shape_box", None), self, "shape_box")
-        whole, solution, function, certificate = shaped(self, problem, _points_of(problem))
+        box = getattr(self, "shape_box", None)
+        check_columns_of(box, self, "shape_box")
+        whole, solution, function, certificate = solve_with_shape(
+            problem,
+            shape,
+            solve,
+            names=getattr(self, "feature_names_in_", None),
+            box=box,
+            seconds=getattr(self, "shape_time_limit", None),
+            seed=getattr(self, "random_state", None),
+            verbose=verbose,
+        )
         self._keep(whole, solution)
         self.function_, self.shape_certificate_ = function, certificate
 
@@ -175,12 +185,6 @@ class Machine(BaseEstimator):
                 "features another unit, in fit and here, or the kernel another scale."
             )
         return values
-
-
-def _points_of(problem: Problem) -> Array:
-    """The points of all terms, in NumPy."""
-    parts = [part for term in problem.terms for part in term.functional.parts]
-    return np.unique(np.concatenate([to_numpy(part.atoms.points) for part in parts]), axis=0)
 
 
 def _taken(X: Any) -> Any:

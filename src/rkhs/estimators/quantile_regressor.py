@@ -125,7 +125,7 @@ class QuantileRegressor(Machine):
         box = np.stack([X.min(axis=0), X.max(axis=0)])
         claims = [Claim(f"quantile {above:g} is at least quantile {below:g}", ()) for below, above in pairwise(levels)]
         for claim in claims:
-            check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]), n)
+            check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
         units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
         middle, size = (

@@ -9,9 +9,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
-from rkhs._shapes.claims import Claim, claims_of
-from rkhs._shapes.constraints import Constraint, Scout, evenly
-from rkhs._shapes.proofs import _Search, prove
+from rkhs._shapes.claims import Claim, parse_shape
+from rkhs._shapes.constraints import ConstrainedLeastSquares, Constraint, evenly
+from rkhs._shapes.proofs import BranchAndBound, prove
 from rkhs.invariances import Monotone
 
 rng = np.random.default_rng(3)
@@ -155,7 +155,7 @@ def test_even_points():
 )
 def test_shapes_that_are_none(shape, sentence):
     with pytest.raises(ValueError, match=sentence):
-        claims_of(shape, None, 1)
+        parse_shape(shape, None, 1)
 
 
 def test_kernels_without_a_proof_are_refused():
@@ -263,13 +263,13 @@ def test_ctrl_c_returns_what_is_proved(monkeypatch):
     f, box = six_features()
     steps = []
 
-    def step(search, whole=_Search.step):
+    def step(search, whole=BranchAndBound.step):
         steps.append(search)
         if len(steps) > 2:
             raise KeyboardInterrupt
         whole(search)
 
-    monkeypatch.setattr(_Search, "step", step)
+    monkeypatch.setattr(BranchAndBound, "step", step)
     (proof,) = prove([Claim("not falling much", (0,), 1.0, -0.5)], f, box)
     assert proof.stopped
     assert 0 < proof.share < 1
@@ -280,18 +280,18 @@ def test_ctrl_c_in_a_proof_ends_the_fit(monkeypatch):
     monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)
     proofs = []
 
-    def step(search, whole=_Search.step):
+    def step(search, whole=BranchAndBound.step):
         whole(search)
         proofs.append(search)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Search, "step", step)
+    monkeypatch.setattr(BranchAndBound, "step", step)
     with pytest.raises(KeyboardInterrupt):
         rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     assert len(proofs) == 1
 
 
-def test_the_scout_finds_the_constrained_minimum():
+def test_seeding_finds_the_constrained_minimum():
     """f with constraints at points, compared with the certified solution of the same problem."""
     machine = rkhs.InvariantRegressor(**OPTIONS, tol=1e-10, shape={0: "increasing"}).fit(X, y)
     data, asked = machine.problem_.terms
@@ -299,8 +299,8 @@ def test_the_scout_finds_the_constrained_minimum():
     box = machine.shape_certificate_.box
     constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)), 0)
     places = asked.functional.parts[0].atoms.points
-    constraint = replace(constraint.without(), places=places, directions=np.zeros_like(places))
-    found = Scout(problem)([constraint])(X)
+    constraint = replace(constraint, points=places, directions=np.zeros_like(places))
+    found = ConstrainedLeastSquares(problem)([constraint])(X)
     np.testing.assert_allclose(found, machine.solution_.function(X), atol=1e-6)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._shapes.bounds import Lower
+from rkhs._shapes.bounds import least, lower_bounds
 from rkhs._shapes.claims import Claim
-from rkhs._shapes.derivatives import Derivatives, along, indices, least
+from rkhs._shapes.derivatives import Derivatives, along, indices
 from rkhs._shapes.proofs import prove
 
 KERNELS = {
@@ -36,7 +36,7 @@ def test_derivatives_are_those_of_functionals(name, degree):
     f = function(KERNELS[name], degree=degree)
     at = np.concatenate([rng.uniform(-1, 1, (6, 2)), Z[:2]])
     wanted = indices(3, [0, 1], 2)
-    found = Derivatives.of(f, -1 if degree is None else degree)(at, wanted)
+    found = Derivatives(f)(at, wanted)
     for column, index in zip(found.T, wanted, strict=True):
         axes = [k for k, times in enumerate(index) for _ in range(times)]
         expected = rkhs.Derivative(at, axes=axes)(f) if axes else f(at)
@@ -48,17 +48,17 @@ def test_averages_and_matrices_too():
     families = [rkhs.LocalAverage(Z, width=0.3), np.ones((2, 20)) @ rkhs.Evaluation(Z)]
     f = function(rkhs.Gaussian(0.8), rkhs.stack(families))
     at = rng.uniform(-1, 1, (5, 2))
-    found = Derivatives.of(f, -1)(at, [(0, 0), (1, 1)])
+    found = Derivatives(f)(at, [(0, 0), (1, 1)])
     np.testing.assert_allclose(found[:, 0], f(at), rtol=1e-12)
     np.testing.assert_allclose(found[:, 1], rkhs.Derivative(at, axes=[0, 1])(f), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_norms_are_gram_entries(name):
-    lower = Lower.of(Claim("anything"), function(KERNELS[name]), 2)
+    (lower,) = lower_bounds([Claim("anything")], function(KERNELS[name]))
     for axes in ([0], [1], [0, 1], [0, 0], [0, 0, 1]):
         expected = rkhs.gram(KERNELS[name], rkhs.Derivative(Z[:1], axes=axes)).diagonal()[0]
-        assert lower.squared_norm(along(axes, 2)) == pytest.approx(expected, rel=1e-12)
+        assert lower.part.squared_norm(along(axes, 2)) == pytest.approx(expected, rel=1e-12)
 
 
 CLAIMS = [Claim("something", axes, -1.0, 0.3) for axes in ((), (0,), (1, 1))]
@@ -69,7 +69,7 @@ CLAIMS = [Claim("something", axes, -1.0, 0.3) for axes in ((), (0,), (1, 1))]
 def test_lower_bounds_are_below_all_values(name, claim):
     f = function(KERNELS[name], degree=2)
     own = np.random.default_rng(2)
-    lower = Lower.of(claim, f, 2)
+    (lower,) = lower_bounds([claim], f)
     centres, halves = own.uniform(-1, 1, (30, 2)), 10 ** own.uniform(-4, 0, (30, 2))
     seen = lower(centres, halves)
     np.testing.assert_allclose(seen.values, lower.at(centres)[0], rtol=1e-9, atol=1e-9)
@@ -80,7 +80,7 @@ def test_lower_bounds_are_below_all_values(name, claim):
 @pytest.mark.parametrize("name", KERNELS)
 def test_bounds_are_sharp_in_small_cells(name):
     """Of the second order at least: a tenth of the sides, a hundredth of what is lost."""
-    lower = Lower.of(Claim("rising", (0,)), function(KERNELS[name]), 2)
+    (lower,) = lower_bounds([Claim("rising", (0,))], function(KERNELS[name]))
     centres = np.random.default_rng(3).uniform(-1, 1, (20, 2))
 
     def lost(h):
@@ -94,7 +94,7 @@ def test_bounds_are_sharp_in_small_cells(name):
 
 def test_the_direction_of_a_hessian_is_that_of_its_least_eigenvalue():
     f, claim = function(rkhs.Gaussian(1.0)), Claim("convex", jointly=(0, 1))
-    values, directions = Lower.of(claim, f, 2).at(Z)
+    values, directions = lower_bounds([claim], f)[0].at(Z)
     np.testing.assert_allclose(claim.at(Z, directions)(f), values, rtol=1e-9, atol=1e-9)
 
 
@@ -134,7 +134,7 @@ def test_rounding_counts():
     """Large coefficients that cancel: what is proved is less than what was computed, by what rounding may hide."""
     points = np.array([[0.0], [1e-9]])
     f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), [1e9, -1e9])
-    lower = Lower.of(Claim("at least"), f, 1)
+    (lower,) = lower_bounds([Claim("at least")], f)
     seen = lower(np.array([[0.3]]), np.array([[1e-6]]))
     assert seen.values[0] - seen.lower[0] > 1e-8
 
@@ -144,7 +144,7 @@ def test_functions_in_float32_are_bounded_in_float64():
     points = np.array([[0.0], [1e-4]], dtype=np.float32)
     f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.array([1e5, -1e5], dtype=np.float32))
     assert f.coefficients.dtype == np.float32
-    lower = Lower.of(Claim("at least"), f, 1)
+    (lower,) = lower_bounds([Claim("at least")], f)
     assert lower.part.norm == pytest.approx(10, rel=1e-3)
     assert (
         lower(np.zeros((1, 1)), np.full((1, 1), 0.5)).lower[0]

@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from rkhs._shapes.claims import Claim
 from rkhs._shapes.constraints import Constraint, nonnegative, size_of
-from rkhs._shapes.fitting import ShapeCertificate, _remedy
-from rkhs._shapes.proofs import _Search, prove
+from rkhs._shapes.fitting import ShapeCertificate, remedy
+from rkhs._shapes.proofs import BranchAndBound, prove
 
 KINDS = ["increasing", "decreasing", "convex", "concave"]
 EPS = np.finfo(np.float64).eps
@@ -283,7 +283,7 @@ def test_rounding_that_hides_a_claim_is_told():
     proofs = prove([Claim("at least", (), 1.0, min(bound, float(f(box).min())) - 1e-9)], f, box)
     assert proofs[0].status != "proved"
     assert proofs[0].hidden
-    assert "smaller C" in _remedy(ShapeCertificate(proofs, box, 0), stopped=False)
+    assert "smaller C" in remedy(ShapeCertificate(proofs, box, 0), stopped=False)
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ def test_ctrl_c_in_a_proof_ends_the_fit_of_quantiles(monkeypatch):
         steps.append(search)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_Search, "step", step)
+    monkeypatch.setattr(BranchAndBound, "step", step)
     X, y = line()
     with pytest.raises(KeyboardInterrupt):
         rkhs.QuantileRegressor((0.1, 0.9), scale=0.5).fit(X, y)
