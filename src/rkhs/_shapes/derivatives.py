@@ -24,8 +24,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
-from rkhs._calculus.function_spaces import Polynomials
-from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
 from rkhs._progress import tick

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._calculus.function_spaces import Polynomials
-from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._finite.solution import TIME_LIMIT, Solution
 from rkhs._progress import granted, limited, seconds_left
