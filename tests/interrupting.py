@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+from rkhs.experiments.journal import Journal
 
 import rkhs
-from rkhs.experiments.journal import Journal
 
 COMMANDS = {
     "fit": ["fit", "data.csv", "--target", "label", "--invariance", "gradient", "--cv", "--out", "m.skops", "--force"],

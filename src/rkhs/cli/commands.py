@@ -200,9 +200,21 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Compute a table or figure of the papers again, with the printed numbers beside."""
-    from rkhs.experiments import experiment_of, run
 
-    _answer(lambda _: run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force), as_json)
+    def work(_: Callable[[Facts], None]) -> Facts:
+        clone = Path(rkhs.__file__).resolve().parents[2]
+        if not (clone / "papers" / "run.py").is_file():
+            raise CommandError(
+                "The papers' experiments are not part of the installed package but of its repository: git clone "
+                f"https://github.com/rkhs-developers/rkhs, then in that folder pip install -e '.[cli]' and python -m "
+                f"papers {name}"
+            )
+        sys.path.insert(0, str(clone))
+        from papers.run import experiment_of, run
+
+        return run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force)
+
+    _answer(work, as_json)
 
 
 def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:

@@ -10,13 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from rkhs.experiments import EXPERIMENTS, Experiment, Record, experiment_of, run
+from rkhs.experiments.journal import Journal, finished
 from typer.testing import CliRunner
 
 from rkhs._progress import interrupted
 from rkhs.cli.commands import app
 from rkhs.datasets import MissingDataError
-from rkhs.experiments import EXPERIMENTS, Experiment, Record, experiment_of, run
-from rkhs.experiments.journal import Journal, finished
+from rkhs.stopping import interrupted
 
 CELLS = [{"k": k} for k in range(4)]
 

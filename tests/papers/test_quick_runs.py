@@ -7,12 +7,12 @@ import sys
 import time
 
 import pytest
+from rkhs.experiments import EXPERIMENTS, digits, experiment_of, run
+from rkhs.experiments.experiment import key
 from typer.testing import CliRunner
 
 from rkhs.cli.commands import app
 from rkhs.datasets import MissingDataError
-from rkhs.experiments import EXPERIMENTS, digits, experiment_of, run
-from rkhs.experiments.experiment import key
 
 # what each page must show of the paper
 SHOWN = {

@@ -6,7 +6,6 @@ from dataclasses import asdict
 import matplotlib as mpl
 import numpy as np
 import pytest
-
 from rkhs.experiments import experiment_of
 from rkhs.experiments.experiment import Record
 from rkhs.experiments.local_average import effective_dimension, page

@@ -1,4 +1,4 @@
-"""The theorems of the papers as checks: what a proof says, computed, beside what it says.
+"""Check the theorems of the papers numerically.
 
 - Lee et al. 2006, Theorem 5, Zhang et al. 2013, 4.1: on the Gaussian RKHS the norm of a derivative is 1 / scale.
 - Zhang et al. 2013, Theorems 3 to 6: |L(f)| <= |z_L| |f|, on random f, with equality for f = z_L.
@@ -8,33 +8,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-from rkhs._finite.function import Function
-from rkhs._gram import gram
-from rkhs.experiments.experiment import Cell, Experiment, Record, Result, chosen
-from rkhs.experiments.markdown import table
-from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, LocalDeviation
-from rkhs.kernels import Gaussian, Kernel, Matern, Polynomial
+import rkhs
+from papers.experiment import Array, Cell, Experiment, Record, Result, select, table
+from rkhs import Derivative, Evaluation, Functional, Gaussian, Gradient, Kernel, LocalDeviation, gram
 
 KERNELS: dict[str, Kernel] = {
     "Gaussian(scale=0.7)": Gaussian(0.7),
-    "Polynomial(degree=3)": Polynomial(degree=3, offset=1.0),
-    "Matern(nu=2.5)": Matern(nu=2.5),
+    "Polynomial(degree=3)": rkhs.Polynomial(degree=3, offset=1.0),
+    "Matern(nu=2.5)": rkhs.Matern(nu=2.5),
 }
-FAMILIES = ("value", "derivative", "gradient", "local deviation")
+FAMILIES: dict[str, Callable[[Array], Functional]] = {
+    "value": Evaluation,
+    "derivative": lambda x: Derivative(x, axes=[1]),
+    "gradient": Gradient,
+    "local deviation": lambda x: LocalDeviation(x, width=0.5),
+}
 SCALES = (0.1, 0.25, 1.0, 4.0)
 PLACES = ((0.7, 0.4, 0.3, 1.1), (1.0, 0.5, 0.0, 0.0), (0.3, 0.6, -0.2, 0.5))  # scale, width, x_i, x
 RANDOM = 1000  # functions
 TOGETHER = 10  # of them, with the same points
-NODES = 120  # of the quadrature
+WAYS = ("ours", "quadrature", "printed")
 
 
 def plan(quick: bool, _: list[Record]) -> list[Cell]:
-    """All of them; a tenth of the random functions if quick."""
+    """Plan all checks, with a tenth of the random functions if quick."""
     count = RANDOM // 10 if quick else RANDOM
     norms = [{"check": "norm of a derivative", "scale": scale, "dimension": n} for scale in SCALES for n in (1, 2, 30)]
     bounds = [
@@ -47,7 +50,7 @@ def plan(quick: bool, _: list[Record]) -> list[Cell]:
 
 
 def compute(cell: Cell) -> Result:
-    """The numbers of one check."""
+    """Return the numbers of one check."""
     if cell["check"] == "norm of a derivative":
         x = np.random.default_rng(0).standard_normal((1, cell["dimension"]))
         norm = np.sqrt(gram(Gaussian(cell["scale"]), Derivative(x, axes=[0])).diagonal()[0])
@@ -58,9 +61,9 @@ def compute(cell: Cell) -> Result:
 
 
 def bound(kernel: Kernel, family: str, count: int) -> Result:
-    """The largest |L(f)| / (|z_L| |f|) over random f in R^2, and that of f = z_L."""
+    """Return the largest |L(f)| / (|z_L| |f|) over random f in R^2, and that of f = z_L."""
     rng = np.random.default_rng(0)
-    L = _family(family, rng.standard_normal((1, 2)))
+    L = FAMILIES[family](rng.standard_normal((1, 2)))
     norms = np.sqrt(gram(kernel, L).diagonal())
     largest = 0.0
     for _ in range(count // TOGETHER):
@@ -69,25 +72,13 @@ def bound(kernel: Kernel, family: str, count: int) -> Result:
         sizes = np.sqrt(np.sum(a * (gram(kernel, points).dense() @ a), axis=0))
         images = gram(kernel, L, points).dense() @ a
         largest = max(largest, float(np.max(np.abs(images) / (norms[:, None] * sizes))))
-    first = np.eye(L.size)[0]
-    own = Function(kernel, L, first)
-    return {"largest": largest, "of the representer": float(np.ravel(L(own))[0] / (norms[0] * own.norm()))}
-
-
-def _family(name: str, x: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Functional:
-    match name:
-        case "value":
-            return Evaluation(x)
-        case "derivative":
-            return Derivative(x, axes=[1])
-        case "gradient":
-            return Gradient(x)
-        case _:
-            return LocalDeviation(x, width=0.5)
+    representer = rkhs.Function(kernel, L, np.eye(L.size)[0])
+    ratio = float(np.ravel(L(representer))[0] / (norms[0] * representer.norm()))
+    return {"largest": largest, "of the representer": ratio}
 
 
 def local_average(scale: float, width: float, first: float, second: float) -> Result:
-    """<z_i, k(x, .)> and <z_i, z_j> in R^1: ours, by quadrature, and as printed with widths that add."""
+    """Return <z_i, k(x, .)> and <z_i, z_j> in R^1: ours, by quadrature, and as printed, with widths that add."""
 
     def k(d: float, s: float = scale) -> float:
         return float(np.exp(-(d**2) / (2 * s**2)))
@@ -95,7 +86,7 @@ def local_average(scale: float, width: float, first: float, second: float) -> Re
     x, y = np.array([[first]]), np.array([[second]])
     L, M = LocalDeviation(x, width), LocalDeviation(y, width)
     kernel, d = Gaussian(scale), first - second
-    nodes, weights = hermegauss(NODES)
+    nodes, weights = hermegauss(120)
     weights = weights / weights.sum()
     once = float(weights @ np.exp(-((d + width * nodes) ** 2) / (2 * scale**2))) - k(d)
     away = d + width * (nodes[:, None] - nodes)
@@ -116,10 +107,10 @@ def local_average(scale: float, width: float, first: float, second: float) -> Re
 
 
 def page(records: list[Record], _: Path) -> str:
-    """A table for each kind of check."""
+    """Write a table for each kind of check."""
     norms = [
         [f"{r.cell['scale']:g}", str(r.cell["dimension"]), f"{r.result['1 / scale']:.15g}", f"{r.result['norm']:.15g}"]
-        for r in chosen(records, check="norm of a derivative")
+        for r in select(records, check="norm of a derivative")
     ]
     bounds = [
         [
@@ -128,14 +119,14 @@ def page(records: list[Record], _: Path) -> str:
             f"{r.result['largest']:.6f}",
             f"{r.result['of the representer']:.15g}",
         ]
-        for r in chosen(records, check="bound")
+        for r in select(records, check="bound")
     ]
     averages = [
-        [", ".join(f"{v:g}" for v in r.cell["place"]), name, *(f"{r.result[name][who]:.10f}" for who in WHO)]
-        for r in chosen(records, check="local average")
+        [", ".join(f"{v:g}" for v in r.cell["place"]), name, *(f"{r.result[name][way]:.10f}" for way in WAYS)]
+        for r in select(records, check="local average")
         for name in ("with a value", "with each other")
     ]
-    functions = chosen(records, check="bound")[0].cell["functions"]
+    functions = select(records, check="bound")[0].cell["functions"]
     return (
         "The norm of the partial derivative on the Gaussian RKHS (Lee et al. 2006, Theorem 5; Zhang et al. 2013, "
         "4.1):\n\n"
@@ -145,9 +136,8 @@ def page(records: list[Record], _: Path) -> str:
         + table(["kernel", "functional", "random functions", "representer"], bounds)
         + "Inner products of local averages (Zhang et al. 2013, 4.3, appendix B): the printed widths s + th are wrong, "
         "the variances "
-        "add:\n\n" + table(["s, th, x_i, x", "inner product", *WHO], averages)
+        "add:\n\n" + table(["s, th, x_i, x", "inner product", *WAYS], averages)
     )
 
 
-WHO = ("ours", "quadrature", "printed")
 THEOREMS = Experiment("theorems", "The theorems, as checks", plan, compute, page)

@@ -4,18 +4,18 @@ import signal
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
-from sklearn.model_selection import StratifiedKFold
-from sklearn.svm import SVC
-
-import rkhs
-from rkhs._progress import interrupts_raised
 from rkhs.experiments import digits, protocol, thin_plate, usps, warped
 from rkhs.experiments.experiment import Record
 from rkhs.experiments.pairs import verdict
 from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
 from rkhs.experiments.table1_printed import PRINTED
-from rkhs.invariances.graph import laplacian
+from sklearn.datasets import make_moons
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+import rkhs
+from rkhs.invariances.named import laplacian
+from rkhs.stopping import interrupts_raised
 
 
 @pytest.fixture
