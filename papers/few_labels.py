@@ -4,8 +4,8 @@ And what `InvariantClassifierCV()` makes of the same draws, nothing set.
 
 The protocol (6.2): l labels are drawn at random; the rest has no labels and is the test set.  The Gaussian kernel has
 the median distance as its scale.  5 stratified folds of the labels choose the weights; the points of a fold stay,
-unlabelled, while its labels are held out.  Draws are stratified, as the folds are, and nested: the first 30 of a random order in
-which classes come in proportion, then 60, then 90.
+unlabelled, while its labels are held out.  Draws are stratified, as the folds are, and nested: the first 30 of a random
+order in which classes come in proportion, then 60, then 90.
 
 Models with squared invariances are plain SVMs with another kernel (theory, section 4):
 

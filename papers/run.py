@@ -9,6 +9,7 @@ all the same, and a run with `resume` on a computer that has it draws the pictur
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -27,17 +28,22 @@ from threadpoolctl import threadpool_limits
 
 import rkhs
 from papers.digits import DIGITS
-from papers.experiment import Cell, Experiment, Record
+from papers.experiment import Cell, Experiment, Record, Result
 from papers.few_labels import TABLE1, TABLE1_ROWS
 from papers.local_average import LOCAL_AVERAGE
 from papers.theorems import THEOREMS
 from papers.thin_plate import THIN_PLATE
 from papers.two_moons import TWO_MOONS, TWO_MOONS_2006
 from papers.usps import USPS
-from rkhs.stopping import interrupts_raised
+from rkhs._progress import interrupts_raised
 from rkhs.writing import replacing
 
 _ALL = (TWO_MOONS, TWO_MOONS_2006, TABLE1, TABLE1_ROWS, DIGITS, THIN_PLATE, USPS, LOCAL_AVERAGE, THEOREMS)
+# joblib's tracker warns of semaphores that a run which is stopped leaves to it, and then removes them.
+_QUIET = "ignore::UserWarning:joblib.externals.loky.backend.resource_tracker"
+Outcome = tuple[
+    Cell, Result, float
+]  # with the seconds that it took; plain values, so that a cache outlives this module
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
 
 
@@ -84,20 +90,20 @@ def run(
         cached = (compute(experiment.name, c) for c in new if done[json.dumps(c)])
         todo = [c for c in new if not done[json.dumps(c)]]
         with interrupts_raised(), _results(compute, experiment.name, todo, jobs) as results:
-            for record in chain(cached, _with_progress(results, experiment.name, len(todo))):
-                records[json.dumps(record.cell)] = record
+            for cell, result, seconds in chain(cached, _with_progress(results, experiment.name, len(todo))):
+                records[json.dumps(cell)] = Record(cell, result, seconds)
         computed += len(todo)
     planned = [records[json.dumps(c)] for c in experiment.plan(quick, list(records.values()))]
     files = _write_files(experiment, planned, out, quick)
     return {"experiment": experiment.title, **files, "cells": len(planned), "computed now": computed}
 
 
-def compute_cell(name: str, cell: Cell) -> Record:
-    """Compute one cell of an experiment with one BLAS thread."""
+def compute_cell(name: str, cell: Cell) -> Outcome:
+    """Compute one cell of an experiment with one BLAS thread; return the cell, its result and the seconds it took."""
     with threadpool_limits(1):
         start = perf_counter()
         result = EXPERIMENTS[name].compute(cell)
-        return Record(cell, result, round(perf_counter() - start, 3))
+        return cell, result, round(perf_counter() - start, 3)
 
 
 def _check_earlier_results(experiment: Experiment, cache: Path, out: Path, resume: bool, force: bool) -> None:
@@ -114,8 +120,8 @@ def _check_earlier_results(experiment: Experiment, cache: Path, out: Path, resum
 
 
 @contextmanager
-def _results(compute: Any, name: str, cells: list[Cell], jobs: int) -> Iterator[Iterable[Record]]:
-    """Provide an iterator over the records of cells, in the order in which they are computed.
+def _results(compute: Any, name: str, cells: list[Cell], jobs: int) -> Iterator[Iterable[Outcome]]:
+    """Provide an iterator over the outcomes of cells, in the order in which they are computed.
 
     Ctrl-C or SIGTERM first end the worker processes, and then do what they did before.
     """
@@ -131,6 +137,7 @@ def _results(compute: Any, name: str, cells: list[Cell], jobs: int) -> Iterator[
         received.append(number)
         raise KeyboardInterrupt  # on which joblib ends its workers
 
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET)))
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         parallel = joblib.Parallel(min(jobs, len(cells)), return_as="generator_unordered")
@@ -150,7 +157,7 @@ def _results(compute: Any, name: str, cells: list[Cell], jobs: int) -> Iterator[
         raise KeyboardInterrupt
 
 
-def _with_progress(results: Iterable[Record], name: str, total: int) -> Iterator[Record]:
+def _with_progress(results: Iterable[Outcome], name: str, total: int) -> Iterator[Outcome]:
     """Yield the results and show how many there are: a bar on a terminal if rich is installed, else a line a minute."""
     if total and sys.stderr.isatty() and find_spec("rich"):
         from rich.console import Console

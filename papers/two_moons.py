@@ -1,8 +1,8 @@
 """Two moons with one labelled point each, and a gradient that is small at all points.
 
 Zhang et al. 2013, Figure 1: min 1/2 |f|^2 + sum_i loss(f(x_i); y_i) + nu sum_ij invariance_loss(df/dx_j (x_i)) with a
-Gaussian kernel of scale 0.25.  The paper shows one data set and says that hinge and epsilon-insensitive losses gave similar
-results.  Here are both pairs of losses, on several data sets.
+Gaussian kernel of scale 0.25.  The paper shows one data set and says that hinge and epsilon-insensitive losses gave
+similar results.  Here are both pairs of losses, on several data sets.
 
 Lee et al. 2006, Figure 1: min sum_i hinge(f(x_i); y_i) + rho_2 sum_ij eps-insensitive(df/dx_j (x_i)) + rho_1 |f|^2 by a
 box-constrained dual, and how many of its coefficients are not zero.  Divided by 2 rho_1 it is our problem with

@@ -67,7 +67,7 @@ def plan(quick: bool, records: list[Record]) -> list[Cell]:
 
 
 def best_parameters(records: list[Record]) -> list[dict[str, float]]:
-    """Return the parameters of the least mean error for each digit; the flattest (large scale, small C) of equal ones."""
+    """Return the parameters of the least mean error for each digit; ties go to a large scale, then to a small C."""
     found: dict[tuple[float | None, float], list[list[float]]] = {}
     for r in records:
         for C, errors in r.result["errors"].items():

@@ -1,7 +1,7 @@
 """Is what `make dist` built fit to be published?  `python tools/check_dist.py dist`
 
 The wheel is small and holds no results; alone in an empty environment it imports quickly, fits an estimator and solves
-a problem; with the extra `cli` every block and command of README runs there.
+a problem; with the extra `cli` every block and command of README runs there, and `rkhs reproduce` names the repository.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     assert size < MOST, f"{wheel} has {size:,} bytes, more than {MOST:,}."
     names = ZipFile(wheel).namelist()
     assert "rkhs/py.typed" in names
-    assert not [name for name in names if name.endswith((".png", ".npz")) or "/results/" in name]
+    assert not [name for name in names if name.endswith((".png", ".npz")) or "/results/" in name or "papers" in name]
     print(f"{wheel.name}: {size / 1024:.0f} KiB, {len(names)} files")
     with tempfile.TemporaryDirectory() as place:
         python = environment(Path(place) / "bare")
@@ -46,9 +46,20 @@ def main(folder: Path) -> None:
         assert seconds < SLOWEST, f"import rkhs takes {seconds:.2f} s."
         print(f"alone: an estimator and a problem work; import rkhs takes {seconds:.2f} s")
         run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]", "pytest")
+        says_where_the_papers_are(python)
         run(python, "-m", "pytest", "-q", "-rs", "-c", os.devnull, f"--rootdir={place}", "-p", "no:cacheprovider",
             str(ROOT / "tests/docs/test_pages.py"), "-k", "README")  # fmt: skip
         print("README runs from the wheel")
+
+
+def says_where_the_papers_are(python: Path) -> None:
+    """Check that `rkhs reproduce`, whose experiments are not in the wheel, names the repository."""
+    done = subprocess.run(
+        [python.parent / "rkhs", "reproduce", "theorems"], capture_output=True, text=True, cwd=python.parent
+    )
+    assert done.returncode == 1, done
+    assert "git clone" in done.stderr, done
+    assert "python -m papers theorems" in done.stderr, done
 
 
 def environment(place: Path) -> Path:

@@ -4,24 +4,23 @@ import signal
 
 import numpy as np
 import pytest
-from rkhs.experiments import digits, protocol, thin_plate, usps, warped
-from rkhs.experiments.experiment import Record
-from rkhs.experiments.pairs import verdict
-from rkhs.experiments.squared_hinge import gaussian_machine, machine_values, thin_plate_machine
-from rkhs.experiments.table1_printed import PRINTED
 from sklearn.datasets import make_moons
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.invariances.named import laplacian
-from rkhs.stopping import interrupts_raised
+from papers import digits, few_labels, thin_plate, usps
+from papers.experiment import Record, compare
+from papers.few_labels_page import PRINTED
+from papers.thin_plate import gaussian_problem, thin_plate_problem, values_at
+from rkhs._progress import interrupts_raised
+from rkhs.invariances.graph import laplacian
 
 
 @pytest.fixture
 def moons():
     X, y = make_moons(60, noise=0.15, random_state=0)
-    return protocol.Points(X, np.where(y == 1, 1, -1), 0.5)
+    return few_labels.Points(X, np.where(y == 1, 1, -1), 0.5)
 
 
 def kernel_of(points):
@@ -34,22 +33,22 @@ def decided(K, y, labelled, C):
 
 def test_a_functional_a_point_says_what_all_edges_say(moons):
     f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(moons.X[:5]), [1.0, -2.0, 3.0, 0.5, -1.0])
-    edges, points = laplacian(moons.X, 5)(f), warped.along_edges(moons.X, 5)(f)
+    edges, points = laplacian(moons.X, 5)(f), few_labels.graph_functionals(moons.X, 5)(f)
     assert len(points) == 60 < len(edges)
     assert np.isclose(np.sum(points**2), np.sum(edges**2))
 
 
 @pytest.mark.parametrize("machine", ["LapSVM", "InvSVM", "local average"])
 def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
-    monkeypatch.setattr(warped, "points_of", lambda *_: moons)
-    monkeypatch.setattr(warped, "FLAT_NUS", (0.1, 1.0))
-    warped.candidates.cache_clear()
+    monkeypatch.setattr(few_labels, "load_points", lambda *_: moons)
+    monkeypatch.setattr(few_labels, "GRADIENT_NUS", (0.1, 1.0))
+    few_labels.candidates.cache_clear()
     labelled, C = np.arange(0, 60, 4), 10.0
-    plain, *found = warped.candidates(machine, "moons", "columns")
-    warped.candidates.cache_clear()
+    plain, *found = few_labels.candidates(machine, "moons", "columns")
+    few_labels.candidates.cache_clear()
     assert np.array_equal(plain.matrix, kernel_of(moons))
     assert plain.nu == 0
-    terms = list(warped.knowledge(machine, moons))
+    terms = list(few_labels.invariances(machine, moons))
     assert len(found) == len(terms) * len({one.nu for one in found})
     term, options = terms[0]
     own = next(one for one in found if one.options == options and one.nu == 0.1)
@@ -64,12 +63,12 @@ def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):
     """The best mean accuracy on the folds, counted by hand with SVC on the points themselves."""
     labelled = np.arange(0, 60, 2)
     K = kernel_of(moons)
-    predicted, options = warped.chosen_machine((warped.Candidate(K, 0.0, {}),), moons.y, labelled)
+    predicted, options = few_labels.predict_with_best((few_labels.Candidate(K, 0.0, {}),), moons.y, labelled)
     gamma = 1 / (2 * moons.scale**2)
     X, y = moons.X[labelled], moons.y[labelled]
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
     means = {
-        C: np.mean([SVC(C=C, gamma=gamma).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]) for C in protocol.CS
+        C: np.mean([SVC(C=C, gamma=gamma).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]) for C in few_labels.CS
     }
     assert means[options["C"]] == max(means.values())
     plain = SVC(C=options["C"], gamma=gamma).fit(X, y)
@@ -84,10 +83,10 @@ def by_libsvm(X, y, scale, C, there):
     return machine.decision_function(rkhs.gram(kernel, rkhs.Evaluation(there), rkhs.Evaluation(X)).dense())
 
 
-def test_gaussian_machines_are_those_of_libsvm(moons):
+def test_gaussian_problems_are_those_of_libsvm(moons):
     y = np.column_stack([moons.y, np.where(moons.X[:, 0] > 0.5, 1, -1)]).astype(float)
     Cs, there = [0.3, 3.0, 30.0], np.random.default_rng(0).standard_normal((20, 2))
-    found = machine_values(gaussian_machine(moons.X, y, 0.5).path(0, Cs, tol=1e-10), there)
+    found = values_at(gaussian_problem(moons.X, y, 0.5).path(0, Cs, tol=1e-10), there)
     assert found.shape == (3, 20, 2)
     for i, C in enumerate(Cs):
         for k in range(2):
@@ -97,7 +96,7 @@ def test_gaussian_machines_are_those_of_libsvm(moons):
 def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
     y, Cs = moons.y.astype(float), [0.1, 1.0, 10.0]
     folds = [b for _, b in thin_plate.splits(y, 3, seed=0)]
-    found = thin_plate.fold_errors(thin_plate_machine(moons.X, y), Cs, moons.X, y, folds)
+    found = thin_plate.fold_errors(thin_plate_problem(moons.X, y), Cs, moons.X, y, folds)
     weight = 1 / rkhs.median_scale(moons.X) ** 2
     for C, error in zip(Cs, found, strict=True):
         wrong = []
@@ -109,7 +108,7 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
 
-@pytest.mark.parametrize("name", digits.MACHINES)
+@pytest.mark.parametrize("name", digits.MODELS)
 def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch):
     """Beside machines of their own for each fold, without its images and their copies."""
     rng = np.random.default_rng(0)
@@ -118,8 +117,8 @@ def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch)
     monkeypatch.setattr(digits, "CS", (1.0, 1e4))
     monkeypatch.setattr(digits, "NUS", (1.0,))
     monkeypatch.setattr(digits, "SCALES", (1.0,))
-    machine = digits.Machine(name, X, y)
-    options, accuracy = machine.chosen()
+    machine = digits.Model(name, X, y)
+    options, accuracy = machine.choose()
     losses = {}
     for C in digits.CS:
         own = []
@@ -153,11 +152,11 @@ def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again
 def test_draws_are_nested_and_have_classes_in_proportion():
     y = np.where(np.arange(200) < 40, 1, -1)  # a fifth
     for draw in range(10):
-        few, some, many = (protocol.labelled_points(y, labels, draw) for labels in protocol.LABELS)
+        few, some, many = (few_labels.labelled_rows(y, labels, draw) for labels in few_labels.LABELS)
         assert set(few) < set(some) < set(many)
         assert [len(few), len(some), len(many)] == [30, 60, 90]
         assert [int(np.sum(y[own] > 0)) for own in (few, some, many)] == [6, 12, 18]
-    assert not np.array_equal(few, protocol.labelled_points(y, 30, 0))
+    assert not np.array_equal(few, few_labels.labelled_rows(y, 30, 0))
 
 
 def test_a_verdict_needs_a_difference_that_is_larger_than_its_noise():
@@ -165,9 +164,9 @@ def test_a_verdict_needs_a_difference_that_is_larger_than_its_noise():
         return [Record({"machine": machine, "draw": d}, {"error": e}, 0.0) for d, e in enumerate(errors)]
 
     plain = records("SVM", [20.0, 22.0, 21.0, 19.0])
-    assert verdict([*plain, *records("InvSVM", [18.0, 20.1, 19.2, 16.9])], "InvSVM", "SVM")[0] == "win"
-    assert verdict([*plain, *records("InvSVM", [22.0, 24.1, 23.2, 20.9])], "InvSVM", "SVM")[0] == "loss"
-    assert verdict([*plain, *records("InvSVM", [18.0, 25.0, 17.0, 22.0])], "InvSVM", "SVM")[0] == "tie"
+    assert compare([*plain, *records("InvSVM", [18.0, 20.1, 19.2, 16.9])], "InvSVM", "SVM")[0] == "win"
+    assert compare([*plain, *records("InvSVM", [22.0, 24.1, 23.2, 20.9])], "InvSVM", "SVM")[0] == "loss"
+    assert compare([*plain, *records("InvSVM", [18.0, 25.0, 17.0, 22.0])], "InvSVM", "SVM")[0] == "tie"
 
 
 def test_usps_chooses_for_each_digit_and_plans_the_last_machines_then():
@@ -188,7 +187,7 @@ def test_ten_machines_of_usps_are_each_their_own_problem(variant, monkeypatch):
     monkeypatch.setattr(usps, "TOL", 1e-8)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((80, 2)), np.arange(80) % 10
-    found = machine_values(usps.path(variant, X, usps.one_vs_rest(y, 10), 0.5, [0.5, 2.0]), X[:7])[1]
+    found = values_at(usps.path(variant, X, usps.one_against_rest(y), 0.5, [0.5, 2.0]), X[:7])[1]
     median = rkhs.median_scale(X)
     target = np.where(y == 3, 1.0, -1.0)
     gaussian = variant == "Gaussian"
@@ -206,7 +205,7 @@ def test_the_last_machines_of_usps_take_each_digit_from_its_own_parameters(monke
     rng = np.random.default_rng(1)
     y = np.arange(120) % 10
     X = rng.standard_normal((120, 5)) + np.eye(10)[y][:, :5] * 2
-    monkeypatch.setattr(usps, "digits", lambda points: (X[:90], y[:90], X[90:], y[90:]))
+    monkeypatch.setattr(usps, "load_digits", lambda points: (X[:90], y[:90], X[90:], y[90:]))
     options = [{"C": 1.0, "scale": 0.5}] * 4 + [{"C": 100.0, "scale": 1.0}] * 3 + [{"C": 10.0, "scale": 0.5}] * 3
     found = usps.compute({"variant": "Gaussian", "points": 90, "chosen": options})
     values = np.empty((30, 10))
@@ -218,7 +217,7 @@ def test_the_last_machines_of_usps_take_each_digit_from_its_own_parameters(monke
 
 
 def test_the_printed_table_is_complete():
-    assert set(PRINTED) == set(protocol.SETS)
+    assert set(PRINTED) == set(few_labels.SETS)
     numbers = [cell for own in PRINTED.values() for cells in own.values() for cell in cells]
     assert len(numbers) == 9 * 3 * 3
     assert all(0 < mean < 50 and 0 < deviation < 12 for mean, deviation in numbers)
@@ -227,7 +226,7 @@ def test_the_printed_table_is_complete():
 def test_ctrl_c_ends_a_cell(moons):
     """Solvers would go on with the best function so far, and a cell would have its result."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    problem = gaussian_machine(moons.X, moons.y.astype(float), 0.5)
+    problem = gaussian_problem(moons.X, moons.y.astype(float), 0.5)
 
     def stopped(_):
         signal.raise_signal(signal.SIGINT)
@@ -242,7 +241,7 @@ def test_ctrl_c_ends_a_cell(moons):
 
 
 def test_a_solution_that_did_not_converge_is_wrong_everywhere(moons):
-    problem = gaussian_machine(moons.X, moons.y.astype(float), 0.5)
+    problem = gaussian_problem(moons.X, moons.y.astype(float), 0.5)
     found = problem.path(0, [1.0, 1e6], tol=1e-10, callback=lambda record: record.iteration > 1)
     assert [one.status == "converged" for one in found] == [False, False]
-    assert np.all(np.sign(machine_values(found, moons.X)) != moons.y)
+    assert np.all(np.sign(values_at(found, moons.X)) != moons.y)

@@ -3,15 +3,14 @@
 import json
 from dataclasses import asdict
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-from rkhs.experiments import experiment_of
-from rkhs.experiments.experiment import Record
-from rkhs.experiments.local_average import effective_dimension, page
-from rkhs.experiments.protocol import Points
 
-mpl.use("agg")
+from papers.experiment import Record, finished_records
+from papers.few_labels import Points
+from papers.local_average import effective_dimension, page
+from papers.run import experiment_of
+
 CHOSEN = {"nu": 0.1, "C": 1.0, "knowledge": "graph"}
 
 
@@ -61,14 +60,14 @@ def test_page_of_a_full_run(name, cells, shown, tmp_path):
     for part in shown:
         assert part in text
     if name in ("table1", "digits", "thin-plate"):
-        experiment.draw(records, tmp_path / "picture.png")
+        experiment.draw(records).savefig(tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 1000
 
 
 def test_local_averages_stand_beside_the_results_of_table1(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     points = Points(rng.standard_normal((40, 4)), np.ones(40), 1.0)
-    monkeypatch.setattr("rkhs.experiments.local_average.points_of", lambda *_: points)
+    monkeypatch.setattr("papers.local_average.load_points", lambda *_: points)
     records = records_of("local-average")
     alone = page(records, tmp_path)
     assert "gradient" not in alone
@@ -77,3 +76,11 @@ def test_local_averages_stand_beside_the_results_of_table1(tmp_path, monkeypatch
     text = page(records, tmp_path)
     assert text.count("gradient: win") == 27
     assert f"| heart | 4 | 10 | {effective_dimension(points.X):.0f} | " in text
+
+
+def test_a_broken_page_of_results_is_named(tmp_path):
+    for text in ("{", "[]", '{"records": [3]}', '{"record": []}', '{"records": [{"cell": {}}]}'):
+        (tmp_path / "table1.json").write_text(text)
+        with pytest.raises(ValueError, match=r"table1\.json holds no results"):
+            finished_records(tmp_path, "table1")
+    assert finished_records(tmp_path, "nothing") == []
