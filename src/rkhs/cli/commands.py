@@ -199,15 +199,15 @@ def reproduce(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compute a table or figure of the papers again, with the printed numbers beside."""
+    """Compute a table or figure of the papers again, with the printed numbers beside; needs a clone of the repository."""
 
-    def work(_: Callable[[Facts], None]) -> Facts:
+    def work(_: Tell) -> Facts:
         clone = Path(rkhs.__file__).resolve().parents[2]
         if not (clone / "papers" / "run.py").is_file():
             raise CommandError(
-                "The papers' experiments are not part of the installed package but of its repository: git clone "
-                f"https://github.com/rkhs-developers/rkhs, then in that folder pip install -e '.[cli]' and python -m "
-                f"papers {name}"
+                "The papers' experiments are in the repository, not in the installed package: run `git clone "
+                "https://github.com/rkhs-developers/rkhs`, and in its folder `pip install -e '.[cli]'` and "
+                f"`python -m papers {name}`."
             )
         sys.path.insert(0, str(clone))
         from papers.run import experiment_of, run
