@@ -199,7 +199,7 @@ def reproduce(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compute a table or figure of the papers again, with the printed numbers beside (from a clone of the repository)."""
+    """Compute a table or figure of the papers again, next to the printed numbers; needs a clone of the repository."""
 
     def work(_: Tell) -> Facts:
         clone = Path(rkhs.__file__).resolve().parents[2]
