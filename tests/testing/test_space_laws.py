@@ -1,0 +1,102 @@
+"""The laws of spaces: kept by landmarks and Fourier features, and broken by spaces that are wrong on purpose."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs.spaces import FourierSpace, LandmarkSpace
+from rkhs.testing import check_space
+
+RNG = np.random.default_rng(0)
+C, V = RNG.standard_normal((6, 2)), RNG.standard_normal((3, 2))
+MIXED = rkhs.stack([rkhs.Evaluation(C), 2.0 * rkhs.DirectionalDerivative(C[:3], V)])
+LANDMARKS = [
+    (rkhs.Gaussian(1.3), MIXED),
+    (rkhs.Gaussian((1.0, 2.0)), rkhs.Evaluation(C)),
+    (rkhs.Matern(2.5, 1.0), MIXED),
+    (rkhs.Matern(0.5), rkhs.Evaluation(C)),
+    (rkhs.Polynomial(3), MIXED),
+    (rkhs.Polyharmonic(3), MIXED),
+    (rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.LocalAverage(C, 0.3)),
+    (rkhs.Gaussian(1.0), rkhs.Difference(C[:3], C[3:])),
+]
+
+
+@pytest.mark.parametrize(("kernel", "family"), LANDMARKS, ids=repr)
+def test_landmarks(kernel, family):
+    check_space(LandmarkSpace(kernel, family))
+
+
+@pytest.mark.parametrize("count", [8, 9])
+@pytest.mark.parametrize(
+    "kernel", [rkhs.Gaussian((0.7, 2.0)), rkhs.Matern(1.5) + rkhs.RationalQuadratic(1.0)], ids=repr
+)
+def test_fourier_features(kernel, count):
+    check_space(FourierSpace.draw(kernel, 2, count, np.random.default_rng(0)))
+
+
+def test_other_functionals():
+    points = RNG.standard_normal((4, 2)).astype(np.float32).astype(np.float64)
+    families = [rkhs.Laplacian(points), rkhs.LocalAverage(points, 0.5), rkhs.Difference(points, -points)]
+    check_space(LandmarkSpace(rkhs.Gaussian(1.0), MIXED), families)
+    check_space(FourierSpace.draw(rkhs.Gaussian(1.0), 2, 7, np.random.default_rng(0)), families)
+
+
+def test_what_landmarks_represent_is_inside():
+    for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
+        outside = LandmarkSpace(kernel, MIXED).outside(rkhs.stack([MIXED, rkhs.Evaluation(C + 0.5)]))
+        assert np.all(outside[: MIXED.size] < 1e-10)
+        assert np.all(outside[MIXED.size :] > 1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class Wrong(LandmarkSpace):
+    """Landmarks that break one law."""
+
+    law: str = ""
+
+    @property
+    def gram(self):
+        K = np.array(super().gram)
+        return {"norm": 2 * K, "indefinite": K - 2 * np.eye(self.size), "skew": K + np.eye(self.size, k=1)}.get(
+            self.law, K
+        )
+
+    def rows(self, functional):
+        E = super().rows(functional)
+        return {"linear": E**2, "derivatives": E * (1 + functional.order), "shape": E[:, 1:]}.get(self.law, E)
+
+    def normal(self, functional, weight):
+        return (2 if self.law == "normal" else 1) * super().normal(functional, weight)
+
+    def outside(self, functional):
+        return super().outside(functional) - (1.0 if self.law == "outside" else 0.0)
+
+    def gradient_normal(self, products):
+        return (2 if self.law == "closed" else 1) * super().gradient_normal(products)
+
+    def like(self, prototype):
+        space = super().like(prototype)
+        return LandmarkSpace(rkhs.Gaussian(9.0), space.functionals) if self.law == "device" else space
+
+
+BROKEN = {
+    "shape": "has rows",
+    "linear": r"2 rows\(L\)",
+    "derivatives": "rows of derivatives",
+    "norm": r"tau'K tau = |f|\^2",
+    "indefinite": "tau'K tau >= 0",
+    "skew": "K is symmetric",
+    "normal": "E'WE v",
+    "outside": r"outside\(L\) >= 0",
+    "closed": "closed form",
+    "device": "in PyTorch",
+}
+
+
+@pytest.mark.parametrize(("law", "message"), BROKEN.items())
+def test_broken_laws_are_named(law, message):
+    with pytest.raises(AssertionError, match=message):
+        check_space(Wrong(rkhs.Gaussian(1.0), rkhs.Evaluation(C), law=law))
