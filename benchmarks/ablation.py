@@ -18,12 +18,12 @@ from unittest.mock import patch
 
 import numpy as np
 from rich.console import Console
+from rkhs.solvers.sharing import directions, recycling, span_dual
 
 import rkhs
 from benchmarks.race import FOLDS, LAMBDAS, NUS, TOL, Setting
 from benchmarks.timing import markdown, seconds, show, write
 from rkhs.datasets import load
-from rkhs.solvers.sharing import directions, recycling, span_dual
 
 
 def _kinks_alone(system: Any, others: int, tasks: int, capacity: int) -> int:
