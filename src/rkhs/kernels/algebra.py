@@ -78,9 +78,6 @@ class Sum(_Several):
     def along(self, place: str, tangent: Kernel) -> Kernel:
         return tangent
 
-    def resolved(self, X: Array) -> Kernel:
-        return Sum(tuple(k.resolved(X) for k in self.kernels))
-
 
 @dataclass(frozen=True)
 class Product(_Several):
@@ -122,16 +119,29 @@ class Product(_Several):
                 total = term if total is None else total + term
         return total
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        """One factor after the other is replaced by its derivative."""
-        return Product(tuple(tangent if where == place else k for where, k in self.children().items()))
 
-    def resolved(self, X: Array) -> Kernel:
-        return Product(tuple(k.resolved(X) for k in self.kernels))
+class _Derived(Kernel):
+    """A kernel made of one other, its field `kernel`, perhaps of points in another dimension."""
+
+    kernel: Kernel
+
+    def image(self, dimension: int) -> int:
+        """The dimension of the points that the other kernel sees."""
+        return dimension
+
+    @property
+    def order(self) -> int:
+        return self.kernel.order
+
+    def smoothness(self, dimension: int) -> float:
+        return self.kernel.smoothness(self.image(dimension))
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return self.kernel.smoother(order, self.image(dimension))
 
 
 @dataclass(frozen=True)
-class Multiple(Kernel):
+class Multiple(_Derived):
     """A positive multiple of a kernel; write 2 * k.
 
         k(x, y) = factor * k_1(x, y), with a positive factor
@@ -159,18 +169,8 @@ class Multiple(Kernel):
         return f"{self.factor!r} * {inner}"
 
     @property
-    def order(self) -> int:
-        return self.kernel.order
-
-    @property
     def null_space(self) -> FunctionSpace:
         return self.kernel.null_space
-
-    def smoothness(self, dimension: int) -> float:
-        return self.kernel.smoothness(dimension)
-
-    def smoother(self, order: int, dimension: int) -> str | None:
-        return self.kernel.smoother(order, dimension)
 
     def summands(self) -> tuple[tuple[float, Kernel], ...]:
         return tuple((self.factor * weight, k) for weight, k in self.kernel.summands())
@@ -181,15 +181,9 @@ class Multiple(Kernel):
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
         return self
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        return Multiple(self.factor, tangent)
-
-    def resolved(self, X: Array) -> Kernel:
-        return Multiple(self.factor, self.kernel.resolved(X))
-
 
 @dataclass(frozen=True, eq=False)
-class Pullback(Kernel):
+class Pullback(_Derived):
     """A kernel after a linear map of the points; write k @ A.
 
         k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``
@@ -227,10 +221,6 @@ class Pullback(Kernel):
         return hash((self.kernel, self.linear.shape, self.linear.tobytes()))
 
     @property
-    def order(self) -> int:
-        return self.kernel.order
-
-    @property
     def blurs(self) -> bool:
         return self.kernel.blurs
 
@@ -238,21 +228,14 @@ class Pullback(Kernel):
     def null_space(self) -> FunctionSpace:
         return Polynomials(self.order - 1, self.linear)
 
-    def _image(self, dimension: int) -> int:
-        """The dimension of A x."""
+    def image(self, dimension: int) -> int:
         return dimension if self.linear.ndim == 1 else int(self.linear.shape[0])
-
-    def smoothness(self, dimension: int) -> float:
-        return self.kernel.smoothness(self._image(dimension))
-
-    def smoother(self, order: int, dimension: int) -> str | None:
-        return self.kernel.smoother(order, self._image(dimension))
 
     def summands(self) -> tuple[tuple[float, Kernel], ...]:
         return tuple((weight, Pullback(k, self.linear)) for weight, k in self.kernel.summands())
 
     def form(self, dimension: int) -> Form | None:
-        inner = self.kernel.form(self._image(dimension))
+        inner = self.kernel.form(self.image(dimension))
         return None if inner is None else inner.after(self.linear)
 
     def pair(self, pairing: Pairing) -> Array:
@@ -261,18 +244,12 @@ class Pullback(Kernel):
             return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        return Pullback(tangent, self.linear)
-
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))
         return None if inner is None else Pullback(inner, self.linear)
 
     def seen(self, X: Array) -> Array:
         return Atoms.values(as_points(X)).pushed(self.linear).points
-
-    def resolved(self, X: Array) -> Kernel:
-        return Pullback(self.kernel.resolved(self.seen(X)), self.linear)
 
 
 def additive(kernel: Any, n: int) -> Sum:
@@ -310,10 +287,8 @@ class Push(Protocol):
     def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]: ...
 
 
-class PushedKernel(Kernel):
+class PushedKernel(_Derived):
     """A kernel that says what it makes of atoms: its field `kernel` sees what comes of them."""
-
-    kernel: Kernel
 
     @abstractmethod
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
@@ -376,27 +351,22 @@ class Composition(PushedKernel):
     def __repr__(self) -> str:
         return f"{self.kernel!r} @ {self.map!r}"
 
+    def image(self, dimension: int) -> int:
+        return self.map.image(dimension)
+
     def smoothness(self, dimension: int) -> float:
-        return min(self.kernel.smoothness(self.map.image(dimension)), self.map.orders + 1.0)
+        return min(super().smoothness(dimension), self.map.orders + 1.0)
 
     def smoother(self, order: int, dimension: int) -> str | None:
-        if order > self.map.orders:
-            return None
-        inner = self.kernel.smoother(order, self.map.image(dimension))
+        inner = super().smoother(order, dimension) if order <= self.map.orders else None
         return None if inner is None else f"{inner} @ {self.map!r}"
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         pushed = _Sharp(self.map)
         yield 1.0, pushed, pushed
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        return Composition(tangent, self.map)
-
     def seen(self, X: Array) -> Array:
         return self.map.values(as_points(X))
-
-    def resolved(self, X: Array) -> Kernel:
-        return Composition(self.kernel.resolved(self.seen(X)), self.map)
 
 
 @dataclass(frozen=True, eq=False)

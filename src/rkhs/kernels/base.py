@@ -82,7 +82,7 @@ class Kernel(ABC):
 
     def resolved(self, X: Array) -> Kernel:
         """The kernel with every ``scale="median"`` replaced by the median distance of the points."""
-        return self
+        return self.with_children({place: child.resolved(self.seen(X)) for place, child in self.children().items()})
 
     def seen(self, X: Array) -> Array:
         """The points as those see them that this kernel is made of."""
@@ -100,6 +100,19 @@ class Kernel(ABC):
                 found |= {f"{name}[{i}]": k for i, k in enumerate(value) if isinstance(k, Kernel)}
         return found
 
+    def with_children(self, children: Mapping[str, Kernel]) -> Self:
+        """The same kernel made of other kernels, by the names of `children`; those not named stay."""
+        changed: dict[str, Any] = {}
+        for place, child in children.items():
+            name, bracket, index = place.partition("[")
+            if bracket:
+                siblings = list(changed.get(name, getattr(self, name)))
+                siblings[int(index[:-1])] = child
+                changed[name] = tuple(siblings)
+            else:
+                changed[name] = child
+        return replace(cast(Any, self), **changed) if changed else self
+
     def parameters(self) -> dict[str, Any]:
         """All positive numbers of this kernel and of those that it is made of, open ones included.
 
@@ -116,19 +129,14 @@ class Kernel(ABC):
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
         """The same kernel with other numbers, by the names that `parameters` gives them."""
-        changed: dict[str, Any] = {name: values[name] for name in self.positive if name in values}
+        own = {name: values[name] for name in self.positive if name in values}
+        changed: Self = replace(cast(Any, self), **own) if own else self
+        inner: dict[str, Kernel] = {}
         for place, child in self.children().items():
-            own = {name.removeprefix(place + "."): v for name, v in values.items() if name.startswith(place + ".")}
-            if not own:
-                continue
-            field, bracket, index = place.partition("[")
-            if bracket:
-                siblings = list(changed.get(field, getattr(self, field)))
-                siblings[int(index[:-1])] = child.with_parameters(own)
-                changed[field] = tuple(siblings)
-            else:
-                changed[field] = child.with_parameters(own)
-        return cast(Self, replace(cast(Any, self), **changed)) if changed else self
+            theirs = {name.removeprefix(place + "."): v for name, v in values.items() if name.startswith(place + ".")}
+            if theirs:
+                inner[place] = child.with_parameters(theirs)
+        return changed.with_children(inner)
 
     def tangent(self, name: str, feature: int | None = None) -> Kernel:
         """The derivative of k in the logarithm of a parameter; of one feature's, where it has one for each.
@@ -153,8 +161,8 @@ class Kernel(ABC):
         raise NotImplementedError(f"{type(self).__name__} has a parameter {name!r} and does not say how it follows it.")
 
     def along(self, place: str, tangent: Kernel) -> Kernel:
-        """The derivative of k where that of one of its `children` is given."""
-        raise NotImplementedError(f"{type(self).__name__} has children and does not say how it follows them.")
+        """The derivative of k where that of one of its `children` is given: k with it in that child's place."""
+        return self.with_children({place: tangent})
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
         """The matrix k(x_i, y_j) of values, (t, s)."""

@@ -29,16 +29,17 @@ from rkhs.kernels.polynomial import Linear
 class FieldKernel(PushedKernel):
     """K((x, e), (y, e')) = sum over matrices M of D_Me^x D_Me'^y k(x, y)."""
 
-    kernel: Kernel
-
     def __post_init__(self) -> None:
         self._check_definite()
 
+    def image(self, dimension: int) -> int:
+        return _half(dimension, self)
+
     def smoothness(self, dimension: int) -> float:
-        return self.kernel.smoothness(_half(dimension, self)) - 1
+        return super().smoothness(dimension) - 1
 
     def smoother(self, order: int, dimension: int) -> str | None:
-        inner = self.kernel.smoother(order + 1, _half(dimension, self))
+        inner = super().smoother(order + 1, dimension)
         return None if inner is None else f"{type(self).__name__}({inner})"
 
     def seen(self, X: Array) -> Array:
@@ -70,12 +71,6 @@ class CurlFree(FieldKernel):
         slope = _Slope(None)
         yield 1.0, slope, slope
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        return CurlFree(tangent)
-
-    def resolved(self, X: Array) -> Kernel:
-        return CurlFree(self.kernel.resolved(self.seen(X)))
-
 
 @dataclass(frozen=True)
 class DivergenceFree(FieldKernel):
@@ -101,15 +96,9 @@ class DivergenceFree(FieldKernel):
             slope = _Slope(which)
             yield 1.0, slope, slope
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        return DivergenceFree(tangent)
-
     def smoothness(self, dimension: int) -> float:
         _turns(_half(dimension, self))
         return super().smoothness(dimension)
-
-    def resolved(self, X: Array) -> Kernel:
-        return DivergenceFree(self.kernel.resolved(self.seen(X)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels.algebra import Push, PushedKernel
 from rkhs.kernels.base import Kernel, Open
@@ -77,12 +77,6 @@ class Symmetrised(PushedKernel):
         """(|G|, n, n)."""
         return np.eye(self.group.shape[1])[self.group] if self.group.ndim == 2 else self.group
 
-    def smoothness(self, dimension: int) -> float:
-        return self.kernel.smoothness(dimension)
-
-    def smoother(self, order: int, dimension: int) -> str | None:
-        return self.kernel.smoother(order, dimension)
-
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for g in self.group:
             yield 1 / len(self.group), None, _Moved(g)
@@ -92,9 +86,6 @@ class Symmetrised(PushedKernel):
         object.__setattr__(found, "kernel", tangent)
         object.__setattr__(found, "group", self.group)
         return found
-
-    def resolved(self, X: Array) -> Kernel:
-        return Symmetrised(self.kernel.resolved(X), self.group)
 
     def _check_group(self) -> None:
         """Refuse a set that is no group: the product of two elements has to be an element."""
