@@ -71,7 +71,7 @@ def check_parts(parts, whole):
 
 def test_three_products_of_parts_are_one_of_float32(fused):
     A, B = torch.randn(30, 200), torch.randn(200, 20)
-    left, right = (precisions.Split(*(part.float() for part in fused.split(M, TF32_CUT))) for M in (A, B))
+    left, right = (precisions.SplitOperand(*(part.float() for part in fused.split(M, TF32_CUT))) for M in (A, B))
     exact = A.double() @ B.double()
     found = precisions.ThreeTF32()(left, right)
     assert (found - exact).norm() < 4e-6 * exact.norm()

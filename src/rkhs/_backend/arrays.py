@@ -1,8 +1,8 @@
-"""Points in, points out: what we accept as an array, and in which namespace we compute with it.
+"""Array namespaces, the array types of the package, and what is accepted as an array.
 
-Everything above computes with ``xp = namespace(a, b, ...)``, the array API namespace of its inputs
-(NumPy or PyTorch, through array-api-compat), so the same code runs in float32 and float64, on the
-CPU and on any device that PyTorch knows.  The namespace is derived from the data, never configured.
+Everything above computes with ``xp = namespace(a, b, ...)``, the array API namespace of its inputs (NumPy or PyTorch,
+through array-api-compat), so that the same code runs in float32 and float64, on the CPU and on any device that PyTorch
+knows.  The namespace is derived from the data, never configured.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from typing import Any
 import array_api_compat.numpy
 import numpy as np
 import scipy.sparse
-from array_api_compat import (
-    array_namespace,
-    device,
-    is_array_api_obj,
-    is_torch_array,
-)
+from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
 # NumPy and PyTorch share no static type; the array API's own is not published yet.
 Array = Any
@@ -28,12 +23,12 @@ Vector = np.ndarray[Any, Any]  # (n,)
 Matrix = np.ndarray[Any, Any]  # (m, n)
 Images = np.ndarray[Any, Any]  # (images, rows, columns)
 
-MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
 LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
+MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
 
 
 def namespace(*arrays: Array) -> Any:
-    """The common array API namespace of the arrays, or an error that says which two disagree."""
+    """Return the common array API namespace of the arrays; refuse arrays of different libraries."""
     if arrays and all(type(a) is np.ndarray for a in arrays):  # as it is found below, in a tenth of the time
         return array_api_compat.numpy
     try:
@@ -47,17 +42,24 @@ def namespace(*arrays: Array) -> Any:
 
 
 def as_array(values: Any, name: str = "X") -> Array:
-    """A real floating-point array (float32 or float64), finite, in the library it came from.
+    """Return a real floating-point array (float32 or float64), finite, in the library it came from.
 
-    Integers and booleans become float64, half precision becomes float32; lists, data frames and
-    object arrays of numbers go through NumPy, and gradients of tensors are not followed.  Complex,
-    sparse, masked, non-numeric and non-finite input is refused with the remedy.
+    Integers and booleans become float64, half precision becomes float32; lists, data frames and object arrays of
+    numbers go through NumPy, and gradients of tensors are not followed.  Complex, sparse, masked, non-numeric and
+    non-finite input is refused with the remedy.
     """
-    return _finite(as_real(values, name), name)
+    array = as_real(values, name)
+    xp = namespace(array)
+    finite = xp.isfinite(array)
+    if not bool(xp.all(finite)):
+        where = tuple(int(i[0]) for i in xp.nonzero(~finite)) if array.ndim else ()
+        place = f" (first at index {where})" if where else ""
+        raise ValueError(f"{name} contains NaN or infinity{place}: impute or drop those rows first.")
+    return array
 
 
 def as_real(values: Any, name: str = "X") -> Array:
-    """The same without the check for NaN and infinity."""
+    """Do the same as `as_array` without the check for NaN and infinity."""
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
     check_unmasked(values, name)
@@ -65,17 +67,24 @@ def as_real(values: Any, name: str = "X") -> Array:
         values = values.detach()
     if isinstance(values, np.ndarray) or not is_array_api_obj(values):
         values = np.asarray(values)  # also of subclasses such as np.matrix, whose * is not ours
-    if isinstance(values, np.ndarray) and values.dtype.kind not in "biuf":
-        values = _numbers_of(values, name)
+        if values.dtype.kind not in "biufc":
+            try:
+                if values.dtype.kind != "O":
+                    raise TypeError
+                values = values.astype(np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and "
+                    "text as numbers first, for example with sklearn.preprocessing.OneHotEncoder."
+                ) from None
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} is complex; pass real numbers, for example {name}.real.")
     if not xp.isdtype(values.dtype, "real floating"):
-        values = xp.astype(values, xp.float64)
-    elif values.dtype not in (xp.float32, xp.float64):
-        small = xp.finfo(values.dtype).bits < 32
-        values = xp.astype(values, xp.float32 if small else xp.float64)
-    return values
+        return xp.astype(values, xp.float64)
+    if values.dtype in (xp.float32, xp.float64):
+        return values
+    return xp.astype(values, xp.float32 if xp.finfo(values.dtype).bits < 32 else xp.float64)
 
 
 def check_unmasked(values: Any, name: str) -> None:
@@ -83,6 +92,35 @@ def check_unmasked(values: Any, name: str) -> None:
     rows = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+
+
+def as_points(points: Any, name: str = "X") -> Array:
+    """Return points of R^n as the rows of a (t, n) array: `as_array`, and the shape is checked."""
+    array = as_array(points, name)
+    if array.ndim != 2:
+        hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
+        raise ValueError(f"{name} must have shape (points, features), got {tuple(array.shape)}: use {hint}.")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has {array.shape[0]} points but no features.")
+    return array
+
+
+def as_column(values: Any) -> Vector:
+    """Return a NumPy array of the values; of objects where NumPy would change those of a list.
+
+    It would make text of a list of texts and others, and floating-point numbers, which are rounded, of whole numbers
+    some of which are negative and some too large for 64 bits with a sign.
+
+    Examples
+    --------
+    >>> as_column(["a", -1]), as_column([1, 2]), as_column([-1, 2**63 + 1])
+    (array(['a', -1], dtype=object), array([1, 2]), array([-1, 9223372036854775809], dtype=object))
+    """
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    mixed = 0 < sum(isinstance(v, str) for v in values) < len(values)
+    large = any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in values)
+    return np.asarray(values, dtype=object) if mixed or large else np.asarray(values)
 
 
 def owned(array: Array) -> Array:
@@ -102,7 +140,12 @@ def owned(array: Array) -> Array:
     """
     if is_torch_array(array):
         return array if getattr(array, MARK, False) else frozen(array.clone())
-    return array if _read_only(array) else frozen(np.array(array))
+    memory = array
+    while isinstance(memory, np.ndarray) and not memory.flags.writeable:
+        if memory.base is None:
+            return array
+        memory = memory.base
+    return frozen(np.array(array))
 
 
 def frozen(array: Array) -> Array:
@@ -114,46 +157,8 @@ def frozen(array: Array) -> Array:
     return array
 
 
-def _read_only(array: Any) -> bool:
-    """Whether a NumPy array and all arrays that it is a view of are read-only, down to one that has its own memory."""
-    while isinstance(array, np.ndarray) and not array.flags.writeable:
-        if array.base is None:
-            return True
-        array = array.base
-    return False
-
-
-def as_column(values: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array of the values; of objects where NumPy would change those of a list.
-
-    It would make text of a list of texts and others, and floating-point numbers, which are rounded, of whole numbers
-    some of which are negative and some too large for 64 bits with a sign.
-
-    Examples
-    --------
-    >>> as_column(["a", -1]), as_column([1, 2]), as_column([-1, 2**63 + 1])
-    (array(['a', -1], dtype=object), array([1, 2]), array([-1, 9223372036854775809], dtype=object))
-    """
-    if not isinstance(values, list | tuple):
-        return np.asarray(values)
-    mixed = 0 < sum(isinstance(v, str) for v in values) < len(values)
-    large = any(isinstance(v, int) and abs(v) > LARGEST_EXACT for v in values)
-    return np.asarray(values, dtype=object) if mixed or large else np.asarray(values)
-
-
-def as_points(points: Any, name: str = "X") -> Array:
-    """Points of R^n as the rows of a (t, n) array: `as_array`, and the shape is checked."""
-    array = as_array(points, name)
-    if array.ndim != 2:
-        hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
-        raise ValueError(f"{name} must have shape (points, features), got {tuple(array.shape)}: use {hint}.")
-    if array.shape[1] == 0:
-        raise ValueError(f"{name} has {array.shape[0]} points but no features.")
-    return array
-
-
 def like(values: Any, array: Array) -> Array:
-    """The values as an array of the namespace, dtype and device of `array`."""
+    """Return the values as an array of the namespace, dtype and device of `array`."""
     if isinstance(values, np.ndarray) and is_torch_array(array):
         values = np.require(values, requirements=["C", "W"])  # read-only and negative strides are not PyTorch's
     elif isinstance(array, np.ndarray) and is_torch_array(values):
@@ -161,59 +166,58 @@ def like(values: Any, array: Array) -> Array:
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
 
 
-def inner(a: Array, b: Array, axis: int = -1) -> Array:
-    """sum over an axis of a * b; on accelerators not by the many small products that `vecdot` is there."""
-    xp = namespace(a)
-    if is_torch_array(a) and device(a).type != "cpu":
-        return xp.sum(a * b, axis=axis)
-    return xp.vecdot(a, b, axis=axis)
+def to_numpy(array: Array) -> Matrix:
+    """Return a NumPy view or copy of an array of any namespace."""
+    return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:
-    """Zeros of the namespace, dtype and device of `array`."""
+    """Return zeros of the namespace, dtype and device of `array`."""
     return namespace(array).zeros(shape, dtype=array.dtype, device=device(array))
 
 
+def identity(array: Array) -> Array:
+    """Return the identity matrix of as many columns as an array has, made where the array is."""
+    return namespace(array).eye(int(array.shape[1]), dtype=array.dtype, device=device(array))
+
+
+def indices(rows: Vector, array: Array) -> Array:
+    """Return integers as indices of `array`, on its device."""
+    return namespace(array).asarray(rows, device=device(array))
+
+
+def taken(array: Array, rows: Vector) -> Array:
+    """Return some rows of an array, in the order given."""
+    return namespace(array).take(array, indices(rows, array), axis=0)
+
+
 def same_kind(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays in one dtype, the widest among them; one namespace and device is required."""
+    """Return the arrays in one dtype, the widest among them; one namespace and device is required."""
     xp = namespace(*arrays)
-    if len({str(device(a)) for a in arrays}) > 1:
-        places = " and ".join(sorted({str(device(a)) for a in arrays}))
-        raise ValueError(f"Arrays on different devices cannot be combined: {places}. Move one of them.")
+    devices = sorted({str(device(a)) for a in arrays})
+    if len(devices) > 1:
+        raise ValueError(f"Arrays on different devices cannot be combined: {' and '.join(devices)}. Move one of them.")
     dtype = xp.result_type(*arrays)
     return tuple(a if a.dtype == dtype else xp.astype(a, dtype) for a in arrays)
 
 
-def indices(rows: np.ndarray[Any, Any], array: Array) -> Array:
-    """Integers as indices of `array`, on its device."""
-    return namespace(array).asarray(rows, device=device(array))
-
-
-def identity(array: Array) -> Array:
-    """The identity matrix of as many columns as an array has, made where the array is."""
-    return namespace(array).eye(int(array.shape[1]), dtype=array.dtype, device=device(array))
-
-
-def taken(array: Array, rows: np.ndarray[Any, Any]) -> Array:
-    """Some rows of an array, in the order given."""
-    return namespace(array).take(array, indices(rows, array), axis=0)
+def inner(a: Array, b: Array, axis: int = -1) -> Array:
+    """Return the sum of a * b over an axis; on accelerators not by the many small products that `vecdot` is there."""
+    if is_torch_array(a) and device(a).type != "cpu":
+        return namespace(a).sum(a * b, axis=axis)
+    return namespace(a).vecdot(a, b, axis=axis)
 
 
 def add_at(target: Array, rows: Array, values: Array) -> None:
-    """target[rows] += values in place, where rows may repeat (the one scatter the array API lacks)."""
+    """Add values to target[rows] in place, where rows may repeat (the one scatter the array API lacks)."""
     if is_torch_array(target):
         target.index_add_(0, rows, values)
     else:
         np.add.at(target, rows, values)
 
 
-def to_numpy(array: Array) -> np.ndarray[Any, Any]:
-    """A NumPy view or copy of an array of any namespace."""
-    return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
-
-
 def apply_matrix(matrix: Any, block: Array) -> Array:
-    """matrix @ block, where the matrix may be dense or a SciPy sparse array and the block a tensor."""
+    """Return matrix @ block, where the matrix may be dense or a SciPy sparse array and the block a tensor."""
     if scipy.sparse.issparse(matrix) and is_torch_array(block):
         import torch
 
@@ -225,72 +229,38 @@ def apply_matrix(matrix: Any, block: Array) -> Array:
 
 
 def compose(outer: Any, inner: Any) -> Any:
-    """outer @ inner, where each matrix may be dense or a SciPy sparse array."""
+    """Return outer @ inner, where each matrix may be dense or a SciPy sparse array."""
     if scipy.sparse.issparse(inner) and not scipy.sparse.issparse(outer):
         return apply_matrix(inner.T, outer.T).T
     return apply_matrix(outer, inner)
 
 
-def _numbers_of(values: np.ndarray[Any, Any], name: str) -> Array:
-    if values.dtype.kind == "c":
-        return values
-    try:
-        if values.dtype.kind != "O":
-            raise TypeError
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and "
-            "text as numbers first, for example with sklearn.preprocessing.OneHotEncoder."
-        ) from None
-
-
-def _finite(values: Array, name: str) -> Array:
-    xp = namespace(values)
-    finite = xp.isfinite(values)
-    if not bool(xp.all(finite)):
-        where = tuple(int(i[0]) for i in xp.nonzero(~finite)) if values.ndim else ()
-        place = f" (first at index {where})" if where else ""
-        raise ValueError(f"{name} contains NaN or infinity{place}: impute or drop those rows first.")
-    return values
-
-
 def placed(data: Array, device: str | None, precision: str | None) -> Array | None:
-    """An empty array like which all numbers of a problem are to be, or None if they are to stay as they are.
+    """Return an empty array like which all numbers of a problem are to be, or None if they are to stay as they are.
 
-    A precision of products says nothing about vectors, which are then in float64.
+    A precision of products leaves vectors alone, which are then in float64.  A device that is not there is a warning.
     """
-    if device is not None and _there(device):
-        import torch
-
-        dtype = torch.float64 if precision is not None or "64" in str(data.dtype) else torch.float32
-        return torch.empty(0, dtype=dtype, device=device)
-    if precision is None:
-        return None
-    xp = namespace(data)
-    return xp.astype(data[:0], xp.float64)
+    if device is not None:
+        missing = None
+        try:
+            import torch
+        except ImportError:
+            missing = "PyTorch is not installed (pip install 'rkhs[gpu]')"
+        else:
+            try:
+                kind = torch.device(device).type
+            except (RuntimeError, TypeError):
+                raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
+            if kind != "cuda" or torch.cuda.is_available():
+                dtype = torch.float64 if precision is not None or "64" in str(data.dtype) else torch.float32
+                return torch.empty(0, dtype=dtype, device=device)
+            missing = "PyTorch sees no GPU here"
+        warnings.warn(f"device={device!r}: {missing}, so the problem is solved on the CPU.", UserWarning, stacklevel=2)
+    return None if precision is None else namespace(data).astype(data[:0], namespace(data).float64)
 
 
 def in_one_place(one: Array, other: Array) -> bool:
-    """Whether two arrays are both NumPy's, or tensors on one device."""
+    """Return whether two arrays are both NumPy's, or tensors on one device."""
     if not (is_torch_array(one) and is_torch_array(other)):
         return is_torch_array(one) == is_torch_array(other)
     return bool(one.device == other.device)
-
-
-def _there(device: str) -> bool:
-    """Whether PyTorch has such a device; warns if not."""
-    try:
-        import torch
-    except ImportError:
-        missing = "PyTorch is not installed (pip install 'rkhs[gpu]')"
-    else:
-        try:
-            kind = torch.device(device).type
-        except (RuntimeError, TypeError):
-            raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
-        if kind != "cuda" or torch.cuda.is_available():
-            return True
-        missing = "PyTorch sees no GPU here"
-    warnings.warn(f"device={device!r}: {missing}, so the problem is solved on the CPU.", UserWarning, stacklevel=2)
-    return False

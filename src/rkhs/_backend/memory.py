@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import inf
 from numbers import Real
 from pathlib import Path
@@ -21,13 +21,13 @@ from rkhs._backend.arrays import Array
 
 CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
 DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
-LONG = 2**12  # rows of a tile, from which it is cut in multiples of
-ALIGNED = 64  # rows, as tensor cores like them
-KEPT = 2**25 - 2**16  # bytes, below the 32 MiB at which glibc stops to count
+LONG, ALIGNED = 2**12, 64  # rows: from so many, tiles are cut in multiples of 64, as tensor cores like them
+FALLBACK = 2**32  # bytes assumed free where the system does not say
+GROUP = Path("/sys/fs/cgroup")  # of a container (version 2)
 
 
 def free_memory(array: Array) -> int:
-    """Bytes free on the device of `array`."""
+    """Return the bytes free on the device of `array`."""
     if is_torch_array(array) and device(array).type == "cuda":
         import torch
 
@@ -36,7 +36,7 @@ def free_memory(array: Array) -> int:
 
 
 def out_of_memory() -> tuple[type[BaseException], ...]:
-    """What an accelerator raises when its memory is used up."""
+    """Return what an accelerator raises when its memory is used up."""
     torch = sys.modules.get("torch")
     return () if torch is None else (torch.cuda.OutOfMemoryError,)
 
@@ -47,7 +47,7 @@ def release_memory() -> None:
 
 
 def budget_bytes(memory: float | None, array: Array) -> int:
-    """The budget in bytes: what was asked for, or a quarter of what is free."""
+    """Return the budget in bytes: what was asked for, or a quarter of what is free."""
     if memory is None:
         return free_memory(array) // 4
     if not (isinstance(memory, Real) and 0 < memory < inf):
@@ -56,7 +56,7 @@ def budget_bytes(memory: float | None, array: Array) -> int:
 
 
 def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -> None:
-    """Refuse, before any work, what needs some square tables of so many rows at once where they do not fit in memory.
+    """Raise MemoryError where some square tables of so many rows do not fit in memory, before any work.
 
     Examples
     --------
@@ -80,17 +80,17 @@ def keep_freed_memory() -> None:
     then takes it again page by page: a tenth to a third of the time of a product.  So free such a block;
     its memory is never touched.
     """
-    np.empty(KEPT, dtype=np.uint8)
+    np.empty(2**25 - 2**16, dtype=np.uint8)  # bytes, below the 32 MiB at which glibc stops to count
 
 
 def tile_entries(budget: int, array: Array, copies: int) -> int:
-    """Entries one tile may have when `copies` arrays of its size are alive at once."""
+    """Return how many entries one tile may have when `copies` arrays of its size are alive at once."""
     itemsize = 4 if "32" in str(array.dtype) else 8
     return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
 
 
 def on_cpu(array: Array) -> bool:
-    """Whether an array is in the memory of the processor."""
+    """Return whether an array is in the memory of the processor."""
     return not is_torch_array(array) or bool(device(array).type == "cpu")
 
 
@@ -113,25 +113,19 @@ def _cuts(length: int, most: int) -> list[slice]:
     return [slice(start, min(start + size, length)) for start in range(0, length, size)]
 
 
-FALLBACK = 4 * 2**30  # bytes assumed free where the system does not tell
-GROUP = Path("/sys/fs/cgroup")  # of a container (version 2)
-
-
 def free_main_memory() -> int:
-    """Bytes that this process can still take."""
-    known = [bytes_left for ask in (_free, _address_space, _group) if (bytes_left := _asked(ask)) is not None]
-    return max(0, min(known, default=FALLBACK))
-
-
-def _asked(ask: Callable[[], int | None]) -> int | None:
-    try:
-        return ask()
-    except (OSError, ValueError, StopIteration, ImportError):
-        return None
+    """Return the bytes that this process can still take: what is free, within the limits set for it."""
+    known = []
+    for ask in (_free, _address_space, _container):
+        try:
+            known.append(ask())
+        except (OSError, ValueError, StopIteration, ImportError):  # the system does not say
+            continue
+    return max(0, min((left for left in known if left is not None), default=FALLBACK))
 
 
 def _free() -> int | None:
-    """What the whole machine has."""
+    """Return what the whole machine has."""
     try:
         with open("/proc/meminfo") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
@@ -140,7 +134,7 @@ def _free() -> int | None:
 
 
 def _address_space() -> int | None:
-    """What `ulimit -v` leaves."""
+    """Return what `ulimit -v` leaves."""
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -150,7 +144,7 @@ def _address_space() -> int | None:
     return limit - pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _group() -> int | None:
-    """What a container's limit leaves."""
+def _container() -> int | None:
+    """Return what a container's limit leaves."""
     limit = (GROUP / "memory.max").read_text().strip()
     return None if limit == "max" else int(limit) - int((GROUP / "memory.current").read_text())

@@ -12,7 +12,6 @@ cut to the same bits, so that the numbers are those of an accelerator.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,34 +26,33 @@ from rkhs._backend.arrays import Array
 
 PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
 CHUNK = 1024  # terms that tensor cores sum up, cutting each partial sum: their error grows with the number
-TF32_CUT = 13  # of the 23 bits of a float32, which TF32 has not
-BFLOAT16_CUT = 16  # and bfloat16
+TF32_CUT, BFLOAT16_CUT = 13, 16  # bits of the 23 of a float32 that TF32 and bfloat16 lack
 _SETTING = RLock()
 
 
-class Products(ABC):
-    """How matrices are multiplied: `operand` prepares one, which can be sliced and transposed, for many products."""
+class Products:
+    """Matrix products in the type of the operands; `operand` prepares a matrix, which can be sliced and transposed."""
 
     @property
-    @abstractmethod
     def fine(self) -> Products:
         """Products that are as accurate as the type of the operands: for differences of large numbers."""
+        return self
 
-    @abstractmethod
     def operand(self, A: Array) -> Any:
-        """A as these products take it."""
+        """Return A as these products take it."""
+        return A
 
     def operands(self, A: Array) -> tuple[Any, Any]:
-        """A, or a stack of matrices, laid out by rows and by columns: tensor cores read fastest along the sum."""
+        """Lay out A, or a stack of matrices, by rows and by columns: tensor cores read fastest along the sum."""
         rows = self.operand(A)
         return rows, self.operand(A.mT.contiguous().mT) if _on_gpu(A) else rows
 
-    @abstractmethod
     def __call__(self, A: Any, B: Any) -> Array:
-        """A @ B of two operands."""
+        """Return A @ B of two operands."""
+        return A @ B
 
     def combined(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
-        """phi * S + psi * c as an operand, for a tile S that is not needed any more and a row c."""
+        """Return phi * S + psi * c as an operand, for a row c and a tile S, which is overwritten."""
         if _on_gpu(S) and _has_triton() and _alike(S, phi, psi):
             return self._fused(S, phi, psi, c)
         S *= phi
@@ -63,29 +61,15 @@ class Products(ABC):
         return self.operand(S)
 
     def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
-        """The same in one pass over memory."""
+        """Do the same in one pass over memory."""
         from rkhs._backend import fused
 
         fused.combine(S, phi, psi, c)
         return S
 
 
-class Plain(Products):
-    """In the type of the operands."""
-
-    @property
-    def fine(self) -> Products:
-        return self
-
-    def operand(self, A: Array) -> Any:
-        return A
-
-    def __call__(self, A: Any, B: Any) -> Array:
-        return A @ B
-
-
 class TF32(Products):
-    """Of operands cut to TF32, summed in float32."""
+    """Products of operands cut to TF32, summed in float32."""
 
     @property
     def fine(self) -> Products:
@@ -102,67 +86,74 @@ class TF32(Products):
 class ThreeTF32(Products):
     """The three products of split operands."""
 
-    @property
-    def fine(self) -> Products:
-        return self
-
     def operand(self, A: Array) -> Any:
         if _on_gpu(A) and _has_triton() and _alike(A):
             from rkhs._backend import fused
 
-            return Split(*fused.split(A, TF32_CUT))
+            return SplitOperand(*fused.split(A, TF32_CUT))
         first = cut(A, TF32_CUT)
-        return Split(first, _bfloat16(A), _bfloat16(A - first))
+        coarse, rest = (part.bfloat16() if _on_gpu(A) else cut(part, BFLOAT16_CUT) for part in (A, A - first))
+        return SplitOperand(first, coarse, rest)
 
     def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
         from rkhs._backend import fused
 
-        return Split(*fused.split_combined(S, phi, psi, c, TF32_CUT))
+        return SplitOperand(*fused.split_combined(S, phi, psi, c, TF32_CUT))
 
     def __call__(self, A: Any, B: Any) -> Array:
-        total = _corrections(A, B)
+        gpu = _on_gpu(A.first)
+        if gpu:
+            import torch
+
+            total = torch.mm(A.coarse, B.rest, out_dtype=torch.float32)
+            torch.addmm(total, A.rest, B.coarse, out_dtype=torch.float32, out=total)
+        else:
+            total = A.coarse @ B.rest + A.rest @ B.coarse
         with _tensor_cores(A.first):
             for start in range(0, A.first.shape[1], CHUNK):
-                some = slice(start, start + CHUNK)
-                _add_product(total, A.first[:, some], B.first[some])
+                one, other = A.first[:, start : start + CHUNK], B.first[start : start + CHUNK]
+                if gpu:
+                    total.addmm_(one, other)
+                else:
+                    total += one @ other
         return total
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class SplitOperand:
     """The first bits of a matrix in TF32; and, both in bfloat16, the matrix itself and the rest after those bits."""
 
     first: Array
     coarse: Array
     rest: Array
 
-    def __getitem__(self, where: Any) -> Split:
-        return Split(self.first[where], self.coarse[where], self.rest[where])
+    def __getitem__(self, where: Any) -> SplitOperand:
+        return SplitOperand(self.first[where], self.coarse[where], self.rest[where])
 
     @property
-    def T(self) -> Split:
-        return Split(self.first.T, self.coarse.T, self.rest.T)
+    def T(self) -> SplitOperand:
+        return SplitOperand(self.first.T, self.coarse.T, self.rest.T)
 
 
 def products_in(precision: str | None) -> Products:
-    """The products of a precision; None is the type of the data."""
-    return {"tf32": TF32, "tf32x3": ThreeTF32}.get(precision or "", Plain)()
+    """Return the products of a precision; None is the type of the data."""
+    return {"tf32": TF32, "tf32x3": ThreeTF32}.get(precision or "", Products)()
 
 
 def dtype_of(precision: str, xp: Any) -> Any:
-    """The type in which the operands of products of a precision are held."""
+    """Return the type in which the operands of products of a precision are held."""
     return xp.float64 if precision == "float64" else xp.float32
 
 
 def check_precision(precision: str | None) -> None:
-    """Refuse what is no precision."""
+    """Refuse an unknown precision."""
     if precision is not None and precision not in PRECISIONS:
         names = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(f"precision must be None (that of the data) or one of {names}, got {precision!r}.")
 
 
 def cut(A: Array, bits: int) -> Array:
-    """The nearest numbers to those of a float32 array that have so many bits less."""
+    """Round the numbers of a float32 array to this many bits fewer."""
     half, mask = 1 << (bits - 1), -(1 << bits)
     if isinstance(A, np.ndarray):
         return ((A.view(np.int32) + np.int32(half)) & np.int32(mask)).view(np.float32)
@@ -171,37 +162,13 @@ def cut(A: Array, bits: int) -> Array:
     return ((A.view(torch.int32) + half) & mask).view(torch.float32)
 
 
-def _bfloat16(A: Array) -> Array:
-    """The nearest numbers of bfloat16, of that type on an accelerator only."""
-    return A.bfloat16() if _on_gpu(A) else cut(A, BFLOAT16_CUT)
-
-
-def _corrections(A: Split, B: Split) -> Array:
-    """A1 B2 + A2 B1, summed in float32."""
-    if not _on_gpu(A.first):
-        return A.coarse @ B.rest + A.rest @ B.coarse
-    import torch
-
-    total = torch.mm(A.coarse, B.rest, out_dtype=torch.float32)
-    return torch.addmm(total, A.rest, B.coarse, out_dtype=torch.float32, out=total)
-
-
-def _add_product(total: Array, A: Array, B: Array) -> None:
-    """total += A @ B, on an accelerator within the product."""
-    if _on_gpu(A):
-        total.addmm_(A, B)
-    else:
-        total += A @ B
-
-
 @cache
 def _has_triton() -> bool:
-    """Whether there is a compiler for `fused`, which PyTorch brings along on Linux."""
-    return find_spec("triton") is not None
+    return find_spec("triton") is not None  # the compiler for `fused`, which PyTorch brings along on Linux
 
 
 def _alike(*tiles: Array) -> bool:
-    """Whether tiles have one type and one layout, by rows or by columns."""
+    """Return whether tiles have one type and one layout, by rows or by columns."""
     by_rows, by_columns = (all(t.is_contiguous() for t in way) for way in (tiles, [t.mT for t in tiles]))
     return len({t.dtype for t in tiles}) == 1 and (by_rows or by_columns)
 

@@ -198,18 +198,25 @@ def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
     return outer * inner if inner.ndim == 1 else outer @ inner
 
 
-HERMITE_POINTS = {1: 15, 2: 9, 3: 7}
-HIGHEST_OF_DEGREE_5 = 16
-
-
 def gaussian_rule(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Points (p, n) and weights (p,) of the rule above for N(0, I_n)."""
-    if n in HERMITE_POINTS:
-        z, w = np.polynomial.hermite_e.hermegauss(HERMITE_POINTS[n])
+    """Return points z_j (p, n) and weights w_j (p,) with E f(z) ~ sum_j w_j f(z_j) for z ~ N(0, I_n).
+
+    | n        | rule                                   | points       | exact for polynomials of degree |
+    |----------|----------------------------------------|--------------|---------------------------------|
+    | 1 .. 3   | product of Gauss-Hermite rules         | 15^n or less | 29 (n = 1), 17 (2), 13 (3)      |
+    | 4 .. 16  | fully symmetric (McNamee and Stenger)  | 2 n^2 + 1    | 5                               |
+    | 17 ..    | +- sqrt(n) e_i                         | 2 n          | 3                               |
+
+    So the local average of width w of a function that varies on the scale s is off by the order (w/s)^(degree + 1)
+    where the function is smooth.  Both sides of a Gram matrix see the same points, so that it stays positive
+    semi-definite for positive weights, and symmetric always.
+    """
+    if 0 < n <= 3:
+        z, w = np.polynomial.hermite_e.hermegauss({1: 15, 2: 9, 3: 7}[n])
         grid = np.array(list(product(z, repeat=n)))
         return grid, np.array([np.prod(c) for c in product(w / w.sum(), repeat=n)])
     axes = np.concatenate([np.eye(n), -np.eye(n)])
-    if n > HIGHEST_OF_DEGREE_5:
+    if n > 16:
         return np.sqrt(n) * axes, np.full(2 * n, 1 / (2 * n))
     pairs = np.zeros((2 * n * (n - 1), n))
     signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
@@ -223,7 +230,7 @@ def gaussian_rule(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def sharpen(atoms: Atoms) -> tuple[Any, Atoms]:
-    """Blurred atoms as weighted sums of sharp ones: (W, sharp atoms) with atoms ~ W @ sharp atoms."""
+    """Replace blurred atoms by weighted sums of sharp ones: return W and sharp atoms with atoms ~ W @ sharp atoms."""
     if atoms.blur is None or atoms.per_point != 1:
         raise ValueError("Only blurred atoms, one at each point, are replaced by a cubature.")
     covariance = np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur

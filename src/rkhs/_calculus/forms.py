@@ -8,9 +8,15 @@ x and v on y, its derivatives are
     q_u = <u, y - rho x>      q_v = <v, x - rho y>
     q_uu' = -rho <u, u'>      q_vv' = -rho <v, v'>      q_uv = <u, v>
 
-and all third ones vanish.  The minus sign of the distance is deliberate: phi' is then positive for
-the positive definite radial kernels, the ladder of the Gaussian exp(q) is one and the same array at
-every rung, and a single formula serves both forms.
+and all third ones vanish.  So one formula gives all derivatives of k, for directions w_1 .. w_n on either argument:
+
+    D_{w1..wn} phi(q) = sum over partial matchings M of {1..n}:
+        phi^(n-|M|)(q) * prod_{(i,j) in M} q_ij * prod_{i unmatched} q_i
+
+with q_i the slope of q along w_i and q_ij its curvature along w_i and w_j (Faa di Bruno's formula with blocks of one
+and two).  Two terms for n = 2, ten for n = 4.  The minus sign of the distance is deliberate: phi' is then positive for
+the positive definite radial kernels, the ladder of the Gaussian exp(q) is one and the same array at every rung, and a
+single formula serves both forms.
 
 *Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
 A kernel that is smooth in q feels it only when the points are many scales from their middle; one that is
@@ -66,7 +72,7 @@ class Form:
         return Atoms.values(x - y).pushed(self.linear).points
 
     def __call__(self, pairing: Pairing) -> Array:
-        """The inner products of all atoms of the pairing, flat: the formula of `matchings`."""
+        """Return the inner products of all atoms of the pairing, flat."""
         given = pairing
         pairing = (given.centred() if self.rho else given).pushed(self.linear)
         left, right = pairing.left, pairing.right
@@ -171,7 +177,7 @@ def matchings(n: int) -> tuple[Matching, ...]:
 
 
 def derivative(rungs: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
-    """The formula above, over any ring: arrays that broadcast, or power series of them.
+    """Evaluate the formula at the top over any ring: arrays that broadcast, or power series of them.
 
     `rungs[r]` is phi^(r)(q); a pair missing from `curvatures` has curvature zero.
     """

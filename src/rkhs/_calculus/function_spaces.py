@@ -123,7 +123,6 @@ class Functions(FunctionSpace):
 
 
 Exponents = tuple[int, ...]
-LARGEST = 1000  # power of two of a scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +188,7 @@ class Polynomials(FunctionSpace):
         centre = np.median(points, axis=0)
         seen = Atoms.values(points.astype(np.float64) - centre).pushed(self.linear).points
         spread = np.max(np.abs(seen), axis=0)
-        powers = np.clip(np.frexp(spread)[1], -LARGEST, LARGEST)
+        powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the exponents of float64
         scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
         return replace(self, centre=centre.astype(np.float64), scale=scale)
 
@@ -238,7 +237,11 @@ def exponents(dimension: int, degree: int) -> list[Exponents]:
 
 
 class _Moments:
-    """E[x^a] and its directional derivatives at a block of atoms, each computed once."""
+    """E[x^a] and its directional derivatives at a block of atoms, each once, by two recursions (Stein's lemma).
+
+    D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
+    E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]          for the blur N(x, C)
+    """
 
     def __init__(self, atoms: Atoms) -> None:
         self.atoms = atoms

@@ -11,7 +11,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, as_real, inner, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory, tile_entries
-from rkhs._backend.precision import Plain, check_precision, dtype_of, products_in
+from rkhs._backend.precision import Products, check_precision, dtype_of, products_in
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
 from rkhs._gram.jet_points import pulled_back, same_points
@@ -260,7 +260,7 @@ class Gram:
             return None
         if (gradients.atoms.order, values.atoms.order) != (1, 0) or not block.lefts[0].atoms.gradient:
             return None  # also where the kernel sees other points, whose gradients are not those of f
-        product = JetProduct(form, block.lefts, block.rights, 1.0, self.budget, Plain())
+        product = JetProduct(form, block.lefts, block.rights, 1.0, self.budget, Products())
         left, right = product.lefts[0], product.rights[0]
         if form.careful(left.largest + right.largest):
             return None

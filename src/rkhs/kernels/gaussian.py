@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from rkhs._backend.arrays import Array, as_real, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.forms import Form
 from rkhs._calculus.maps import Circles
@@ -43,7 +44,7 @@ class Gaussian(ScaledKernel):
     def form(self, dimension: int) -> Form:
         return Form(1, exponential, smooth=True, linear=self.linear(dimension))
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+    def blurred(self, covariance: Matrix) -> Kernel:
         """sqrt(det S / det(S + C)) exp(-d'(S + C)^-1 d / 2), with S = diag(scale^2), C the covariance."""
         factors = self.linear(len(covariance))
         check_map(factors, len(covariance))
@@ -62,7 +63,7 @@ class Gaussian(ScaledKernel):
         """The mixture of Gaussians that it is."""
         return [(1.0, self)]
 
-    def blurred_tangent(self, covariance: np.ndarray[Any, Any], feature: int | None) -> Kernel:
+    def blurred_tangent(self, covariance: Matrix, feature: int | None) -> Kernel:
         """d / dlog s_j of the average:  (1 - s_j^2 (M^-1)_jj + s_j^2 (M^-1 d)_j^2) times it, with M = S + C."""
         average, factors = self.blurred(covariance), self.linear(len(covariance))
         scales = 1 / factors
@@ -103,30 +104,40 @@ def exponential(q: Array, rungs: range) -> dict[int, Array]:
     return dict.fromkeys(rungs, namespace(q).exp(q))
 
 
-LOWEST = -40.0  # of log u
-NEGLIGIBLE = 1e-24  # a Gaussian of less than this share of k is left out; narrow ones have large derivatives
+class GaussianMixture(ScaledKernel):
+    """A radial kernel that is an average of Gaussians of all scales.
 
+        k = integral of Gaussian(scale sqrt(v(u))) u^(a-1) e^(-u) du / Gamma(a)
 
-def mixture(
-    shape: float, factors: np.ndarray[Any, Any], variance: Callable[[Any], Any]
-) -> tuple[list[tuple[float, Gaussian]], np.ndarray[Any, Any]]:
-    """Weights and Gaussians of x * factors with a = shape and v = variance; and the derivatives of log weights in a."""
-    step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as shape grows
-    log_u = np.arange(LOWEST, np.log(shape + 12 * shape**0.5 + 40), step)
-    weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
-    slopes = log_u - digamma(shape)
-    # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
-    tail = np.exp(-shape * step) / -np.expm1(-shape * step)
-    weights[0] += weights[0] * tail
-    slopes[0] -= step * tail
-    variances = variance(np.exp(log_u))
-    return [(float(w), Gaussian(scale=np.sqrt(v) / factors)) for w, v in zip(weights, variances, strict=True)], slopes
+    The Gaussians' averages are known, so the average of k is one integral over u.  In log u the integrand is analytic
+    in a strip of half-width pi/2, so the trapezoidal rule converges geometrically: the error is below 1e-13 with the
+    step chosen here, in every dimension.
+    """
 
+    @abstractmethod
+    def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
+        """Return a and v, in units of the scale."""
 
-def blurred_mixture(gaussians: list[tuple[float, Gaussian]], covariance: np.ndarray[Any, Any]) -> Kernel:
-    """The average of a mixture over N(0, covariance)."""
-    parts = [
-        (weight * w, kernel) for weight, gaussian in gaussians for w, kernel in gaussian.blurred(covariance).summands()
-    ]
-    total = sum(weight for weight, _ in parts)
-    return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > NEGLIGIBLE * total))
+    def mixture(self, dimension: int) -> tuple[list[tuple[float, Gaussian]], Vector]:
+        """Return the weights and Gaussians, and the derivatives of the log weights in a."""
+        shape, variance = self.shape_and_variance()
+        factors = self.linear(dimension)
+        step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as the shape grows
+        log_u = np.arange(-40.0, np.log(shape + 12 * shape**0.5 + 40), step)
+        weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
+        slopes = log_u - digamma(shape)
+        # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
+        tail = np.exp(-shape * step) / -np.expm1(-shape * step)
+        weights[0] += weights[0] * tail
+        slopes[0] -= step * tail
+        scales = np.sqrt(variance(np.exp(log_u)))[:, None] / factors
+        return [(float(w), Gaussian(scale=s)) for w, s in zip(weights, scales, strict=True)], slopes
+
+    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
+        return self.mixture(dimension)[0]
+
+    def blurred(self, covariance: Matrix) -> Kernel:
+        averages = [(w, gaussian.blurred(covariance)) for w, gaussian in self.gaussians(len(covariance))]
+        parts = [(w * factor, kernel) for w, average in averages for factor, kernel in average.summands()]
+        least = 1e-24 * sum(weight for weight, _ in parts)  # of k: narrow ones have large derivatives
+        return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > least))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from numbers import Real
-from typing import Any
 
-import numpy as np
-
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, Vector, namespace
 from rkhs._calculus.forms import Form
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.gaussian import Gaussian, blurred_mixture, mixture
-from rkhs.kernels.scaled import Scale, ScaledKernel
+from rkhs.kernels.gaussian import GaussianMixture
+from rkhs.kernels.scaled import Scale
 
 HIGHEST = 20.5  # beyond which it is the Gaussian kernel for all that double precision can tell
 
 
 @dataclass(frozen=True)
-class Matern(ScaledKernel):
+class Matern(GaussianMixture):
     """The Matern kernel: functions with derivatives of order below nu.
 
         k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1
@@ -67,7 +64,7 @@ class Matern(ScaledKernel):
         q *= -1 / nu
         root = xp.sqrt(q)  # z / 2 nu
         top = xp.exp(root * (-2 * nu))  # of the last regular rung, phi^(regular), once scaled
-        top *= (2 * nu) ** regular / _at_zero(regular)
+        top *= (2 * nu) ** regular / prod(range(1, 2 * regular, 2))  # m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)
         phi = {regular: top}
         if rungs[0] < regular:
             phi[regular - 1] = root + 1 / (2 * nu)
@@ -86,14 +83,5 @@ class Matern(ScaledKernel):
                 phi[k] /= root
         return phi
 
-    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
-        """The mixture of Gaussians that it is, to rounding."""
-        return mixture(self.nu, self.linear(dimension), lambda u: u / self.nu)[0]
-
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
-        return blurred_mixture(self.gaussians(len(covariance)), covariance)
-
-
-def _at_zero(j: int) -> int:
-    """m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)."""
-    return prod(range(1, 2 * j, 2))
+    def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
+        return self.nu, lambda u: u / self.nu

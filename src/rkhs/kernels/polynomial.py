@@ -103,7 +103,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
         Q(s) = sum_k s^(2k+1) <y, (CD)^k x> + s^(2k+2)/2 (<x, D (CD)^k x> + <y, (CD)^k C y>)
                + sum_(k>0) s^2k tr (CD)^k / 2k  +  c s
 
-    is quadratic in x and y, so the formula of `matchings` holds with phi = exp, in the ring of series.
+    is quadratic in x and y, so the formula of `forms` holds with phi = exp, in the ring of series.
     """
     left, right = pairing.left, pairing.right
     C, D = _covariance(left), _covariance(right)

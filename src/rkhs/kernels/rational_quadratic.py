@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, prod
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
-
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, Matrix, Vector, namespace
 from rkhs._calculus.forms import Form
 from rkhs.kernels.base import FormKernel, Kernel, Open
-from rkhs.kernels.gaussian import Gaussian, blurred_mixture, mixture
-from rkhs.kernels.scaled import Scale, ScaledKernel, Weighted
+from rkhs.kernels.gaussian import GaussianMixture
+from rkhs.kernels.scaled import Scale, Weighted
 
 
 @dataclass(frozen=True)
-class RationalQuadratic(ScaledKernel):
+class RationalQuadratic(GaussianMixture):
     """The rational quadratic kernel: smooth functions of several length scales at once.
 
         k(x, y) = (1 + |x - y|^2 / (2 alpha scale^2))^(-alpha), a mixture of Gaussians of all scales
@@ -63,15 +62,8 @@ class RationalQuadratic(ScaledKernel):
             phi[k] *= (self.alpha + k - 1) / self.alpha
         return phi
 
-    def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
-        """The mixture of Gaussians that it is, to rounding."""
-        return self._mixture(dimension)[0]
-
-    def _mixture(self, dimension: int) -> tuple[list[tuple[float, Gaussian]], np.ndarray[Any, Any]]:
-        return mixture(self.alpha, self.linear(dimension), lambda u: self.alpha / u)
-
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
-        return blurred_mixture(self.gaussians(len(covariance)), covariance)
+    def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
+        return self.alpha, lambda u: self.alpha / u
 
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
         return AlphaTangent(self) if name == "alpha" else super().own_tangent(name, feature)
@@ -97,9 +89,9 @@ class AlphaTangent(FormKernel):
         log, share = alpha * xp.log1p(x), x / (1 + x)
         return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in rungs}
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+    def blurred(self, covariance: Matrix) -> Kernel:
         """Weights and scales of the mixture change: v = alpha / u, so that dlog scale = dlog alpha / 2."""
-        nodes, slopes = self.kernel._mixture(len(covariance))
+        nodes, slopes = self.kernel.mixture(len(covariance))
         parts: list[tuple[float, Kernel]] = []
         for (weight, gaussian), slope in zip(nodes, slopes, strict=True):
             parts.append((weight * self.kernel.alpha * float(slope), gaussian.blurred(covariance)))

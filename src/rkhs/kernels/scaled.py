@@ -130,7 +130,16 @@ class Weighted(Kernel):
 
 @dataclass(frozen=True)
 class ScaleTangent(Kernel):
-    """The derivative of a radial kernel in the logarithm of its scale, or of that of one feature."""
+    """The derivative of a radial kernel in the logarithm of its scale, or of that of one feature.
+
+    With z = x / s a radial kernel is phi(q), q = sum_j q_j, q_j = -(z_j - z'_j)^2 / 2, where dq_j / dlog s_j = -2 q_j.
+    So
+
+        dk / dlog s_j  =  phi'(q) * (-2 q_j)
+
+    is a product of two forms, whose derivatives are Leibniz's.  In one scale for all features it is -2 q phi'(q), of q
+    alone.  Rough kernels have a phi' that is not finite at q = 0, where its product with q_j is.
+    """
 
     kernel: Any  # a ScaledKernel
     feature: int | None = None
