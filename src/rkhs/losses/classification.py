@@ -8,12 +8,22 @@ from typing import Any
 
 from rkhs._backend.arrays import Array, like, namespace
 from rkhs.losses.base import Loss, between, positive
-from rkhs.losses.interval import IntervalLoss
-from rkhs.losses.regression import SQUARED
+from rkhs.losses.interval import IntervalLoss, Quadratic
+
+
+class _Margin(IntervalLoss):
+    """A loss of the margin b u, which is zero from 1 on: in [1, infinity) for the class +1, (-infinity, -1] for -1."""
+
+    classification = True
+
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        xp = namespace(b)
+        far = xp.full_like(b, inf)
+        return xp.where(b > 0, b, -far), xp.where(b > 0, far, b)
 
 
 @dataclass(frozen=True)
-class Hinge(IntervalLoss):
+class Hinge(_Margin):
     """Hinge loss, for classes: that of the support vector machine.
 
         loss = max(0, 1 - b u)
@@ -25,14 +35,9 @@ class Hinge(IntervalLoss):
     array([1.5, 0. ])
     """
 
-    classification = True
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return _right_side(b)
-
 
 @dataclass(frozen=True)
-class SquaredHinge(IntervalLoss):
+class SquaredHinge(Quadratic, _Margin):
     """Squared hinge loss, for classes: smooth, so faster than the hinge.
 
         loss = max(0, 1 - b u)^2
@@ -44,19 +49,9 @@ class SquaredHinge(IntervalLoss):
     array([2.25, 0.  ])
     """
 
-    classification = True
-    smooth = True
-    width = SQUARED
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return _right_side(b)
-
-    def slopes(self) -> tuple[float, float]:
-        return inf, inf
-
 
 @dataclass(frozen=True)
-class SmoothedHinge(IntervalLoss):
+class SmoothedHinge(_Margin):
     """Hinge loss with its corner rounded, for classes.
 
         loss = (1 - m)^2 / (2 width) for margins m = b u between 1 - width and 1, linear below, 0 above
@@ -69,21 +64,10 @@ class SmoothedHinge(IntervalLoss):
     """
 
     width: float
-    classification = True
     smooth = True
 
     def __post_init__(self) -> None:
         positive(self, "width")
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return _right_side(b)
-
-
-def _right_side(b: Array) -> tuple[Array, Array]:
-    """[1, infinity) for the class +1, (-infinity, -1] for -1."""
-    xp = namespace(b)
-    far = xp.full_like(b, inf)
-    return xp.where(b > 0, b, -far), xp.where(b > 0, far, b)
 
 
 STEPS = 20  # of Newton's method, which takes five: a bound for what is not a number

@@ -14,7 +14,6 @@ envelope of width h is the same loss with w + h in place of w, and the prox is u
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -28,9 +27,9 @@ class IntervalLoss(Loss):
 
     width: float = 0.0  # w
 
-    @abstractmethod
     def interval(self, b: Array) -> tuple[Array, Array]:
         """The ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
+        return b, b
 
     def slopes(self) -> tuple[float, float]:
         """The largest slopes p below and q above the interval."""
@@ -105,6 +104,16 @@ class IntervalLoss(Loss):
 
     def smoothed(self, width: float) -> Loss:
         return SmoothedInterval(self, self.width + width) if width > 0 else self
+
+
+class Quadratic(IntervalLoss):
+    """An interval loss that is e^2, whose second derivative is 2, and never becomes linear."""
+
+    smooth = True
+    width = 1 / 2
+
+    def slopes(self) -> tuple[float, float]:
+        return inf, inf
 
 
 @dataclass(frozen=True)

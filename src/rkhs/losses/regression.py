@@ -8,9 +8,7 @@ from typing import Any, ClassVar, cast
 
 from rkhs._backend.arrays import Array
 from rkhs.losses.base import Loss, positive
-from rkhs.losses.interval import IntervalLoss
-
-SQUARED = 1 / 2  # the width of losses that begin like r^2, whose second derivative is 2
+from rkhs.losses.interval import IntervalLoss, Quadratic
 
 
 class HomogeneousLoss(IntervalLoss):
@@ -24,7 +22,7 @@ class HomogeneousLoss(IntervalLoss):
 
 
 @dataclass(frozen=True)
-class Squared(HomogeneousLoss):
+class Squared(Quadratic, HomogeneousLoss):
     """Squared loss: the fastest, and the one with error bars.
 
         loss = (u - b)^2
@@ -36,15 +34,7 @@ class Squared(HomogeneousLoss):
     array([1., 4.])
     """
 
-    smooth = True
     quadratic = True
-    width = SQUARED
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b, b
-
-    def slopes(self) -> tuple[float, float]:
-        return inf, inf
 
     def value(self, u: Array, b: Array) -> Array:  # these two as they are: there may be millions
         return (u - b) ** 2
@@ -57,7 +47,21 @@ class Squared(HomogeneousLoss):
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(HomogeneousLoss):
+class _Tolerant(HomogeneousLoss):
+    """A loss that is zero within epsilon of the target."""
+
+    epsilon: float
+    lengths: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    def __post_init__(self) -> None:
+        positive(self, "epsilon", or_zero=True)
+
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b - self.epsilon, b + self.epsilon
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(_Tolerant):
     """Absolute loss beyond a tolerance: facts hold within epsilon, a few not at all.
 
         loss = max(0, |u - b| - epsilon)
@@ -68,15 +72,6 @@ class EpsilonInsensitive(HomogeneousLoss):
     >>> rkhs.EpsilonInsensitive(epsilon=0.5).value(np.array([0.0, 3.0]), np.array([0.1, 1.0]))
     array([0. , 1.5])
     """
-
-    epsilon: float
-    lengths: ClassVar[tuple[str, ...]] = ("epsilon",)
-
-    def __post_init__(self) -> None:
-        positive(self, "epsilon", or_zero=True)
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b - self.epsilon, b + self.epsilon
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Absolute(EpsilonInsensitive):
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(HomogeneousLoss):
+class SquaredEpsilonInsensitive(Quadratic, _Tolerant):
     """Squared loss beyond a tolerance.
 
         loss = max(0, |u - b| - epsilon)^2
@@ -109,23 +104,9 @@ class SquaredEpsilonInsensitive(HomogeneousLoss):
     array([0.  , 2.25])
     """
 
-    epsilon: float
-    lengths: ClassVar[tuple[str, ...]] = ("epsilon",)
-    smooth = True
-    width = SQUARED
-
-    def __post_init__(self) -> None:
-        positive(self, "epsilon", or_zero=True)
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b - self.epsilon, b + self.epsilon
-
-    def slopes(self) -> tuple[float, float]:
-        return inf, inf
-
 
 @dataclass(frozen=True)
-class Huber(HomogeneousLoss):
+class Huber(Quadratic, HomogeneousLoss):
     """Squared loss near the target, absolute far from it.
 
         loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b
@@ -141,14 +122,9 @@ class Huber(HomogeneousLoss):
 
     delta: float
     lengths: ClassVar[tuple[str, ...]] = ("delta",)
-    smooth = True
-    width = SQUARED
 
     def __post_init__(self) -> None:
         positive(self, "delta")
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b, b
 
     def slopes(self) -> tuple[float, float]:
         return 2 * self.delta, 2 * self.delta
@@ -174,15 +150,19 @@ class Quantile(HomogeneousLoss):
             raise ValueError(f"{type(self).__name__} needs 0 < tau < 1, got {self.tau!r}.")
         positive(self, "tau")
 
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b, b
-
     def slopes(self) -> tuple[float, float]:
         return self.tau, 1 - self.tau
 
 
+class _Above(HomogeneousLoss):
+    """A loss that is zero above the target."""
+
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return b, b * 0 + inf
+
+
 @dataclass(frozen=True)
-class OneSided(HomogeneousLoss):
+class OneSided(_Above):
     """Loss for inequalities: nothing above the target, linear below.
 
         loss = max(0, b - u): only what is below the target is penalised
@@ -196,12 +176,9 @@ class OneSided(HomogeneousLoss):
     array([1., 0.])
     """
 
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b, b * 0 + inf
-
 
 @dataclass(frozen=True)
-class SquaredOneSided(HomogeneousLoss):
+class SquaredOneSided(Quadratic, _Above):
     """Loss for inequalities: nothing above the target, squared below.
 
         loss = max(0, b - u)^2
@@ -212,12 +189,3 @@ class SquaredOneSided(HomogeneousLoss):
     >>> rkhs.SquaredOneSided().value(np.array([-2.0, 3.0]), np.array([0.0, 0.0]))
     array([4., 0.])
     """
-
-    smooth = True
-    width = SQUARED
-
-    def interval(self, b: Array) -> tuple[Array, Array]:
-        return b, b * 0 + inf
-
-    def slopes(self) -> tuple[float, float]:
-        return inf, inf
