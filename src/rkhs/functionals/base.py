@@ -20,7 +20,18 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_array_api_obj, is_torch_array
 
-from rkhs._backend.arrays import Array, apply_matrix, as_array, compose, like, owned, same_kind, to_numpy, zeros
+from rkhs._backend.arrays import (
+    Array,
+    apply_matrix,
+    as_array,
+    as_points,
+    compose,
+    like,
+    owned,
+    same_kind,
+    to_numpy,
+    zeros,
+)
 from rkhs._calculus.atoms import Atoms
 
 
@@ -139,7 +150,14 @@ class Functional(ABC):
 
     def take(self, rows: Any) -> Functional:
         """The functionals of the given flat indices (integers, a slice or a mask)."""
-        index = np.atleast_1d(np.arange(self.size)[_index(rows)])
+        if not isinstance(rows, slice | int):  # also tensors and empty lists
+            rows = to_numpy(rows)
+            if rows.ndim > 1:
+                raise IndexError(
+                    f"Functionals are taken by flat indices, an array of one axis, got shape {rows.shape}."
+                )
+            rows = rows if rows.size else rows.astype(np.intp)
+        index = np.atleast_1d(np.arange(self.size)[rows])
         parts = [piece for part in self.parts if (piece := _taken(part, index)) is not None]
         if not parts:  # no functional at all, of the first part's kind
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
@@ -182,8 +200,15 @@ class Functional(ABC):
         if not isinstance(factor, Real):
             if not (is_array_api_obj(factor) or isinstance(factor, list | tuple)):
                 return NotImplemented
-            rows = _as_coefficients(factor, self)
-            return _reshaped(scipy.sparse.diags_array(rows, format="csr") @ self, self, "coefficients")
+            given = to_numpy(as_array(factor, "The coefficients of a family"))
+            if given.shape != self.shape[: given.ndim]:
+                raise ValueError(
+                    f"Coefficients of shape {given.shape} do not go with {self!r} of shape {self.shape}: give one for "
+                    f"each functional, or one for each of its {self.shape[0]} rows."
+                )
+            rows = np.repeat(given.reshape(-1), self.size // max(given.size, 1))
+            parts = (scipy.sparse.diags_array(rows, format="csr") @ self).parts
+            return Combination(self.shape, parts, f"({self.shape[0]} coefficients) * {_in_brackets(self)}")
         if not isfinite(float(factor)):
             raise ValueError(f"A multiple of {self!r} needs a finite factor, got {factor!r}.")
         parts = tuple(replace(part, weight=float(factor) * part.weight) for part in self.parts)
@@ -204,6 +229,29 @@ class Functional(ABC):
                 columns = compose(columns, part.matrix)
             parts.append(Part(part.atoms, 0, part.weight, columns))
         return Combination((W.shape[0],), tuple(parts), f"({W.shape[0]} x {W.shape[1]} matrix) @ {_in_brackets(self)}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AtPoints(Functional):
+    """A family at the rows of X: one functional at each, unless a subclass says another shape."""
+
+    X: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", owned(as_points(self.X)))
+
+    def __repr__(self) -> str:
+        return self.described()
+
+    def described(self, *more: str) -> str:
+        """Return `Name(300 points in R^64)`, with more in the brackets."""
+        t, n = self.X.shape
+        points = f"{t} point{'' if t == 1 else 's'} in R^{n}"
+        return f"{type(self).__name__}({', '.join([points, *more])})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (int(self.X.shape[0]),)
 
 
 class Combination(Functional):
@@ -253,12 +301,6 @@ def in_one_dtype(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(part if part.atoms.points.dtype == widest.dtype else part.like(widest) for part in parts)
 
 
-def described(name: str, points: Array) -> str:
-    """`Name(300 points in R^64)`."""
-    t, n = points.shape
-    return f"{name}({t} point{'' if t == 1 else 's'} in R^{n})"
-
-
 def _agree(one: Functional, other: Functional) -> None:
     if not isinstance(other, Functional):
         raise TypeError(f"{one!r} combines with families of functionals, not with {type(other).__name__}.")
@@ -295,34 +337,6 @@ def _as_matrix(matrix: Any, family: Functional) -> Any:
     if len(W.shape) != 2 or W.shape[1] != family.size:
         raise ValueError(f"W has shape {tuple(W.shape)}; W @ {family!r} needs shape (any, {family.size}).")
     return W
-
-
-def _as_coefficients(factors: Any, family: Functional) -> np.ndarray[Any, Any]:
-    """The coefficient of each functional, (size,) in NumPy, from those of functionals or of rows."""
-    given = to_numpy(as_array(factors, "The coefficients of a family"))
-    if given.shape == family.shape[: given.ndim] and given.ndim:
-        return np.repeat(given.reshape(-1), family.size // max(given.size, 1))
-    if given.ndim == 0:
-        return np.full(family.size, float(given))
-    raise ValueError(
-        f"Coefficients of shape {given.shape} do not go with {family!r} of shape {family.shape}: give one for each "
-        f"functional, or one for each of its {family.shape[0]} rows."
-    )
-
-
-def _reshaped(combined: Functional, family: Functional, by: str) -> Functional:
-    """A combination that has as many functionals as a family, in its shape."""
-    return Combination(family.shape, combined.parts, f"({family.shape[0]} {by}) * {_in_brackets(family)}")
-
-
-def _index(rows: Any) -> Any:
-    """What NumPy can index with: also tensors and empty lists."""
-    if isinstance(rows, (slice, int)):
-        return rows
-    index = to_numpy(rows)
-    if index.ndim > 1:
-        raise IndexError(f"Functionals are taken by flat indices, an array of one axis, got shape {index.shape}.")
-    return index if index.size else index.astype(np.intp)
 
 
 def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:

@@ -12,11 +12,11 @@ import scipy.sparse
 
 from rkhs._backend.arrays import Array, as_array, as_points, like, owned, same_kind, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs.functionals.base import Functional, Part, described
+from rkhs.functionals.base import AtPoints, Part
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Derivative(Functional):
+class Derivative(AtPoints):
     """One partial derivative, of any order, at points.
 
         L_i(f) = d^m f / dx_a dx_b .. (x_i) for axes = [a, b, ..]: shape (t,)
@@ -33,15 +33,14 @@ class Derivative(Functional):
     (1, 2)
     """
 
-    X: Array
     axes: Sequence[int] | Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
+        super().__post_init__()
         object.__setattr__(self, "axes", _as_axes(self.axes, int(self.X.shape[1])))
 
     def __repr__(self) -> str:
-        return described("Derivative", self.X)[:-1] + f", axes={_listed(self.axes)})"
+        return self.described(f"axes={[list(a) if isinstance(a, tuple) else a for a in self.axes]}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,7 +52,7 @@ class Derivative(Functional):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DirectionalDerivative(Functional):
+class DirectionalDerivative(AtPoints):
     """Slopes along given directions at points.
 
         L_i(f) = <v_i, grad f(x_i)>: shape (t,) for V of shape (t, n), (t, k) for k directions each, (t, k, n)
@@ -66,7 +65,6 @@ class DirectionalDerivative(Functional):
     array([[ 0.,  1., -1.,  4.,  1., -6.]])
     """
 
-    X: Array
     V: Array
 
     def __post_init__(self) -> None:
@@ -76,9 +74,6 @@ class DirectionalDerivative(Functional):
             raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to go with X, got {tuple(V.shape)}.")
         object.__setattr__(self, "X", owned(X))
         object.__setattr__(self, "V", owned(V))
-
-    def __repr__(self) -> str:
-        return described("DirectionalDerivative", self.X)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,20 +85,7 @@ class DirectionalDerivative(Functional):
         return (Part(Atoms(self.X, own)),)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _AtPoints(Functional):
-    """Derivatives of a fixed kind at the rows of X."""
-
-    X: Array
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
-
-    def __repr__(self) -> str:
-        return described(type(self).__name__, self.X)
-
-
-class Gradient(_AtPoints):
+class Gradient(AtPoints):
     """All slopes at points.
 
         L_ia(f) = df/dx_a (x_i), all first partial derivatives: shape (t, n)
@@ -125,7 +107,7 @@ class Gradient(_AtPoints):
         return (Part(Atoms(self.X, _unit_directions(np.arange(self.X.shape[1])[:, None], self.X))),)
 
 
-class Hessian(_AtPoints):
+class Hessian(AtPoints):
     """All second derivatives at points.
 
         L_iab(f) = d^2 f / dx_a dx_b (x_i), all second partial derivatives: shape (t, n, n)
@@ -149,7 +131,7 @@ class Hessian(_AtPoints):
         return (Part(Atoms(self.X, _unit_directions(axes, self.X))),)
 
 
-class Laplacian(_AtPoints):
+class Laplacian(AtPoints):
     """The sum of the second derivatives at points.
 
         L_i(f) = sum_a d^2 f / dx_a^2 (x_i): shape (t,)
@@ -160,10 +142,6 @@ class Laplacian(_AtPoints):
     >>> rkhs.Laplacian(np.array([[2.0, 3.0]]))(rkhs.Polynomials(degree=2))
     array([[0., 0., 0., 2., 0., 2.]])
     """
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (int(self.X.shape[0]),)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -194,7 +172,3 @@ def _as_axes(axes: Any, n: int) -> tuple[Any, ...]:
         raise ValueError(f"axes {axes!r} name a feature that points in R^{n} do not have (0 to {n - 1}).")
     array = array % n
     return tuple(array.tolist()) if array.ndim == 1 else tuple(map(tuple, array.tolist()))
-
-
-def _listed(axes: Any) -> str:
-    return repr([list(a) if isinstance(a, tuple) else a for a in axes])

@@ -11,11 +11,11 @@ import scipy.sparse
 
 from rkhs._backend.arrays import Array, as_array, as_points, check_unmasked, like, namespace, owned, same_kind, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs.functionals.base import Functional, Part, described
+from rkhs.functionals.base import AtPoints, Functional, Part
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(Functional):
+class Evaluation(AtPoints):
     """Values at points.
 
         L_i(f) = f(x_i) at the rows x_i of X: shape (t,)
@@ -29,25 +29,13 @@ class Evaluation(Functional):
            [0.6065, 1.    ]])
     """
 
-    X: Array
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
-
-    def __repr__(self) -> str:
-        return described("Evaluation", self.X)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (int(self.X.shape[0]),)
-
     @property
     def parts(self) -> tuple[Part, ...]:
         return (Part(Atoms.values(self.X)),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Difference(Functional):
+class Difference(AtPoints):
     """Differences of values at two places.
 
         L_i(f) = f(x_i) - f(y_i): shape (t,)
@@ -59,7 +47,6 @@ class Difference(Functional):
     array([[0., 2., 8.]])
     """
 
-    X: Array
     Y: Array
 
     def __post_init__(self) -> None:
@@ -69,20 +56,13 @@ class Difference(Functional):
         object.__setattr__(self, "X", owned(X))
         object.__setattr__(self, "Y", owned(Y))
 
-    def __repr__(self) -> str:
-        return described("Difference", self.X)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (int(self.X.shape[0]),)
-
     @property
     def parts(self) -> tuple[Part, ...]:
         return Part(Atoms.values(self.X)), Part(Atoms.values(self.Y), weight=-1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphDifference(Functional):
+class GraphDifference(AtPoints):
     """Differences of values along the edges of a graph.
 
         L_e(f) = sqrt(w_e) (f(x_i) - f(x_j)) for the edges e = (i, j) of a graph on the points: shape (e,)
@@ -105,19 +85,17 @@ class GraphDifference(Functional):
            [0., 4.]])
     """
 
-    X: Array
     edges: Any
     weights: Any = None
 
     def __post_init__(self) -> None:
-        X = as_points(self.X)
-        edges, weights = _as_edges(self.edges, self.weights, int(X.shape[0]))
-        object.__setattr__(self, "X", owned(X))
+        super().__post_init__()
+        edges, weights = _as_edges(self.edges, self.weights, int(self.X.shape[0]))
         object.__setattr__(self, "edges", owned(edges))
         object.__setattr__(self, "weights", owned(weights))
 
     def __repr__(self) -> str:
-        return described("GraphDifference", self.X)[:-1] + f", {len(self.edges)} edges)"
+        return self.described(f"{len(self.edges)} edges")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -155,7 +133,7 @@ def _as_edges(edges: Any, weights: Any, t: int) -> tuple[np.ndarray[Any, Any], n
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalAverage(Functional):
+class LocalAverage(AtPoints):
     """Averages around points, as a blurred sensor sees them.
 
         L_i(f) = E f(x_i + z),  z ~ N(0, width^2 I): shape (t,).  One width, or one per feature
@@ -172,11 +150,10 @@ class LocalAverage(Functional):
     array([[1., 1., 5.]])
     """
 
-    X: Array
     width: float | tuple[float, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
+        super().__post_init__()
         width = to_numpy(as_array(self.width, "width"))
         n = self.X.shape[1]
         if width.shape not in ((), (n,)) or not np.all(width > 0):
@@ -184,11 +161,7 @@ class LocalAverage(Functional):
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
     def __repr__(self) -> str:
-        return described("LocalAverage", self.X)[:-1] + f", width={self.width})"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (int(self.X.shape[0]),)
+        return self.described(f"width={self.width}")
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -268,7 +241,7 @@ class Average(Functional):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Components(Functional):
+class Components(AtPoints):
     """All components of a vector field v at the rows of X: shape (t, m).
 
     L_ic(F) = F(x_i, e_c), where the field is written as F(x, e) = <e, v(x)>.
@@ -282,18 +255,17 @@ class Components(Functional):
     ((5, 2), (5, 3))
     """
 
-    X: Array
     outputs: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
+        super().__post_init__()
         outputs = int(self.X.shape[1]) if self.outputs is None else self.outputs
         if not (isinstance(outputs, int) and outputs > 0):
             raise ValueError(f"outputs is a positive whole number, got {self.outputs!r}.")
         object.__setattr__(self, "outputs", outputs)
 
     def __repr__(self) -> str:
-        return described("Components", self.X)[:-1] + f", {self.outputs} outputs)"
+        return self.described(f"{self.outputs} outputs")
 
     @property
     def shape(self) -> tuple[int, ...]:
