@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import rkhs
-from rkhs._gram.magnitude import magnitudes
+from rkhs._gram.operator import magnitudes
 from rkhs.functionals.base import Combination
 from rkhs.testing.laws import demand, demand_equal, largest, restricted, rounding
 

@@ -26,7 +26,7 @@ from rkhs._backend.memory import out_of_memory, release_memory
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.term import Term
 from rkhs._gram.jet_points import same_points
-from rkhs._gram.magnitude import cancelled, magnitudes
+from rkhs._gram.operator import cancelled, magnitudes
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional
 from rkhs.functionals.points import pointwise

@@ -17,7 +17,7 @@ from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._finite.restricted import Restriction, without_null_space
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs._gram.magnitude import magnitudes
+from rkhs._gram.operator import magnitudes
 from rkhs.functionals.base import Functional, stack
 from rkhs.kernels.base import Kernel
 

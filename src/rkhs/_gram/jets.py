@@ -31,9 +31,8 @@ from rkhs._gram.jet_points import JetPoints, Jets, augmented, by_points
 from rkhs.functionals.base import Part
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
-SHARED = 2**20  # pairs of points from which tiles are shared out among threads
-EACH = 4  # tiles for each thread, at least, so that all end at about the same time
 COPIES = 8  # arrays of the size of a tile that are alive at once, at most
+SHARED, EACH = 2**20, 4  # pairs of points from which threads share the tiles; tiles each has, so that all end together
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,42 +176,35 @@ class JetProduct:
         A flow that is its own way back only takes the tiles on and above the diagonal.
         """
         t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        hands = self._hands(flow, back)
+        hands = 1
+        if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
+            room = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
+            hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
         entries = tile_entries(self.budget // hands, flow.target.points, COPIES)
         if hands > 1:
             entries = min(entries, t * s // (EACH * hands))
         work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]
-        if hands == 1:
-            for i, j in work:
-                self._add_tile(flow, None if flow is back and i == j else back, i, j)
-        else:
-            self._add_in_threads(flow, back, work, hands)
-        flow.finish()
-        if back is not None and back is not flow:
-            back.finish()
-
-    def _hands(self, flow: Flow, back: Flow | None) -> int:
-        """How many threads share the tiles out: as many as there are cores, where each has work and its jets fit."""
-        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        if t * s < SHARED:
-            return 1
-        jets = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
-        return max(1, min(cores(flow.target.points), self.budget // (2 * max(jets, 1)), t * s * 2 // SHARED))
-
-    def _add_in_threads(self, flow: Flow, back: Flow | None, work: list[tuple[slice, slice]], hands: int) -> None:
-        """Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat."""
-        own = [flow.apart() for _ in range(hands)]
-        backs = own if back is flow else [None if back is None else back.apart() for _ in range(hands)]
+        # Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat.
+        own = [flow] if hands == 1 else [flow.apart() for _ in range(hands)]
+        backs = own if back is flow else [back if hands == 1 or back is None else back.apart() for _ in range(hands)]
 
         def add(item: tuple[int, slice, slice]) -> None:
             k, i, j = item
             self._add_tile(own[k], None if flow is back and i == j else backs[k], i, j)
 
-        in_threads(add, [[(k, i, j) for i, j in work[k::hands]] for k in range(hands)])
-        for mine, returned in zip(own, backs, strict=True):
-            flow.gather(mine)
-            if back is not None and back is not flow and returned is not None:
-                back.gather(returned)
+        shares = [[(k, i, j) for i, j in work[k::hands]] for k in range(hands)]
+        if hands == 1:
+            for item in shares[0]:
+                add(item)
+        else:
+            in_threads(add, shares)
+            for mine, returned in zip(own, backs, strict=True):
+                flow.gather(mine)
+                if back is not None and back is not flow and returned is not None:
+                    back.gather(returned)
+        flow.finish()
+        if back is not None and back is not flow:
+            back.finish()
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
         """q of the points i and j, a difference of large numbers."""

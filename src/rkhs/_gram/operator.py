@@ -12,18 +12,20 @@ import numpy as np
 from rkhs._backend.arrays import Array, as_real, inner, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory, tile_entries
 from rkhs._backend.precision import Products, check_precision, dtype_of, products_in
+from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
 from rkhs._gram.jet_points import pulled_back, same_points
 from rkhs._gram.jets import COPIES, ORDER, JetProduct
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
-from rkhs.functionals.base import Functional, Part
+from rkhs.functionals.base import Combination, Functional, Part
 from rkhs.functionals.points import pointwise
 from rkhs.kernels.base import Kernel, check_known
 
-CALL, ENTRY = 2e-4, 8e-11  # seconds of a product, and for a point and a functional: `python -m benchmarks.regret`
-PAIR, PAIR_OF_JETS = 8e-9, 25e-9  # for a pair of points, with values alone and with derivatives
+# Seconds of a product on one core (`python -m benchmarks.regret`): for a call, for a point and a functional, and for a
+# pair of points with values alone and with derivatives.
+CALL, ENTRY, PAIR, PAIR_OF_JETS = 2e-4, 8e-11, 8e-9, 25e-9
 LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
 
 
@@ -353,3 +355,50 @@ def _aligned(block: Block) -> bool:
         or right.rows.stop <= left.rows.start
         for left, right in block.pairs()
     )
+
+
+def magnitudes(kernel: Kernel, L: Functional) -> Array:
+    """Return m (N, 1) with entries G_ij that are sums of numbers of size m_i m_j at most, or about that.
+
+    By these the rounding of a Gram matrix is judged, not by its entries: an entry for f(x) - f(y) at near points is a
+    difference of large numbers, right to a unit of rounding of those.
+
+    For positive definite kernels m_i = sum_a |c_a| |z_a| over the atoms of L_i.  The representers of others have no
+    norms: a product with random signs shows how large the entries are.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> x = np.array([[0.0], [1.0]])
+    >>> magnitudes(rkhs.Gaussian(1.0), rkhs.Difference(x, x))  # which is zero
+    array([[2.],
+           [2.]])
+    """
+    if kernel.order == 0:
+
+        def norms(atoms: Atoms) -> Array:
+            family = Combination((atoms.size,), (Part(atoms),), "atoms")
+            return namespace(atoms.points).sqrt(abs(gram(kernel, family).diagonal()))[:, None]
+
+        return L.absolute().assemble(norms)
+    signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
+    squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
+    xp = namespace(squares)
+    return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # thrice, for a sample of one
+
+
+def cancelled(kernel: Kernel, L: Functional) -> float:
+    """Return how much larger, at most, the numbers are that functionals are computed from than the functionals.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> x = np.array([[0.0], [1.0]])
+    >>> cancelled(rkhs.Gaussian(1.0), rkhs.Evaluation(x))
+    1.0
+    """
+    if kernel.order or not L.size:
+        return 1.0
+    sizes, diagonal = magnitudes(kernel, L)[:, 0], abs(gram(kernel, L).diagonal())
+    xp = namespace(sizes)
+    return float(xp.max(sizes / xp.sqrt(xp.where(diagonal > 0, diagonal, sizes**2))))
