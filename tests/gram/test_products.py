@@ -290,30 +290,3 @@ def test_a_point_stays_one_point():
     assert [part.atoms.points.shape[0] for part in some.parts] == [3, 3]
     apart = L.take(30 + np.arange(1, 6))
     assert apart.parts[0].atoms.points.shape[0] == 5
-
-
-@pytest.mark.parametrize("name", TWICE)
-def test_moments_of_gradients_are_those_of_the_dense_matrix(name):
-    """M'WM with a weight for each point, where there is a formula; near points have none."""
-    G = rkhs.gram(KERNELS[name], 3.0 * rkhs.Gradient(WHOLE), 0.5 * rkhs.Evaluation(WHOLE[:7]), memory=2e4)
-    weight = np.repeat(np.random.default_rng(1).uniform(1, 2, 30), 4)
-    found, M = G.gradient_moments(weight), G.dense()
-    if found is None:
-        assert not name.startswith(("Gaussian", "Polynomial", "Linear"))
-        return
-    right = M.T @ (weight[:, None] * M)
-    np.testing.assert_allclose(found, right, atol=1e-12 * np.abs(right).max())
-
-
-def test_other_families_have_no_such_formula():
-    weight = np.ones(30 * 4)
-    for L, M in (
-        (rkhs.Hessian(WHOLE[:2]), rkhs.Evaluation(WHOLE[:7])),
-        (rkhs.Gradient(WHOLE), rkhs.Gradient(WHOLE[:3])),
-        (rkhs.DirectionalDerivative(WHOLE, WHOLE), rkhs.Evaluation(WHOLE[:7])),
-        (rkhs.stack([rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE)]), rkhs.Evaluation(WHOLE[:7])),
-    ):
-        assert rkhs.gram(rkhs.Gaussian(2.0), L, M).gradient_moments(np.ones(L.size)) is None
-    uneven = rkhs.gram(rkhs.Gaussian(2.0), rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE[:7]))
-    assert uneven.gradient_moments(weight) is not None
-    assert uneven.gradient_moments(np.arange(120.0)) is None

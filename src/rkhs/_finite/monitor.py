@@ -252,9 +252,6 @@ class Watched:
             return part
         return Watched(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
 
-    def gradient_moments(self, weight: Array) -> Array | None:
-        return self.gram.gradient_moments(weight)
-
     def _timed(self, work: Callable[[], Array]) -> Array:
         monitor = self.monitor
         monitor.check(self.share * monitor.seconds_each)

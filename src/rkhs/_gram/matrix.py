@@ -52,9 +52,6 @@ class GramOperator(Protocol):
     def part(self, rows: Any, columns: Any) -> Any:
         """The same submatrix: an operator where the whole is one, an array where it is stored."""
 
-    def gradient_moments(self, weight: Array) -> Array | None:
-        """G' diag(weight) G of gradients against values from a formula, without G; None where there is none."""
-
 
 CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
 
@@ -112,9 +109,6 @@ class GramMatrix:
 
     def part(self, rows: Any, columns: Any) -> Array:
         return self.block(rows, columns)
-
-    def gradient_moments(self, weight: Array) -> Array | None:
-        return None
 
 
 def diagonal_part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:

@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_real, inner, like, namespace, same_kind, to_numpy, zeros
-from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory, tile_entries
-from rkhs._backend.precision import Products, check_precision, dtype_of, products_in
+from rkhs._backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
+from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
+from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
-from rkhs._gram.jet_points import pulled_back, same_points
-from rkhs._gram.jets import COPIES, ORDER, JetProduct
+from rkhs._gram.jet_points import same_points
+from rkhs._gram.jets import ORDER, JetProduct
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Combination, Functional, Part
-from rkhs.functionals.points import pointwise
 from rkhs.kernels.base import Kernel, check_known
 
 # Seconds of a product on one core (`python -m benchmarks.regret`): for a call, for a point and a functional, and for a
@@ -240,44 +239,6 @@ class Gram:
         whole = isinstance(rows, slice) and rows == slice(None)
         L = self.L if whole else self.L.take(rows)
         return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
-
-    def gradient_moments(self, weight: Array) -> Array | None:
-        """Return M'WM (l, l) for the Gram matrix M (t n, l) of gradients at t points and values at l; None for others.
-
-        For k = phi(q) the gradient of k(y_l, .) at x_i is phi' (y_l - rho x_i), so that
-
-            sum_i w_i <grad k(y_l, .)(x_i), grad k(y_m, .)(x_i)>
-                =  sum_i w_i phi'_il phi'_im (<y_l, y_m> - rho <y_l, x_i> - rho <x_i, y_m> + rho |x_i|^2)
-
-        takes four products of l x t x l in place of one of l x tn x l, and no array of the size tn x l.  The weights
-        (t n,) must be equal for all rows of a point.
-        """
-        gradients, values = pointwise(self.L), pointwise(self.M)
-        if len(self.blocks) != 1 or gradients is None or values is None:
-            return None
-        block, n = self.blocks[0], self.L.dimension
-        form = block.kernel.form(n)
-        weights = namespace(weight).reshape(weight, (-1, n))
-        if form is None or bool(namespace(weight).any(weights != weights[:, :1])):
-            return None
-        if (gradients.atoms.order, values.atoms.order) != (1, 0) or not block.lefts[0].atoms.gradient:
-            return None  # also where the kernel sees other points, whose gradients are not those of f
-        product = JetProduct(form, block.lefts, block.rights, 1.0, self.budget, Products())
-        left, right = product.lefts[0], product.rights[0]
-        if form.careful(left.largest + right.largest):
-            return None
-        X, Y = (pulled_back(points.points, points.linear) for points in (left, right))
-        total, between = zeros((Y.shape[0],) * 2, Y), Y @ Y.T
-        most = max(1, tile_entries(self.budget, X, COPIES) // max(1, int(Y.shape[0])))
-        for start in range(0, int(X.shape[0]), most):
-            i = slice(start, start + most)
-            phi = form.ladder(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
-            weighted = weights[i, :1] * phi
-            total += (weighted.T @ phi) * between
-            if form.rho:
-                cross = (weighted * (X[i] @ Y.T)).T @ phi
-                total += (weighted * inner(X[i], X[i])[:, None]).T @ phi - cross - cross.T
-        return (block.weight * gradients.weight * values.weight) ** 2 * total
 
     @cached_property
     def _empty(self) -> Array:
