@@ -65,6 +65,7 @@ def test_in_a_span_deviations_are_roots_of_covariances(approximation):
     posterior = problem(basis=rkhs.Constant(), approximation=approximation).solve().posterior
     np.testing.assert_allclose(np.sqrt(np.diag(posterior.cov(VALUES))), posterior.std(VALUES), rtol=1e-6)
     both = posterior.cov(rkhs.stack([VALUES, SLOPES]))
+    np.testing.assert_allclose(np.sqrt(np.diag(both)[4:]), posterior.std(SLOPES).reshape(-1), rtol=1e-6)
     assert np.linalg.eigvalsh(both).min() > -1e-6 * np.linalg.eigvalsh(both).max()
 
 

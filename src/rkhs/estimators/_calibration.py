@@ -55,11 +55,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.function import FeatureFunction, Function
-from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import dealt, fold_values, smallest_class
 from rkhs.estimators._problem import invariant_problem
 from rkhs.functionals import Evaluation
-from rkhs.learning.leave_one_out import left_out_of
+from rkhs.learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs.problem import Problem
 
 PLATT_FOLDS = 5
@@ -165,7 +164,6 @@ def class_scores(values: Vector) -> Vector:
 
 LEFT_OUT_FOLDS = 10
 DENSE = 5000  # functionals whose matrix is inverted to leave labels out one by one
-EXPLAINED = 1e-8  # of a label that others say nothing about: it is predicted by itself alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +188,8 @@ def _left_out(machine: Any) -> Judged:
     if problem is None:
         drawn = getattr(machine, "_drawn", None)
         if drawn is not None:
-            return _in_span(machine, drawn)
+            predicted, target = left_out_in_subspace(machine.solution_, drawn), to_numpy(drawn.target)
+            return Judged(predicted, target, np.ones(len(target)))
         problem, count = _problem_of(machine)
     else:
         count = machine._rows_each(problem.terms[0].size)
@@ -216,20 +215,6 @@ def _one_by_one(problem: Problem) -> bool:
     """Whether `Problem.leave_out` knows it, in a matrix of moderate size."""
     whole = problem.approximation is None and problem.null_space != "dropped"
     return whole and all(one.loss.smooth for one in problem.terms) and sum(one.size for one in problem.terms) <= DENSE
-
-
-def _in_span(machine: Any, drawn: Term) -> Judged:
-    """Of a sample of the labels, from the sums of all rows."""
-    target, weight = to_numpy(drawn.target), to_numpy(drawn.weights())[:, 0]
-    fitted = to_numpy(drawn.functional(machine.function_))
-    share = 1 - 2 * weight * machine.solution_.source.spread.within(drawn.functional)
-    if np.any(share < EXPLAINED):
-        raise ValueError(
-            f"{type(machine).__name__} predicts some labels by themselves alone, so they cannot be left out: take a "
-            "smaller C, or fewer functions."
-        )
-    away = (target - fitted) / (share if target.ndim == 1 else share[:, None])
-    return Judged(target - away, target, np.ones(len(target)))
 
 
 def _problem_of(machine: Any) -> tuple[Problem, Vector]:

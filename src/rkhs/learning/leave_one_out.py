@@ -42,6 +42,7 @@ from rkhs._backend.arrays import Matrix, like, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import interrupts_raised
@@ -123,6 +124,22 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
             target = target[..., None]
         left.append(like(target - found, term.functional.prototype))
     return LeftOut(tuple(predictions), tuple(left), exact)
+
+
+def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
+    """Return predictions for targets of squared losses, each by an f of the same subspace that has not seen it.
+
+    They follow from the posterior of a solution in a subspace, so that the term may be a sample of its rows.
+    """
+    target, h = to_numpy(term.target), 2 * to_numpy(term.weights())[:, 0]
+    left = 1 - h * solution.source.spread.within(term.functional)  # of a target, what the others do not explain
+    if np.any(left < 1e-8):
+        raise ValueError(
+            "Some targets are predicted by themselves alone, so they cannot be left out: take a smaller weight C, or "
+            "fewer functions."
+        )
+    residual = target - to_numpy(term.functional(solution.function))
+    return target - residual / (left if target.ndim == 1 else left[:, None])
 
 
 def left_out_amplitude(problem: Problem, count: Matrix) -> Any:
