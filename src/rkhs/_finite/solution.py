@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rkhs._finite.certificate import CONVERGED, Certificate
+
+if TYPE_CHECKING:
+    from rkhs.learning.posterior import Posterior, PosteriorSource
 
 __all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden"]
 INTERRUPTED = "interrupted"
@@ -58,10 +61,10 @@ class Solution:
     history: tuple[Record, ...] = field(repr=False)
     span: str | None = None
     basis_rank: tuple[int, int] | None = None
-    source: Any = field(default=None, repr=False)  # of the posterior
+    source: PosteriorSource | None = field(default=None, repr=False)
 
     @property
-    def posterior(self) -> Any:
+    def posterior(self) -> Posterior:
         """Error bars: what is known of f around this minimiser, where all losses are squared; an `rkhs.Posterior`.
 
         `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.

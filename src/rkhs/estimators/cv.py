@@ -710,6 +710,8 @@ class InvariantRegressorCV(CrossValidated, Regressor):
             self._adopt(machine.fit(X, y, sample_weight))
         return self
 
+    _tau: float | Vector | None  # the amplitude of the posterior; None until somebody asks for it
+
     @property
     def _posterior(self) -> Posterior:
         """With the amplitude that targets have when they are left out, as settings were chosen by leaving them out."""
@@ -718,10 +720,11 @@ class InvariantRegressorCV(CrossValidated, Regressor):
             return posterior
         if sum(term.size for term in problem.terms) > MOST_LEFT_OUT:
             return posterior
-        if getattr(self, "_tau", None) is None:
+        tau = getattr(self, "_tau", None)
+        if tau is None:
             count = self._rows_each(problem.terms[0].size)
-            self._tau = self._widened(int(count.sum())) * left_out_amplitude(problem, count)
-        return replace(posterior, amplitude=self._tau)
+            tau = self._tau = self._widened(int(count.sum())) * left_out_amplitude(problem, count)
+        return replace(posterior, amplitude=tau)
 
     def _widened(self, count: int) -> float:
         """Of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to."""

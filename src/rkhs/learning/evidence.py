@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import log, pi
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class Evidence:
     """
 
     value: float
-    amplitude: Any  # a number, or one for each output
+    amplitude: float | Matrix  # a number, or one for each output
     gradient: dict[str, float] | None = None
 
 

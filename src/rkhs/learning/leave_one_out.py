@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import RepresenterProblem
@@ -51,6 +51,7 @@ from rkhs.functionals.points import places
 from rkhs.kernels.base import Kernel
 from rkhs.learning._observations import Hyperparameter, Observations, check_null_space, check_squared
 from rkhs.solvers.base import double
+from rkhs.solvers.warped import SubspaceCovariance
 
 if TYPE_CHECKING:
     from rkhs.problem.problem import Problem
@@ -75,8 +76,8 @@ class LeftOut:
     (True, (20,), True)
     """
 
-    predictions: tuple[Any, ...]
-    residuals: tuple[Any, ...]
+    predictions: tuple[Array, ...]
+    residuals: tuple[Array, ...]
     exact: bool
 
 
@@ -132,7 +133,10 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     They follow from the posterior of a solution in a subspace, so that the term may be a sample of its rows.
     """
     target, h = to_numpy(term.target), 2 * to_numpy(term.weights())[:, 0]
-    left = 1 - h * solution.source.spread.within(term.functional)  # of a target, what the others do not explain
+    assert solution.source is not None
+    covariance = solution.source.spread
+    assert isinstance(covariance, SubspaceCovariance)
+    left = 1 - h * covariance.within(term.functional)  # of a target, what the others do not explain
     if np.any(left < 1e-8):
         raise ValueError(
             "Some targets are predicted by themselves alone, so they cannot be left out: take a smaller weight C, or "
@@ -142,7 +146,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     return target - residual / (left if target.ndim == 1 else left[:, None])
 
 
-def left_out_amplitude(problem: Problem, count: Matrix) -> Any:
+def left_out_amplitude(problem: Problem, count: Matrix) -> float | Matrix:
     """Return the amplitude tau for which left-out targets of the first term have the predicted variance.
 
     Without itself target i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; where each

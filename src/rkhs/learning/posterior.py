@@ -15,6 +15,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
+from rkhs._finite.function import FeatureFunction, Function
 from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import Solution
@@ -43,9 +44,9 @@ class Posterior:
     (100, 1, 1)
     """
 
-    function: Any
+    function: Function | FeatureFunction
     spread: WarpedGram | SubspaceCovariance
-    amplitude: Any
+    amplitude: float | Matrix
 
     def mean(self, L: Functional) -> Array:
         """L(f), in the shape of L, with a last axis for several outputs."""
