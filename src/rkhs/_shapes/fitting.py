@@ -59,7 +59,7 @@ def shape_of(estimator: BaseEstimator) -> Any:
     """Return what an estimator states of f everywhere: its `shape` and invariances that hold everywhere, else None."""
     given, known = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
     counts = getattr(estimator, "nu", 1.0) > 0 and not isinstance(known, str)
-    said = [one.promise for one in as_invariances(known if counts else None) if one.promise is not None]
+    said = [one.hard_constraint for one in as_invariances(known if counts else None) if one.hard_constraint is not None]
     if not said or not (given is None or isinstance(given, Mapping)):
         return given
     together: dict[Any, list[Any]] = {}

@@ -47,7 +47,7 @@ from rkhs.estimators._options import INVARIANCE, as_kernel, as_loss, check_numbe
 from rkhs.functionals import Evaluation, Functional, GraphDifference
 from rkhs.functionals.points import centred
 from rkhs.invariances import Invariance
-from rkhs.invariances.base import as_invariances, numbered
+from rkhs.invariances.base import as_invariances, resolve_columns
 from rkhs.kernels import Kernel
 from rkhs.losses import Loss
 from rkhs.problem import Problem
@@ -280,8 +280,8 @@ def _known(machine: Any, sample: Sample, units: Units) -> list[Term]:
     known = machine.invariance
     if sample.slopes is not None and isinstance(known, str) and known == "gradient":
         known = None  # slopes that were measured are not also said to be small
-    invariances = [one for one in as_invariances(known) if one.promise is None] if nu > 0 else []
-    at_points = numbered(invariances, getattr(machine, "feature_names_in_", None))
+    invariances = [one for one in as_invariances(known) if one.hard_constraint is None] if nu > 0 else []
+    at_points = resolve_columns(invariances, getattr(machine, "feature_names_in_", None))
     return invariance_terms(at_points, sample, units, nu, machine.invariance_loss, machine.epsilon)
 
 

@@ -44,7 +44,7 @@ from rkhs.estimators._data import (
 from rkhs.estimators._length_scales import learns_scale
 from rkhs.estimators._options import as_kernel, check_in_span, check_number, check_unchanged, parameters
 from rkhs.estimators._problem import Units, about, copies, invariance_term, kernel_of, size_of
-from rkhs.invariances.base import Invariance, as_invariances, numbered
+from rkhs.invariances.base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
 from rkhs.problem.subspace import solution_of
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
@@ -374,7 +374,7 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     machine.n_features_in_, machine._kind = facts.width, ("numpy", "cpu")
     if facts.names is not None:
         machine.feature_names_in_ = facts.names
-    terms = replace(terms, invariances=numbered(invariances, getattr(machine, "feature_names_in_", None)))
+    terms = replace(terms, invariances=resolve_columns(invariances, getattr(machine, "feature_names_in_", None)))
     block, (labels, others) = seen.block(), seen.kinds
     kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     terms = terms.told(kernel, block, Weight(labels.total, others.total))

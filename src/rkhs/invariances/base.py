@@ -1,22 +1,16 @@
 """What is known about a function beside its labels: functionals that should stay near a target, made from points.
 
-An invariance says: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
+An invariance states: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
 
 - a callable X -> rkhs.Functional, for example ``rkhs.Gradient``,
 - the name of one: "gradient", "local_average", "laplacian", "graph",
 - an `Invariance`, which adds a weight, a loss, a target and the points it is about,
 - or a list of these.
-
-Knowledge at some of the points, where all of them would be too many.
-
-Noise in the measurements: f does not change when the features tremble.
-
-Monotone features: f rises or falls with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +25,6 @@ from rkhs.invariances.graph import NAMED
 from rkhs.losses import OneSided
 from rkhs.losses.base import Loss
 
-PLACES = ("all", "labelled", "unlabelled")
 Knowledge = Callable[[Array], Functional]
 
 
@@ -69,11 +62,12 @@ class Invariance:
     def __post_init__(self) -> None:
         known = self.functional in NAMED if isinstance(self.functional, str) else callable(self.functional)
         if not known:
+            names = ", ".join(f'"{name}"' for name in NAMED)
             raise ValueError(
-                f"An invariance is a callable X -> functionals, such as rkhs.Gradient, or one of {_names()}, "
+                f"An invariance is a callable X -> functionals, such as rkhs.Gradient, or one of {names}, "
                 f"got {self.functional!r}."
             )
-        if self.on not in PLACES:
+        if self.on not in ("all", "labelled", "unlabelled"):
             raise ValueError(f'on must be "all", "labelled" or "unlabelled", got {self.on!r}.')
         if not 0 <= self.weight < float("inf"):
             raise ValueError(f"The weight of an invariance must be finite and not negative, got {self.weight!r}.")
@@ -89,23 +83,22 @@ class Invariance:
         return bool(getattr(self.maker, "once", False))
 
     @property
-    def promise(self) -> dict[Any, Any] | None:
-        """What it says of f everywhere, in the words of an estimator's `shape`; None where it is about points."""
-        return getattr(self.maker, "promise", None)
+    def hard_constraint(self) -> dict[Any, Any] | None:
+        """What holds everywhere, in the words of an estimator's `shape`; None where it is about points."""
+        return getattr(self.maker, "hard_constraint", None)
 
     def __call__(self, X: Array) -> Functional:
-        """The functionals at the points X."""
-        make = self.maker
-        functionals = make(X)
-        if not isinstance(functionals, Functional):
+        """Return the functionals at the points X."""
+        found = self.maker(X)
+        if not isinstance(found, Functional):
             raise TypeError(
-                f"{make!r} must return functionals, such as rkhs.Gradient(X), and returned {functionals!r}."
+                f"{self.maker!r} must return functionals, such as rkhs.Gradient(X), and returned {found!r}."
             )
-        return functionals
+        return found
 
 
 def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
-    """A list of `Invariance` from anything an estimator takes as `invariance`; none from None.
+    """Return every `Invariance` in what an estimator takes as `invariance`; none for None.
 
     Examples
     --------
@@ -120,21 +113,14 @@ def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
     return (knowledge if isinstance(knowledge, Invariance) else Invariance(knowledge),)
 
 
-def numbered(invariances: Iterable[Invariance], names: Sequence[str] | None) -> tuple[Invariance, ...]:
-    """Knowledge about columns by name gets their numbers, by its own method `numbered`.
+def resolve_columns(invariances: Sequence[Invariance], names: Sequence[str] | None) -> tuple[Invariance, ...]:
+    """Return the invariances with numbers in place of names of columns, by the method of that name, if they have one.
 
     `names` are those of the columns of X, None where they have none.
     """
-
-    def own(one: Invariance) -> Invariance:
-        by_name = getattr(one.functional, "numbered", None)
-        return one if by_name is None else replace(one, functional=by_name(names))
-
-    return tuple(map(own, invariances))
-
-
-def _names() -> str:
-    return ", ".join(f'"{name}"' for name in NAMED)
+    resolve = [getattr(one.functional, "resolve_columns", None) for one in invariances]
+    both = zip(invariances, resolve, strict=True)
+    return tuple(one if own is None else replace(one, functional=own(names)) for one, own in both)
 
 
 @dataclass(frozen=True)
@@ -167,7 +153,7 @@ class Sampled:
         Invariance(self.functional)  # refuses what is none
 
     def __call__(self, X: Array) -> Functional:
-        """The functionals at the drawn rows, in the order of the rows."""
+        """Return the functionals at the drawn rows, in the order of the rows."""
         points = as_points(X)
         t = int(points.shape[0])
         if t > self.most:
@@ -204,7 +190,7 @@ class Jitter:
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
     def __call__(self, X: Array) -> Functional:
-        """The scaled partial derivatives at each row, of the features whose width is not zero: (t, these)."""
+        """Return the scaled partial derivatives at each row, of the features whose width is not zero: (t, these)."""
         points = as_points(X)
         if isinstance(self.width, float):
             return self.width * Gradient(points)
@@ -225,8 +211,8 @@ def Monotone(
 
         loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1
 
-    At the points of the data it is a loss, which may be paid.  With `everywhere` it is a promise: f is monotone on the
-    whole box of the training points, which is proved (`shape_certificate_`), as by `shape={..: "increasing"}`.
+    At the points of the data it is a loss, which may be paid.  With `everywhere` it is a hard constraint: f is monotone
+    on the whole box of the training points, which is proved (`shape_certificate_`), as by `shape={..: "increasing"}`.
 
     Parameters
     ----------
@@ -262,33 +248,29 @@ class Slopes:
     everywhere: bool = False
 
     @property
-    def promise(self) -> dict[int | str, str] | None:
+    def hard_constraint(self) -> dict[int | str, str] | None:
         """What holds everywhere, in the words of an estimator's `shape`; None for a loss at points."""
         words = {1: "increasing", -1: "decreasing"}
         return {a: words[s] for a, s in zip(self.features, self.signs, strict=True)} if self.everywhere else None
 
-    def numbered(self, names: Sequence[str] | None) -> Slopes:
-        """The same with numbers in the place of names; `names` are those of the columns, None where they have none."""
-        named = [a for a in self.features if isinstance(a, str)]
-        if named and names is None:
+    def resolve_columns(self, names: Sequence[str] | None) -> Slopes:
+        """Return the same with numbers in place of names; `names` are those of the columns, None if they have none."""
+        known = {str(name): k for k, name in enumerate([] if names is None else names)}
+        unknown = [a for a in self.features if isinstance(a, str) and a not in known]
+        if unknown and names is None:
             raise ValueError(
-                f"Monotone names columns ({_quoted(named)}) and X has no column names: fit with a data frame, or give "
-                "the numbers of the features."
+                f"Monotone names columns ({', '.join(map(repr, unknown))}) and X has no column names: fit with a data "
+                "frame, or give the numbers of the features."
             )
-        places = {name: k for k, name in enumerate([] if names is None else names)}
-        unknown = [a for a in named if a not in places]
         if unknown:
             raise ValueError(
-                f"Monotone names columns that X does not have: {_quoted(unknown)}. Its columns are {_quoted(places)}."
+                f"Monotone names columns that X does not have: {', '.join(map(repr, unknown))}. Its columns are "
+                f"{', '.join(map(repr, known))}."
             )
-        return replace(self, features=tuple(places[a] if isinstance(a, str) else a for a in self.features))
+        return replace(self, features=tuple(known[a] if isinstance(a, str) else a for a in self.features))
 
     def __call__(self, X: Array) -> Functional:
-        """The signed partial derivatives at each row: flat, feature by feature."""
+        """Return the signed partial derivatives at each row: flat, feature by feature."""
         points: Any = as_points(X)
-        pairs = zip(map(int, self.numbered(None).features), self.signs, strict=True)
+        pairs = zip(map(int, self.resolve_columns(None).features), self.signs, strict=True)
         return stack([float(sign) * Derivative(points, axes=[feature]) for feature, sign in pairs])
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(repr(str(name)) for name in names)

@@ -9,8 +9,6 @@ A power above one also asks that f is smooth on the graph: what L f is at a poin
 Normalised graphs and higher powers are what the good results of the literature use (Belkin, Niyogi and Sindhwani 2006;
 Zhou and Belkin 2011 for the powers).  There L = I - D^-1/2 W D^-1/2; here the weights alone are normalised so, and
 L is as above: f = 1 then costs nothing, so that an intercept is free, and errors were no larger.
-
-Invariances that have a name: X -> functionals, with all that they need taken from the points.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 import scipy.sparse.csgraph
+from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from rkhs._backend.arrays import Array, Vector, as_points, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
 from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference, LocalDeviation
 
-WEIGHTS = ("heat", "ones")
 MANY, COMPONENTS = 20_000, 50  # points beyond which neighbours are searched by so many principal components
 
 
@@ -53,8 +51,8 @@ class Graph:
     scale : what features are divided by before distances are measured, a number or one per feature
     components : distances are those of so many principal components of these; None for all features.  Neighbours in
         many noisy features are by chance
-    graph : a symmetric SciPy sparse matrix (t, t) of weights, in the place of nearest neighbours; X then needs these t
-        rows in their order
+    graph : a symmetric SciPy sparse matrix (t, t) of weights, in place of nearest neighbours; X then needs these t rows
+        in their order
 
     Examples
     --------
@@ -82,7 +80,7 @@ class Graph:
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} of a Graph must be a positive integer, got {value!r}.")
-        if self.weights not in WEIGHTS:
+        if self.weights not in ("heat", "ones"):
             raise ValueError(f'weights of a Graph must be "heat" or "ones", got {self.weights!r}.')
 
     def __repr__(self) -> str:
@@ -91,35 +89,33 @@ class Graph:
         return f"Graph({which}, power={self.power}{few})"
 
     def __call__(self, X: Array) -> Functional:
-        """The functionals at the points X."""
+        """Return the functionals at the points X."""
         points = as_points(X)
         W = self._given(len(points)) if self.graph is not None else self._of_neighbours(to_numpy(points))
         A = root_of_laplacian(normalised(W) if self.normalized else W, self.power)
         size = float(np.sum(A.data**2))
         return (A / size**0.5 if size > 0 else A) @ Evaluation(points)
 
-    def _given(self, count: int) -> Any:
-        W = scipy.sparse.csr_array(self.graph, dtype=np.float64)
+    def _given(self, count: int) -> csr_array:
+        W = csr_array(self.graph, dtype=np.float64)
         if W.shape != (count, count):
             raise ValueError(f"The graph has shape {W.shape}, and there are {count} points: it needs one row for each.")
         if abs(W - W.T).max() > 0 or (W.nnz and not np.all((W.data >= 0) & np.isfinite(W.data))):
             raise ValueError("The weights of a graph must be symmetric, finite and not negative.")
         return _without_loops(W)
 
-    def _of_neighbours(self, points: Vector) -> Any:
-        """Weights on the graph of nearest neighbours."""
+    def _of_neighbours(self, points: Matrix) -> csr_array:
         most = min(self.n_neighbors, len(points) - 1)
         if most < 1:
-            return scipy.sparse.csr_array((len(points), len(points)))
+            return csr_array((len(points), len(points)))
         points = points / np.asarray(self.scale, dtype=np.float64)
         if self.components is not None:
             points = points @ principal_directions(points, self.components).T
-        distances, neighbours = nearest(points, most)
-        return neighbour_weights(distances, neighbours, self.weights)
+        return neighbour_weights(*nearest(points, most), self.weights)
 
 
-def nearest(points: Vector, count: int) -> tuple[Vector, Vector]:
-    """The distances (t, k) and the indices (t, k) of the k nearest neighbours of each point.
+def nearest(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
+    """Return the distances (t, k) and the indices (t, k) of the k nearest neighbours of each point.
 
     Among more than 20,000 points of many features by the distance of their 50 principal components: exact neighbours of
     60,000 images would take minutes.
@@ -129,8 +125,8 @@ def nearest(points: Vector, count: int) -> tuple[Vector, Vector]:
     return NearestNeighbors(n_neighbors=count).fit(points).kneighbors()
 
 
-def principal_directions(points: Vector, count: int) -> Vector:
-    """The directions (r, n), orthonormal, in which points (t, n) differ most, the first most of all.
+def principal_directions(points: Matrix, count: int) -> Matrix:
+    """Return the directions (r, n), orthonormal, in which points (t, n) differ most, the first most of all.
 
     There are as many as asked for, or as features or points.
 
@@ -140,77 +136,66 @@ def principal_directions(points: Vector, count: int) -> Vector:
     array([[0., 1.]])
     """
     centred = points - points.mean(axis=0)
-    size = float(np.max(np.abs(centred), initial=0.0))
-    centred = centred / size if size > 0 else centred  # squares of any unit are numbers a computer has
+    centred = centred / (float(np.max(np.abs(centred), initial=0.0)) or 1.0)  # squares of any unit are finite
     t, n = centred.shape
-    last = min(t, n)
-    few = [max(0, last - count), last - 1]
-    if n <= t:
-        return np.asarray(scipy.linalg.eigh(centred.T @ centred, subset_by_index=few)[1].T[::-1])
-    left = scipy.linalg.eigh(centred @ centred.T, subset_by_index=few)[1].T[::-1]
-    return np.asarray(scipy.linalg.qr((left @ centred).T, mode="economic")[0].T)
+    if n > t:
+        return np.linalg.svd(centred, full_matrices=False)[2][:count]
+    return np.asarray(scipy.linalg.eigh(centred.T @ centred, subset_by_index=[max(0, n - count), n - 1])[1].T[::-1])
 
 
-def neighbour_weights(distances: Vector, neighbours: Vector, weights: str = "heat") -> Any:
-    """The symmetric matrix (t, t) of weights, from the distances (t, k) of the k neighbours (t, k) of each point."""
+def neighbour_weights(distances: Matrix, neighbours: Matrix, weights: str = "heat") -> csr_array:
+    """Return the symmetric matrix (t, t) of weights for the k neighbours (t, k) of each point at distances (t, k)."""
     count, most = neighbours.shape
     width = float(distances.mean())
     near = np.exp(-(distances**2) / (2 * width**2)) if weights == "heat" and width > 0 else np.ones(distances.shape)
     rows = np.repeat(np.arange(count), most)
-    W = scipy.sparse.csr_array((near.ravel(), (rows, neighbours.ravel())), shape=(count, count))
+    W = csr_array((near.ravel(), (rows, neighbours.ravel())), shape=(count, count))
     return _without_loops(W.maximum(W.T))
 
 
-def normalised(W: Any) -> Any:
-    """D^-1/2 W D^-1/2, with the degrees D."""
+def normalised(W: csr_array) -> csr_array:
+    """Return D^-1/2 W D^-1/2, with the degrees D."""
     degrees = np.asarray(W.sum(axis=1)).ravel()
     roots = scipy.sparse.diags_array(1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
-    return scipy.sparse.csr_array(roots @ W @ roots)
+    return csr_array(roots @ W @ roots)
 
 
-def laplacian_of(W: Any) -> Any:
-    """L = D - W, sparse; nothing is known of points without neighbours."""
-    return scipy.sparse.csr_array(scipy.sparse.csgraph.laplacian(W))
+def laplacian_of(W: csr_array) -> csr_array:
+    """Return L = D - W; nothing is known of points without neighbours."""
+    return csr_array(scipy.sparse.csgraph.laplacian(W))
 
 
-def root_of_laplacian(W: Any, power: int) -> Any:
-    """A, sparse, with A'A = L^p."""
-    L = laplacian_of(W)
-    A = _incidence(W) if power % 2 else L
+def root_of_laplacian(W: csr_array, power: int) -> csr_array:
+    """Return A with A'A = L^p; for odd p its first factor is the incidence matrix B, a row for each edge, B'B = L."""
+    A = L = laplacian_of(W)
+    if power % 2:
+        upper = scipy.sparse.triu(W, k=1, format="coo")
+        root, edges = np.sqrt(upper.data), np.tile(np.arange(upper.nnz), 2)
+        ends = np.concatenate([upper.row, upper.col])
+        A = csr_array((np.concatenate([root, -root]), (edges, ends)), shape=(upper.nnz, W.shape[0]))
     for _ in range((power - 1) // 2):
         A = A @ L
-    return scipy.sparse.csr_array(A)
+    return csr_array(A)
 
 
-def _incidence(W: Any) -> Any:
-    """B, a row for each edge, with B'B = L."""
-    upper = scipy.sparse.triu(W, k=1, format="coo")
-    root = np.sqrt(upper.data)
-    places = (np.tile(np.arange(upper.nnz), 2), np.concatenate([upper.row, upper.col]))
-    return scipy.sparse.csr_array((np.concatenate([root, -root]), places), shape=(upper.nnz, W.shape[0]))
-
-
-def _without_loops(W: Any) -> Any:
-    """A point is no neighbour of its own."""
-    W = scipy.sparse.csr_array(W - scipy.sparse.diags_array(W.diagonal()))
+def _without_loops(W: csr_array) -> csr_array:
+    """Return the graph in which no point is a neighbour of itself."""
+    W = csr_array(W - scipy.sparse.diags_array(W.diagonal()))
     W.eliminate_zeros()
     return W
 
 
-NEIGHBOURS = 10
-
-
 def local_average(X: Array) -> Functional:
-    """E f(x_i + z) - f(x_i), z so wide that |z| is about the median distance of a point to its nearest neighbour."""
+    """Return E f(x_i + z) - f(x_i), |z| about the median distance of a point to its nearest neighbour."""
     points = np.unique(to_numpy(as_points(X)), axis=0)
     if len(points) < 2:
         raise ValueError('"local_average" takes its width from distances: it needs two distinct points.')
-    distances, _ = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points)
-    return LocalDeviation(X, width=float(np.median(distances[:, 1])) / sqrt(points.shape[1]))
+    distances, _ = NearestNeighbors(n_neighbors=1).fit(points).kneighbors()
+    return LocalDeviation(X, width=float(np.median(distances)) / sqrt(points.shape[1]))
 
 
-def laplacian(X: Array, neighbours: int = NEIGHBOURS) -> GraphDifference:
-    """f(x_i) - f(x_j) along the edges of the graph of nearest neighbours.
+def laplacian(X: Array, neighbours: int = 10) -> GraphDifference:
+    """Return f(x_i) - f(x_j) along the edges of the graph of nearest neighbours.
 
     The squared loss on it is f'Lf with the graph Laplacian L, in which two points are joined if one is among the
     `neighbours` nearest of the other.
@@ -224,12 +209,12 @@ def laplacian(X: Array, neighbours: int = NEIGHBOURS) -> GraphDifference:
     return GraphDifference(points, neighbour_graph(to_numpy(points), neighbours))
 
 
-def neighbour_graph(points: np.ndarray[Any, Any], neighbours: int) -> Any:
-    """The symmetric (t, t) matrix with ones where one point is among the nearest neighbours of the other."""
-    most = max(len(points) - 1, 0)
-    if most == 0:
-        return scipy.sparse.csr_array((len(points), len(points)))
-    graph = scipy.sparse.csr_array(kneighbors_graph(points, min(neighbours, most)))
+def neighbour_graph(points: Matrix, neighbours: int) -> csr_array:
+    """Return the symmetric (t, t) matrix with ones where one point is among the nearest neighbours of the other."""
+    most = min(neighbours, len(points) - 1)
+    if most < 1:
+        return csr_array((len(points), len(points)))
+    graph = csr_array(kneighbors_graph(points, most))
     return graph.maximum(graph.T)
 
 

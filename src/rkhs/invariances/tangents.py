@@ -1,13 +1,9 @@
-"""The tangent of any transformation, by central differences.
-
-Tangents of signals: f does not change when the signal shifts, stretches, grows or drifts a little.
-
-Transformed copies of the points, for machines that learn an invariance from virtual samples.
-"""
+"""Tangents: f does not change when the data are transformed a little, by a function, or as signals change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +14,29 @@ from rkhs._backend.arrays import Array, Matrix, as_points, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 
 
+class TangentFamily(ABC):
+    """Ways to transform the rows of X, with tangents v_k = d/da T_k(x, a) at a = 0."""
+
+    @abstractmethod
+    def vectors(self, X: Array) -> Array:
+        """Return the tangents (t, k, n) of the rows of X."""
+
+    def __call__(self, X: Array) -> DirectionalDerivative:
+        """Return the derivatives along the tangents at each row: shape (t, k)."""
+        points = as_points(X)
+        return DirectionalDerivative(points, self.vectors(points))
+
+
+def checked_kinds(kinds: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return the kinds of transformations as a tuple; refuse unknown ones."""
+    given = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    if not given or not set(given) <= set(known):
+        raise ValueError(f"kinds must be among {', '.join(known)}, got {list(given)}.")
+    return given
+
+
 @dataclass(frozen=True)
-class Tangents:
+class Tangents(TangentFamily):
     """A transformation of your own changes nothing, as long as it is small.
 
         L_i(f) = <v_i, grad f(x_i)> with v_i = (T(x_i, step) - T(x_i, -step)) / (2 step)
@@ -55,23 +72,18 @@ class Tangents:
         """The name of the one tangent."""
         return [getattr(self.transform, "__name__", "transform")]
 
-    def __call__(self, X: Array) -> DirectionalDerivative:
-        """The derivative along the tangent at each row: shape (t,)."""
-        points = as_points(X)
-        return DirectionalDerivative(points, self.vectors(points))
-
     def vectors(self, X: Array) -> Array:
-        """The tangents (t, n) of the rows of X."""
+        """Return the tangents (t, n) of the rows of X."""
         points = as_points(X)
-        ahead, behind = (self._transformed(to_numpy(points), a) for a in (self.step, -self.step))
+        ahead, behind = (self._transformed(to_numpy(points), amount) for amount in (self.step, -self.step))
         return like((ahead - behind) / (2 * self.step), points)
 
     def moved(self, X: Array, amount: float) -> Array:
-        """The rows of X really transformed: (t, 1, n)."""
+        """Return the rows of X really transformed: (t, 1, n)."""
         points = as_points(X)
         return like(self._transformed(to_numpy(points), amount)[:, None], points)
 
-    def _transformed(self, rows: Array, amount: float) -> Array:
+    def _transformed(self, rows: Matrix, amount: float) -> Matrix:
         moved = np.asarray(self.transform(rows, amount))
         if moved.shape != rows.shape:
             raise ValueError(
@@ -91,7 +103,7 @@ TANGENTS: dict[str, Callable[[Matrix, Matrix, Matrix], Matrix]] = {
 
 
 @dataclass(frozen=True)
-class SignalTangents:
+class SignalTangents(TangentFamily):
     """A signal stays the same when it shifts, stretches, grows or drifts a little.
 
         L_ik(f) = <v_ik, grad f(x_i)>: how f changes when the signal x_i changes a little in the way k
@@ -117,65 +129,46 @@ class SignalTangents:
     smoothing: float = 1.0
 
     def __post_init__(self) -> None:
-        kinds = (self.kinds,) if isinstance(self.kinds, str) else tuple(self.kinds)
-        if not kinds or not set(kinds) <= set(TANGENTS):
-            raise ValueError(f"kinds must be among {', '.join(TANGENTS)}, got {list(kinds)}.")
+        object.__setattr__(self, "kinds", checked_kinds(self.kinds, TANGENTS))
         if not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a width in samples, zero or more, got {self.smoothing!r}.")
-        object.__setattr__(self, "kinds", kinds)
 
     @property
     def names(self) -> list[str]:
         """The name of each tangent."""
         return list(self.kinds)
 
-    def __call__(self, X: Array) -> DirectionalDerivative:
-        """The derivatives along the tangents at each row: shape (t, k)."""
-        points = as_points(X)
-        return DirectionalDerivative(points, self.vectors(points))
-
     def vectors(self, X: Array) -> Array:
-        """The tangents (t, k, n) of the rows of X."""
+        """Return the tangents (t, k, n) of the rows of X."""
         points = as_points(X)
-        signals, time = _signals(points)
+        g, time = _signals(points)
+        slope = np.gradient(g, axis=1)
         if self.smoothing:
-            g = ndimage.gaussian_filter1d(signals, self.smoothing, axis=1, mode="nearest")
-            slope = ndimage.gaussian_filter1d(signals, self.smoothing, axis=1, order=1, mode="nearest")
-        else:
-            g, slope = signals, np.gradient(signals, axis=1)
+            g, slope = (ndimage.gaussian_filter1d(g, self.smoothing, 1, order, mode="nearest") for order in (0, 1))
         return like(np.stack([TANGENTS[kind](g, slope, time) for kind in self.kinds], axis=1), points)
 
     def moved(self, X: Array, amount: float) -> Array:
-        """The rows of X really changed, in each of the ways: (t, k, n).  They are not smoothed."""
+        """Return the rows of X really changed, in each of the ways: (t, k, n).  They are not smoothed."""
         points = as_points(X)
-        signals, time = _signals(points)
-        changed = [MOTIONS[kind](signals, time, amount) for kind in self.kinds]
+        g, time = _signals(points)
+        changed = [_moved_signals(g, time, kind, amount) for kind in self.kinds]
         return like(np.stack(changed, axis=1), points)
 
 
 def _signals(points: Array) -> tuple[Matrix, Matrix]:
-    """The signals, and the time of their samples."""
+    """Return the signals, and the time of their samples."""
     if points.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
     return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
 
 
-def _sampled(signals: Matrix, places: Matrix) -> Matrix:
-    """The signals at places counted in samples, by cubic splines, the ends continued outwards."""
-    found = np.empty_like(signals)
-    for signal, out in zip(signals, found, strict=True):
-        ndimage.map_coordinates(signal, [places], out, order=3, mode="nearest")
-    return found
-
-
-# kind -> the signals g after the change by the amount a
-MOTIONS: dict[str, Callable[[Matrix, Matrix, float], Matrix]] = {
-    "shift": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a),
-    "stretch": lambda g, time, a: _sampled(g, np.arange(g.shape[1]) - a * time),
-    "amplitude": lambda g, time, a: (1 + a) * g,
-    "offset": lambda g, time, a: g + a,
-    "drift": lambda g, time, a: g + a * time,
-}
+def _moved_signals(g: Matrix, time: Matrix, kind: str, amount: float) -> Matrix:
+    """Return the signals (t, n) after a change by an amount."""
+    if kind in ("shift", "stretch"):
+        places = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
+        found = [ndimage.map_coordinates(one, [places], order=3, mode="nearest") for one in g]
+        return np.array(found).reshape(g.shape)
+    return (1 + amount) * g if kind == "amplitude" else g + amount * (time if kind == "drift" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -187,12 +180,12 @@ class Moved:
     amount: float
 
     def __call__(self, X: Array) -> Array:
-        """The moved rows, of the shape of X."""
+        """Return the moved rows, of the shape of X."""
         return self.tangents.moved(X, self.amount)[:, self.which]
 
 
 def copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[Moved]:
-    """The transformations of all kinds by all amounts, for `rkhs.VirtualSampleSVC`.
+    """Return the transformations of all kinds by all amounts, for `rkhs.VirtualSampleSVC`.
 
     Parameters
     ----------
