@@ -6,7 +6,7 @@ example) are drawn again.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 
@@ -119,8 +119,7 @@ def with_gram(problem, gram):
     """Put another Gram operator into the finite problem of a problem."""
     represented = problem.represented
     system, back = represented._finite
-    geometry = replace(system.geometry, gram=gram, exact=gram)
-    represented.__dict__["_finite"] = replace(system, geometry=geometry), back
+    represented.__dict__["_finite"] = system.with_geometry(gram=gram, exact=gram), back
 
 
 def _term(rng, d, kernel, loss, first):

@@ -7,8 +7,7 @@ import pytest
 import scipy
 
 import rkhs
-from rkhs._finite.attained import recedes
-from rkhs._finite.problem import FiniteProblem
+from rkhs._finite.problem import FiniteProblem, recedes
 
 
 def by_all_rows(down):

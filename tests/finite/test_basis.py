@@ -6,8 +6,7 @@ import torch
 
 import rkhs
 from rkhs._backend.arrays import to_numpy
-from rkhs._finite.basis import Basis, joined
-from rkhs._finite.exact_rank import exact_rank
+from rkhs._finite.basis import Basis, exact_rank, joined
 from rkhs._finite.problem import FiniteProblem, Geometry
 from rkhs.solvers.base import in_memory
 

@@ -109,8 +109,8 @@ def test_fenchel_young_makes_it_half_the_squared_gradient():
     ).system
     a = rng.standard_normal((10, 1))
     G = system.gram.dense()
-    g = a + system.slope(G @ a)
-    primal = a[:, 0] @ G @ a[:, 0] / 2 + system.risk(G @ a)[0]
+    g = a + system.gradient(G @ a)
+    primal = a[:, 0] @ G @ a[:, 0] / 2 + system.loss(G @ a)[0]
     dual = dual_value(system, a - g, G @ (a - g))[0]
     assert primal - dual == pytest.approx(g[:, 0] @ G @ g[:, 0] / 2, rel=1e-12)
 

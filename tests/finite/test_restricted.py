@@ -5,7 +5,7 @@ import pytest
 import scipy.linalg
 
 import rkhs
-from rkhs._finite.restricted import without_null_space
+from rkhs._finite.representers import without_null_space
 
 EPS = np.finfo(np.float64).eps
 RNG = np.random.default_rng(3)

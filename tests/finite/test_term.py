@@ -176,9 +176,11 @@ def test_terms_with_and_without_outputs_go_together():
     for c in range(2):
         one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
         alone = RepresenterProblem.of(rkhs.Gaussian(), one, None).system
-        np.testing.assert_allclose(system.risk(u)[c], alone.risk(u[:, c : c + 1])[0], rtol=1e-14)
-        np.testing.assert_allclose(system.slope(u)[:, c], alone.slope(u[:, c : c + 1])[:, 0], rtol=1e-14)
-        np.testing.assert_allclose(system.bend(u)[:, c], alone.bend(u[:, c : c + 1])[:, 0], rtol=1e-14)
+        np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-14)
+        np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-14)
+        np.testing.assert_allclose(
+            system.hessian_diagonal(u)[:, c], alone.hessian_diagonal(u[:, c : c + 1])[:, 0], rtol=1e-14
+        )
 
 
 def test_terms_that_disagree_on_outputs_are_refused():
@@ -197,8 +199,8 @@ def test_conjugates_are_of_the_weighted_losses():
     np.testing.assert_allclose(high[:, 0], weight)
     np.testing.assert_allclose(low[:, 0], -weight)
     u = rng.standard_normal((4, 1))
-    alpha = -system.slope(u)
-    young = system.risk(u) + system.conjugate(alpha) + np.sum(alpha * u, axis=0)
+    alpha = -system.gradient(u)
+    young = system.loss(u) + system.conjugate(alpha) + np.sum(alpha * u, axis=0)
     np.testing.assert_allclose(young, 0.0, atol=1e-13 * float(weight.max()))
 
 

@@ -1,7 +1,5 @@
 """Descent: one product per iteration, conjugate gradients on quadratics, and a certificate that is the truth."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -133,7 +131,7 @@ def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
             image = self.operator @ v
             return image * (1 + 3e-4 * np.sin(1e6 * image))
 
-    coarse = replace(system, geometry=replace(system.geometry, gram=Coarse(system.gram)))
+    coarse = system.with_geometry(gram=Coarse(system.gram))
     assert coarse.inexact
     found, status, certificate = asked_until_done(Descent(), coarse, coarse.start(), Monitor(1e-2))
     assert status == "converged"

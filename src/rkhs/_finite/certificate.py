@@ -206,7 +206,7 @@ def _candidates(iterate: Iterate, system: FiniteProblem, u: Array, quick: bool) 
         yield iterate.alpha
     if quick and not bool(namespace(iterate.a).any(iterate.a != 0)):
         yield iterate.a
-    yield -system.slope(u)
+    yield -system.gradient(u)
     yield iterate.a
 
 
@@ -223,7 +223,7 @@ class _Bounds:
         free = system.geometry.basis_sizes @ abs(iterate.basis)
         self.error = UNITS * self.eps * (own + free)
         self.primal = _double(upper_bound(system, iterate.a, image, u))
-        force = system.slope(u) + iterate.a / 2
+        force = system.gradient(u) + iterate.a / 2
         shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
         shift = shift + xp.linalg.vector_norm(free * force, axis=0)
         below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a norm below zero, which counts as zero
@@ -286,7 +286,7 @@ def bounds(system: FiniteProblem, a: Array, image: Array, u: Array, g: Array, pr
     and the dual value is computed.  All arrays are (N, 1); Q'alpha = 0 is the caller's promise.
     """
     xp = namespace(a)
-    primal = float((xp.vecdot(a, image, axis=0) / 2 + system.risk(u))[0])
+    primal = float((xp.vecdot(a, image, axis=0) / 2 + system.loss(u))[0])
     if system.smooth:
         return primal, primal - max(float(xp.vecdot(g, product, axis=0)[0]), 0.0) / 2
     return primal, float(dual_value(system, a - g, image - product)[0])
@@ -303,7 +303,7 @@ def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Arra
     An a so small that its norm is lost in the rounding of J counts as 0, which is in the space.
     """
     xp = namespace(a)
-    value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.risk(u)
+    value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(u)
     if system.definite:
         return value
     size = xp.linalg.vector_norm(a, axis=0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from math import ceil, inf
 from numbers import Real
 from time import perf_counter
@@ -23,6 +24,20 @@ PATIENCE = 2.0  # seconds before progress is shown
 MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is shown meanwhile
 CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
 LAST = 2  # products that the certificate of what is returned takes
+REFERENCE = 2.1e-3  # s, of the work of `slowness` on the computer on which costs were measured
+
+
+@cache
+def slowness() -> float:
+    """Return how many times slower this computer is than the reference, by a product and a table of exponentials."""
+    A = np.random.default_rng(0).random((256, 256))
+    times = []
+    for _ in range(3):
+        start = perf_counter()
+        np.exp(-(A @ A) / 256)
+        np.linalg.cholesky(A @ A.T + 256 * np.eye(256))
+        times.append(perf_counter() - start)
+    return min(times) / REFERENCE
 
 
 class Stopped(Exception):
@@ -84,9 +99,9 @@ class Monitor:
     def watching(self, system: FiniteProblem) -> FiniteProblem:
         """The system with products that count themselves and end in time."""
         self.seconds_each = max(self.seconds_each, system.gram.seconds)
-        gram = Watched(system.gram, self)
-        exact = gram if system.exact is system.gram else Watched(system.exact, self)
-        return replace(system, geometry=replace(system.geometry, gram=gram, exact=exact))
+        gram: Any = Watched(system.gram, self)
+        exact = Watched(system.exact, self) if system.inexact else gram
+        return system.with_geometry(gram=gram, exact=exact)
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         """One more iteration: its objective and relative gap (infinity where not known yet).
@@ -110,9 +125,14 @@ class Monitor:
         self.solver = solver
 
     def check(self, ahead: float = 0.0) -> None:
-        """Stop where so many seconds more would go beyond the time limit."""
+        """Stop where this many seconds more would go beyond the time limit."""
         if self.left < ahead:
             raise Stopped(TIME_LIMIT)
+
+    def afford(self, cost: float) -> None:
+        """Stop where work of an estimated cost, in seconds of the reference computer, would go beyond the limit."""
+        if self.left < inf:
+            self.check(slowness() * cost)
 
     def tell(self, what: str) -> None:
         """Show how far work is of which nobody knows how long it takes."""
@@ -205,42 +225,23 @@ class Watched:
     monitor: Monitor
     share: float = 1.0  # of the whole matrix
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.gram.shape
-
-    @property
-    def budget(self) -> int:
-        return self.gram.budget
-
-    @property
-    def stored(self) -> bool:
-        return self.gram.stored
-
-    @property
-    def seconds(self) -> float:
-        return self.gram.seconds
-
-    @property
-    def core_seconds(self) -> float:
-        return self.gram.core_seconds
-
-    @property
-    def firsts(self) -> np.ndarray[Any, Any]:
-        return self.gram.firsts
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.gram, name)
 
     def __matmul__(self, v: Array) -> Array:
-        return self._timed(lambda: self.gram @ v)
-
-    def dense(self) -> Array:
-        return self.gram.dense()
+        monitor = self.monitor
+        monitor.check(self.share * monitor.seconds_each)
+        start = perf_counter()
+        found = self.gram @ v
+        if self.share == 1.0:
+            seconds = perf_counter() - start
+            monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
+        monitor.work += self.share
+        return found
 
     def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         with self.monitor.showing(MATRIX):
             return self.gram.in_double(out)
-
-    def diagonal(self) -> Array:
-        return self.gram.diagonal()
 
     def block(self, rows: Any, columns: Any) -> Array:
         self.monitor.check()
@@ -252,6 +253,7 @@ class Watched:
             return part
         return Watched(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
 
+<<<<<<< HEAD
     def _timed(self, work: Callable[[], Array]) -> Array:
         monitor = self.monitor
         monitor.check(self.share * monitor.seconds_each)
@@ -263,6 +265,8 @@ class Watched:
         monitor.work += self.share
         return found
 
+=======
+>>>>>>> dfd52db (The finite problem in one file; costs are compared with limits in this computer's seconds)
 
 def plain(gram: GramOperator) -> GramOperator:
     """The operator without a monitor."""

@@ -10,6 +10,7 @@ and its dual
     max over alpha      -1/2 alpha'G alpha - sum_i w_i loss_i*(-alpha_i / w_i),    Q'alpha = 0
 
 with f = sum_i alpha_i z_i at the solution.  Several outputs are several such problems with one G, in the columns of a.
+On a subspace with explicit features it is a `ReducedProblem` (`solvers._reduced`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs._backend.arrays import Array, namespace, taken, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, namespace, taken, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs.losses.base import Loss
 from rkhs.losses.interval import shifted
@@ -39,11 +41,11 @@ class LossBlock:
     weight: Array
 
     def conjugate(self, alpha: Array) -> Array:
-        """sum_i w_i loss_i*(-alpha_i / w_i), per output (c,), for alpha (n, c) in the box up to rounding."""
+        """Return sum_i w_i loss_i*(-alpha_i / w_i), per output (c,), for alpha (n, c) in the box up to rounding."""
         return namespace(alpha).sum(self.weight * self.loss.conjugate(self.dual_slope(alpha), self.target), axis=0)
 
     def dual_slope(self, alpha: Array) -> Array:
-        """s = -alpha / w, inside the domain of the conjugate."""
+        """Return s = -alpha / w, inside the domain of the conjugate."""
         xp = namespace(alpha)
         low, high = self.loss.domain(self.target)
         s = -alpha / xp.where(self.weight > 0, self.weight, xp.ones_like(self.weight))
@@ -51,7 +53,7 @@ class LossBlock:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """The bounds (n, c) that the conjugate puts on alpha: -w times its domain; 0 for rows of weight zero."""
+        """Return the bounds (n, c) on alpha: -w times the domain of the conjugate; 0 for rows of weight zero."""
         xp = namespace(self.target)
         low, high = self.loss.domain(self.target)
 
@@ -75,21 +77,20 @@ class Iterate:
 
     @classmethod
     def joined(cls, outputs: Sequence[Iterate]) -> Iterate:
-        """One iterate of several outputs from iterates of one output each."""
+        """Join iterates of one output each."""
         xp = namespace(outputs[0].a)
         alphas = [one.a if one.alpha is None else one.alpha for one in outputs]
         columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
         return cls(*(xp.concat(column, axis=1) for column in columns))
 
     def output(self, which: int) -> Iterate:
-        """The iterate of one output."""
+        """Return the iterate of one output."""
         one = slice(which, which + 1)
         return Iterate(self.a[:, one], self.basis[:, one], None if self.alpha is None else self.alpha[:, one])
 
     def with_output(self, which: int, other: Iterate) -> Iterate:
-        """The iterate with one output, a column, from another."""
-        columns = [other if k == which else self.output(k) for k in range(int(self.a.shape[1]))]
-        return Iterate.joined(columns)
+        """Return the iterate with one output, a column, from another."""
+        return Iterate.joined([other if k == which else self.output(k) for k in range(int(self.a.shape[1]))])
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,136 +121,109 @@ class Geometry:
         return abs(self.Q) if self.of_basis is None else self.of_basis
 
 
-@dataclass(frozen=True, eq=False)
 class FiniteProblem:
-    """The finite problem: what problems with the same functionals share, and the rows of the losses."""
+    """The finite problem: what problems with the same functionals share, and a block of losses for each term.
 
-    geometry: Geometry
-    terms: tuple[LossBlock, ...]
-    outputs: int | None = None
+    Q (N, r) carries the namespace, dtype and device of all that the problem computes with.
+    """
+
+    def __init__(self, geometry: Geometry, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
+        self.geometry, self.terms, self.outputs = geometry, terms, outputs
+        self.gram, self.exact, self.Q, self.definite = geometry.gram, geometry.exact, geometry.Q, geometry.definite
+        self.inexact = self.gram is not self.exact  # whether products of solvers are in a lower precision
+        self.size, self.columns = int(self.Q.shape[0]), outputs or 1
+        self.smooth = all(t.loss.smooth for t in terms)
+        self.quadratic = all(t.loss.quadratic for t in terms)
 
     @classmethod
     def stored(cls, G: Array, Q: Array, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
-        """The problem of a Gram matrix (N, N) that is at hand."""
+        """Return the problem of a Gram matrix (N, N) that is at hand."""
         matrix = GramMatrix(G)
         return cls(Geometry(matrix, matrix, Q), terms, outputs)
 
-    @property
-    def gram(self) -> GramOperator:
-        return self.geometry.gram
-
-    @property
-    def exact(self) -> GramOperator:
-        return self.geometry.exact
-
-    @property
-    def Q(self) -> Array:
-        """An orthonormal basis (N, r) of the values of the basis functions; r = 0 without a basis.
-
-        It carries the namespace, dtype and device of all that the system computes with.
-        """
-        return self.geometry.Q
-
-    @property
-    def definite(self) -> bool:
-        return self.geometry.definite
-
-    @property
-    def inexact(self) -> bool:
-        """Whether products of solvers are in a lower precision."""
-        return self.gram is not self.exact
-
-    @property
-    def size(self) -> int:
-        return int(self.Q.shape[0])
-
-    @property
-    def columns(self) -> int:
-        return self.outputs or 1
+    def with_geometry(self, **changes: Any) -> FiniteProblem:
+        """Return the problem with another Gram operator or basis."""
+        return FiniteProblem(replace(self.geometry, **changes), self.terms, self.outputs)
 
     def with_rows(self, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
-        """The system of the same functionals with other losses, weights or targets."""
-        return replace(self, terms=terms, outputs=outputs)
+        """Return the problem of the same functionals with other losses, weights or targets."""
+        return FiniteProblem(self.geometry, terms, outputs)
 
     def shifted(self, shift: Array) -> FiniteProblem:
-        """The system with u + shift in place of u in all losses."""
+        """Return the problem with u + shift in place of u in all losses."""
         if not np.any(to_numpy(shift)):
             return self
         return self.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in self.terms))
 
-    def part(self, rows: np.ndarray[Any, Any], terms: Sequence[LossBlock]) -> FiniteProblem:
-        """The system of some functionals, which are those of the given terms, with their rows of Q."""
+    def part(self, rows: Vector, terms: Sequence[LossBlock]) -> FiniteProblem:
+        """Return the problem of some functionals, which are those of the given blocks, with their rows of Q."""
         operator = diagonal_part(self.exact, rows)
-        return FiniteProblem(
-            Geometry(operator, operator, taken(self.Q, rows), self.definite), consecutive(terms), self.outputs
-        )
+        geometry = Geometry(operator, operator, taken(self.Q, rows), self.definite)
+        return FiniteProblem(geometry, consecutive(terms), self.outputs)
 
     def output(self, which: int) -> FiniteProblem:
-        """The system of one output."""
-        return replace(self.some(slice(which, which + 1)), outputs=None)
-
-    def some(self, which: Any) -> FiniteProblem:
-        """The system of some outputs."""
+        """Return the problem of one output."""
 
         def of(columns: Array) -> Array:
-            return columns if columns.shape[1] == 1 < self.columns else columns[:, which]
+            return columns if columns.shape[1] == 1 < self.columns else columns[:, which : which + 1]
 
-        terms = tuple(replace(t, target=t.target[:, which], weight=of(t.weight)) for t in self.terms)
-        return self.with_rows(terms, int(terms[0].target.shape[1]))
+        return self.with_rows(tuple(replace(t, target=of(t.target), weight=of(t.weight)) for t in self.terms))
 
     def zeros(self, columns: int | None = None) -> Array:
         return zeros((self.size, self.columns if columns is None else columns), self.Q)
 
     def start(self) -> Iterate:
-        """f = 0."""
+        """Return f = 0."""
         return Iterate(self.zeros(), zeros((self.Q.shape[1], self.columns), self.Q))
 
     def inside(self, a: Array) -> Array:
-        """a, or the part of it on {Q'a = 0} for kernels whose norm is one only there; twice, for rounding."""
+        """Project on {Q'a = 0} for kernels whose norm is one only there; twice, for rounding."""
         for _ in range(0 if self.definite else 2):
             a = a - self.Q @ (self.Q.T @ a)
         return a
 
-    def risk(self, u: Array) -> Array:
-        """sum_i w_i loss_i(u_i), per output (c,)."""
+    def loss(self, u: Array) -> Array:
+        """Return sum_i w_i loss_i(u_i), per output (c,)."""
         xp = namespace(u)
         return sum(xp.sum(t.weight * t.loss.value(u[t.rows], t.target), axis=0) for t in self.terms)
 
-    def slope(self, u: Array) -> Array:
-        """w_i loss_i'(u_i), (N, c)."""
+    def gradient(self, u: Array) -> Array:
+        """Return w_i loss_i'(u_i), (N, c)."""
         return self._rowwise(lambda t: t.weight * t.loss.gradient(u[t.rows], t.target))
 
-    def bend(self, u: Array) -> Array:
-        """w_i loss_i''(u_i), (N, c)."""
+    def hessian_diagonal(self, u: Array) -> Array:
+        """Return w_i loss_i''(u_i), (N, c)."""
         return self._rowwise(lambda t: t.weight * t.loss.curvature(u[t.rows], t.target))
 
     def conjugate(self, alpha: Array) -> Array:
-        """sum_i w_i loss_i*(-alpha_i / w_i), per output, for alpha in the box up to rounding."""
+        """Return sum_i w_i loss_i*(-alpha_i / w_i), per output, for alpha in the box up to rounding."""
         return sum(t.conjugate(alpha[t.rows]) for t in self.terms)
 
     @cached_property
     def box(self) -> tuple[Array, Array]:
-        """The bounds (N, c) that the conjugates put on alpha."""
-        return self._rowwise(lambda t: t.box[0]), self._rowwise(lambda t: t.box[1])
+        """Return the bounds (N, c) that the conjugates put on alpha."""
+        boxes = [t.box for t in self.terms]
+        low, high = (namespace(self.Q).concat(ends, axis=0) for ends in zip(*boxes, strict=True))
+        return low, high
 
     @property
     def weight(self) -> Array:
-        """w (N, 1)."""
+        """Return w (N, 1)."""
         return self._rowwise(lambda t: t.weight)
 
     @property
     def target(self) -> Array:
-        """b (N, c)."""
+        """Return b (N, c)."""
         return self._rowwise(lambda t: t.target)
 
     @cached_property
-    def at_zero(self) -> np.ndarray[Any, Any]:
-        """J(0) of each output."""
-        return to_numpy(self.risk(self.zeros())).astype(np.float64)
+    def at_zero(self) -> Vector:
+        """Return J(0) of each output."""
+        return to_numpy(self.loss(self.zeros())).astype(np.float64)
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
-        """For each output the J that is zero but for the rounding of u, by which smooth losses change less."""
+        """Return for each output the J that is zero but for the rounding of u, by which smooth losses change less."""
         total = np.zeros(self.columns)
         for t in self.terms:
             xp = namespace(t.target)
@@ -258,22 +232,14 @@ class FiniteProblem:
             total += (units * float(xp.finfo(t.target.dtype).eps)) ** order * to_numpy(at_zero)
         return tuple(total.tolist())
 
-    @property
-    def smooth(self) -> bool:
-        return all(t.loss.smooth for t in self.terms)
-
-    @property
-    def quadratic(self) -> bool:
-        return all(t.loss.quadratic for t in self.terms)
-
     @cached_property
-    def quadratic_rows(self) -> np.ndarray[Any, Any]:
-        """The indices of the functionals with a squared loss."""
+    def quadratic_rows(self) -> Vector:
+        """Return the indices of the functionals with a squared loss."""
         return _indices([t for t in self.terms if t.loss.quadratic])
 
     @cached_property
-    def other_rows(self) -> np.ndarray[Any, Any]:
-        """The indices of the others."""
+    def other_rows(self) -> Vector:
+        """Return the indices of the others."""
         return _indices([t for t in self.terms if not t.loss.quadratic])
 
     def _rowwise(self, values: Callable[[LossBlock], Array]) -> Array:
@@ -305,11 +271,47 @@ def check_range(terms: Iterable[LossBlock]) -> None:
             )
 
 
+def recedes(problem: FiniteProblem, output: int) -> bool:
+    """Return whether some function of the basis, which is not penalised, lowers the losses without end.
+
+    Then the minimum is at infinity.  A linear program in the coefficients of the basis: maximise the sum of s_i v_i
+    over the rows of losses without a minimum (the logistic loss), all of them >= 0, where v = Q c, |c_j| <= 1, and
+    s_i = +1 or -1 is the direction in which the loss does not grow; rows that grow in both directions need v_i = 0.
+    """
+    Q = to_numpy(problem.Q).astype(np.float64) * problem.size**0.5
+    if Q.shape[1] == 0 or all(t.loss.attained for t in problem.terms):
+        return False
+    falling: list[Matrix] = []
+    level: list[Matrix] = []
+    still: list[Matrix] = []
+    for t in problem.terms:
+        low, high = (to_numpy(end)[:, 0] for end in t.loss.domain(t.target[:, output : output + 1]))
+        rows = Q[t.rows]
+        free = (high == 0) | (low == 0)
+        still.append(rows[~free])
+        signed = rows[free] * np.where(high == 0, 1.0, -1.0)[free, None]
+        (level if t.loss.attained else falling).append(signed)
+    down, flat, fixed = (np.concatenate(m) if m else np.zeros((0, Q.shape[1])) for m in (falling, level, still))
+    if len(down) == 0:
+        return False
+    above = np.concatenate([down, flat])
+    zero = np.linalg.qr(fixed, mode="r")  # as many equations as unknowns say the same
+    found = scipy.optimize.linprog(
+        -np.mean(down, axis=0),
+        A_ub=-above,
+        b_ub=np.zeros(len(above)),
+        A_eq=zero,
+        b_eq=np.zeros(len(zero)),
+        bounds=(-1, 1),
+    )
+    return bool(found.status == 0 and np.max(down @ found.x) > 1e-5)  # linear programs are solved to 1e-7
+
+
 def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
-    """The rows of some terms, one after the other."""
+    """Renumber the rows of some blocks, one after the other."""
     ends = np.cumsum([0, *(t.rows.stop - t.rows.start for t in terms)])
     return tuple(replace(t, rows=slice(int(a), int(b))) for t, a, b in zip(terms, ends[:-1], ends[1:], strict=True))
 
 
-def _indices(terms: Sequence[LossBlock]) -> np.ndarray[Any, Any]:
+def _indices(terms: Sequence[LossBlock]) -> Vector:
     return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])

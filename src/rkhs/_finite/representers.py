@@ -14,10 +14,10 @@ from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.function import Function
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
-from rkhs._finite.restricted import Restriction, without_null_space
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.operator import magnitudes
+from rkhs._linalg.saddle import Saddle
 from rkhs.functionals.base import Functional, stack
 from rkhs.kernels.base import Kernel
 
@@ -149,3 +149,37 @@ def represented_by(given: Any, who: str) -> RepresenterProblem:
     if not isinstance(found, RepresenterProblem):
         raise TypeError(f"{who} needs an rkhs.Problem, got {given!r}.")
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """alpha -> a = alpha - (Q - W) Q'alpha, from the coefficients of representers in S to those of the z_i."""
+
+    Q: Array
+    excess: Array  # Q - W
+
+    def __matmul__(self, alpha: Array) -> Array:
+        return alpha - self.excess @ (self.Q.T @ alpha)
+
+
+def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restriction]:
+    """Leave out the polynomials of a conditionally positive definite kernel (Walder and Chapelle 2007, 6.2).
+
+    They are not penalised, so where they separate the data they take over.  Leaving them out leaves f = sum a_i z_i
+    with P'a = 0: a space S of functions, finite-dimensional here, with inner product a'Ga.  On it every functional is
+    bounded, and the Gram matrix of their representers in S is
+
+        K = G Z (Z'GZ)^-1 Z'G,         Z an orthonormal basis of {P'a = 0}
+
+    positive semi-definite and without a basis: the problem is an ordinary one, with K in the place of G, and
+    coefficients alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z.  With Q an
+    orthonormal basis of the columns of P and the saddle point  GW + QT = GQ, Q'W = 0,  which costs one factorisation,
+
+        K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
+    """
+    G = system.exact.in_double()
+    Q = to_numpy(system.Q).astype(np.float64)
+    W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
+    K = G - Q @ ((T + T.T) / 2) @ Q.T
+    plain = FiniteProblem.stored(like(K, system.Q), system.Q[:, :0], system.terms, system.outputs)
+    return plain, Restriction(system.Q, like(Q - W, system.Q))

@@ -238,7 +238,7 @@ def _newton_predictions(
     system, iterate = represented.system, represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
     G, Q = system.exact.in_double(), double(system.Q)
-    gradient, hessian, moved = double(system.slope(u)), double(system.bend(u)), double(u)
+    gradient, hessian, moved = double(system.gradient(u)), double(system.hessian_diagonal(u)), double(u)
     for c in range(moved.shape[1]):
         h = hessian[:, c]
         seen = np.flatnonzero(h > 0)

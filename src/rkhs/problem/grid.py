@@ -164,7 +164,7 @@ class GridTasks:
 
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
         """Solve cell by cell, each from the one before it in its fold."""
-        monitor.check(Estimate(self.system, monitor.tol).matrix)
+        monitor.afford(Estimate(self.system, monitor.tol).matrix)
         inside = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
         if inside.Q is self.system.Q:  # the same numbers, of which certificates need no products any more
             self.system = inside

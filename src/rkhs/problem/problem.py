@@ -12,10 +12,9 @@ import numpy as np
 from rkhs._backend.arrays import placed
 from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.attained import recedes
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate, check_range
+from rkhs._finite.problem import FiniteProblem, Iterate, check_range, recedes
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden
 from rkhs._finite.term import Term

@@ -21,10 +21,10 @@ from dataclasses import dataclass, replace
 from math import inf, log
 
 from rkhs._backend.arrays import namespace
-from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
-from rkhs.solvers._costs import Estimate, slowness
+from rkhs.solvers._costs import Estimate
 from rkhs.solvers.absorption import DENSE, Absorption
 from rkhs.solvers.base import Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers.conjugate_gradients import ConjugateGradients
@@ -100,7 +100,7 @@ class Fallback(Solver):
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         if self.storing:
-            monitor.check(Estimate(system, monitor.tol).matrix)
+            monitor.afford(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system) if self.storing else system
 
         def whole(iterate: Iterate) -> Iterate:

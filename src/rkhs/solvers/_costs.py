@@ -1,7 +1,7 @@
 """What solvers are estimated to cost, in seconds of one core of a reference computer.
 
 Choices depend on ratios of these numbers only, and so are the same on every computer; where seconds are compared with
-a time limit, they are multiplied by how much slower this computer is (`slowness`, measured at first use).  The
+a time limit, they are multiplied by how much slower this computer is (`Monitor.afford`, measured at first use).  The
 constants are those of `python -m benchmarks.regret` (float64, NumPy, one core).  An estimate is within a factor of two
 or so for dense solvers.
 """
@@ -9,9 +9,8 @@ or so for dense solvers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import log
-from time import perf_counter
 
 import numpy as np
 
@@ -25,20 +24,6 @@ FLOP = 1 / 25e9  # s, of a factorisation or a matrix product
 STEP = 1.5e-3  # s, of an iteration of an iterative solver, without its product
 ROW = 1.2e-6  # s, of such an iteration for each row of a loss that is not squared
 SHARED = 0.2  # of a product, what each further column costs
-REFERENCE = 2.1e-3  # s, of the work of `slowness` on the reference computer
-
-
-@cache
-def slowness() -> float:
-    """Return how many times slower this computer is than the reference, by a product and a table of exponentials."""
-    A = np.random.default_rng(0).random((256, 256))
-    times = []
-    for _ in range(3):
-        start = perf_counter()
-        np.exp(-(A @ A) / 256)
-        np.linalg.cholesky(A @ A.T + 256 * np.eye(256))
-        times.append(perf_counter() - start)
-    return min(times) / REFERENCE
 
 
 def factorisation(size: int) -> float:

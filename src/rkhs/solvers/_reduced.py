@@ -333,7 +333,7 @@ class Elimination:
         """
         system = self.system
         u = system.exact @ found.a + system.Q @ found.basis
-        points = [feasible(system, alpha) for alpha in (found.alpha, -system.slope(u), found.a)]
+        points = [feasible(system, alpha) for alpha in (found.alpha, -system.gradient(u), found.a)]
         values = [float(lower_bound(system, alpha, system.exact @ alpha)[0]) for alpha in points]
         return np.asarray(points[int(np.argmax(values))])
 

@@ -102,7 +102,7 @@ class OutputSolver(DenseSolver):
     """A solver with the Gram matrix in memory, for one output after the other."""
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        monitor.check(Estimate(system, monitor.tol).matrix)
+        monitor.afford(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
         found = to_memory(inside, system, start)
         for k in range(system.columns):

@@ -50,7 +50,7 @@ class Direct(DenseSolver):
         return fits_once(rows)
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        monitor.check(self.cost(Estimate(system, monitor.tol)))
+        monitor.afford(self.cost(Estimate(system, monitor.tol)))
         stored = system.exact.stored
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q

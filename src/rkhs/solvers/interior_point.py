@@ -94,7 +94,7 @@ class BoxDual(OutputSolver):
             monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
             if iteration >= 2 and output.done(certificate, monitor.tol):
                 break
-            monitor.check(factorisation(len(output.rows)))
+            monitor.afford(factorisation(len(output.rows)))
             with monitor.showing(FACTOR):
                 output.interior.step()
         with monitor.showing(FACTOR):

@@ -93,7 +93,7 @@ class _Objective:
         a, basis = self._parts(x)
         image = system.gram @ a
         u = image + system.Q @ basis
-        s = system.slope(u)
+        s = system.gradient(u)
         product = image + system.gram @ s
         self.last = Iterate(a, basis)
         self.primal, self.dual = bounds(system, a, image, u, a + s, product)

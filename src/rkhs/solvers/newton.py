@@ -90,7 +90,7 @@ class Newton(OutputSolver):
             lowest, since = (value, 0) if value < (1 - FALL) * lowest else (lowest, since + 1)
             if certificate.within(monitor.tol) or point.stuck or since > PATIENCE:
                 return best
-            monitor.check(factorisation(point.curved))
+            monitor.afford(factorisation(point.curved))
             with monitor.showing(FACTOR):
                 point.step()
         raise OutOfIterations
@@ -126,7 +126,7 @@ class _Point:
     @property
     def curved(self) -> int:
         """How many rows have a curvature."""
-        return int(np.count_nonzero(self.system.bend(self.u[:, None]) > CURVED))
+        return int(np.count_nonzero(self.system.hessian_diagonal(self.u[:, None]) > CURVED))
 
     @property
     def iterate(self) -> Iterate:
@@ -135,7 +135,7 @@ class _Point:
     def step(self) -> None:
         """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
         u = self.u[:, None]
-        slope, h = self.system.slope(u)[:, 0], self.system.bend(u)[:, 0]
+        slope, h = self.system.gradient(u)[:, 0], self.system.hessian_diagonal(u)[:, 0]
         goal = self._model(slope, h)
         before = self.a
         if not self._value(*goal) < self._value(self.a, self.image, self.basis):
@@ -168,11 +168,11 @@ class _Point:
         Q = self.system.Q
         if not self.system.definite and np.linalg.norm(Q.T @ a) > FEASIBLE * EPS * np.linalg.norm(a):
             return inf
-        return float(a @ image) / 2 + float(self.system.risk((image + Q @ basis)[:, None])[0])
+        return float(a @ image) / 2 + float(self.system.loss((image + Q @ basis)[:, None])[0])
 
     def _balanced(self) -> bool:
         """Whether Q'w loss'(u) = 0, but for rounding."""
-        slope = self.system.slope(self.u[:, None])
+        slope = self.system.gradient(self.u[:, None])
         return bool(np.linalg.norm(self.system.Q.T @ slope) <= FEASIBLE * EPS * np.linalg.norm(slope))
 
     def _minimise(self, D: Matrix, U: Matrix) -> float:

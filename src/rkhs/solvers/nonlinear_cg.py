@@ -147,12 +147,12 @@ class _Point:
 
     def gradient(self) -> Array:
         """The coefficients of the gradient of J in H."""
-        return self.a + self.system.slope(self.u[:, None])[:, 0]
+        return self.a + self.system.gradient(self.u[:, None])[:, 0]
 
     @property
     def bend(self) -> Array:
         """The second derivatives of the losses, (N, 1)."""
-        return self.system.bend(self.u[:, None])
+        return self.system.hessian_diagonal(self.u[:, None])
 
     def towards(self, g: Array, near: Nystroem) -> Array:
         """What Newton's step has beside the gradient, with what landmarks know of G in the place of G.
@@ -196,7 +196,7 @@ class _Point:
 
     def _judge_at(self, a: Array, image: Array, basis: Array) -> None:
         u = (image + self.true.Q @ basis)[:, None]
-        self._judge(float(namespace(a).vecdot(a, image)) / 2 + float(self.true.risk(u)[0]), a, basis)
+        self._judge(float(namespace(a).vecdot(a, image)) / 2 + float(self.true.loss(u)[0]), a, basis)
 
     def _judge(self, primal: float, a: Array, basis: Array) -> None:
         """Keep the best point so far."""

@@ -127,4 +127,4 @@ class _Point:
 
 def _value(system: FiniteProblem, a: Matrix, image: Matrix, u: Matrix) -> float:
     """J of one output."""
-    return float(np.sum(a * image)) / 2 + float(system.risk(u)[0])
+    return float(np.sum(a * image)) / 2 + float(system.loss(u)[0])

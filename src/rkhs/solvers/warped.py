@@ -77,7 +77,7 @@ class QuadraticTerms:
         if not factorable(given):
             return cls(given, tol)
         inside = in_memory(given)
-        return cls(replace(inside, geometry=replace(inside.geometry, Q=double(given.Q))), tol)
+        return cls(inside.with_geometry(Q=double(given.Q)), tol)
 
     @cached_property
     def split(self) -> tuple[Array, Array, Array]:
