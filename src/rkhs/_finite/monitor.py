@@ -253,20 +253,6 @@ class Watched:
             return part
         return Watched(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
 
-<<<<<<< HEAD
-    def _timed(self, work: Callable[[], Array]) -> Array:
-        monitor = self.monitor
-        monitor.check(self.share * monitor.seconds_each)
-        start = perf_counter()
-        found = work()
-        if self.share == 1.0:
-            seconds = perf_counter() - start
-            monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
-        monitor.work += self.share
-        return found
-
-=======
->>>>>>> dfd52db (The finite problem in one file; costs are compared with limits in this computer's seconds)
 
 def plain(gram: GramOperator) -> GramOperator:
     """The operator without a monitor."""
