@@ -11,7 +11,7 @@ Models with squared invariances are plain SVMs with another kernel (theory, sect
 
     min 1/2 |f|^2 + C sum_i hinge(f(x_i); y_i) + nu sum_j w_j (L_j f)^2      L_j of constants = 0
 
-is the SVM whose kernel is the covariance of the points given the L_j (`rkhs.solvers.warped_path`).  It does not depend
+is the SVM whose kernel is the covariance of the points given the L_j (`conditional_kernels`).  It does not depend
 on labels: one matrix serves all C, folds and draws, and LIBSVM does the rest.  Only the columns of points that have a
 label in some draw are needed.
 """
@@ -32,9 +32,9 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 import rkhs
+from papers.conditional_kernels import conditional_kernels
 from papers.experiment import Array, Cell, Experiment, Record, Result
 from papers.few_labels_page import DEFAULT, MODELS, PRINTED, draw, page
-from rkhs.solvers.warped_path import warped_path
 
 SETS = tuple(PRINTED)
 LABELS = (30, 60, 90)
@@ -116,7 +116,7 @@ def candidates(model: str, name: str, normalised: str) -> tuple[Candidate, ...]:
         nus = tuple(nu * (points.scale / load_points(name, "columns").scale) ** 2 for nu in GRADIENT_NUS)
         tol = GRADIENT_TOL
     for term, options in invariances(model, points):
-        matrices = warped_path(rkhs.Problem(kernel, [term]), nus, values, at, tol)
+        matrices = conditional_kernels(kernel, term, nus, values, at, tol)
         found += [Candidate(matrix, nu, options) for matrix, nu in zip(matrices, nus, strict=True)]
     return tuple(found)
 
