@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from papers.run import EXPERIMENTS, experiment_of, run
-from rkhs.stopping import ended_when_asked
+from rkhs._files import ended_when_asked
 
 
 def main() -> None:

@@ -35,8 +35,8 @@ from papers.theorems import THEOREMS
 from papers.thin_plate import THIN_PLATE
 from papers.two_moons import TWO_MOONS, TWO_MOONS_2006
 from papers.usps import USPS
+from rkhs._files import replacing
 from rkhs._progress import interrupts_raised
-from rkhs.writing import replacing
 
 _ALL = (TWO_MOONS, TWO_MOONS_2006, TABLE1, TABLE1_ROWS, DIGITS, THIN_PLATE, USPS, LOCAL_AVERAGE, THEOREMS)
 # joblib's tracker warns of semaphores that a run which is stopped leaves to it, and then removes them.

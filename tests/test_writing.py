@@ -11,7 +11,7 @@ import pytest
 import rkhs
 from concurrency_files import together
 from killing import kill_while_saving
-from rkhs.writing import abandon, replacing
+from rkhs._files import remove_unfinished, replacing
 
 
 def test_a_block_that_ends_well_replaces_the_file(tmp_path):
@@ -67,7 +67,7 @@ def test_a_read_only_file_is_not_replaced(tmp_path):
 def test_a_process_that_ends_can_remove_what_it_was_writing(tmp_path):
     with replacing(tmp_path / "report.txt") as file:
         file.write_text("half")
-        abandon()
+        remove_unfinished()
         assert os.listdir(tmp_path) == []
         file.write_text("whole")
     assert os.listdir(tmp_path) == ["report.txt"]

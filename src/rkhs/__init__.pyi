@@ -111,6 +111,8 @@ from rkhs.functionals import (
     stack as stack,
 )
 from rkhs.invariances import Invariance as Invariance
+from rkhs.io import load as load
+from rkhs.io import save as save
 from rkhs.kernels import (
     Gaussian as Gaussian,
 )
@@ -191,8 +193,6 @@ from rkhs.losses import (
     SquaredOneSided as SquaredOneSided,
 )
 from rkhs.problem import Problem as Problem
-from rkhs.saving import load as load
-from rkhs.saving import save as save
 from rkhs.solvers.base import NotApplicableError as NotApplicableError
 from rkhs.spaces import FourierFeatures as FourierFeatures
 from rkhs.spaces import Landmarks as Landmarks

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import rkhs
 from rkhs.cli.commands import app
 from rkhs.cli.terminal import show
+from rkhs.io import notes_of
 from rkhs.plotting import GridDisplay
-from rkhs.saving import notes_of
 
 
 def command(text):

@@ -14,7 +14,7 @@ import rkhs
 from browser import Browser, needs_chromium
 from rkhs.cli.commands import app
 from rkhs.cli.demo import customers
-from rkhs.saving import notes_of
+from rkhs.io import notes_of
 
 RNG = np.random.default_rng(0)
 

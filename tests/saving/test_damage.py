@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 
 import rkhs
 from damage import X, load_damaged, saved, without_checksum
-from rkhs import archives
-from rkhs.saving import notes_of
+from rkhs import io as model_files
+from rkhs.io import notes_of
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "CRC only"])
@@ -298,7 +298,7 @@ def test_a_member_that_stands_for_many_objects_is_refused(tmp_path):
 
 def test_a_sparse_matrix_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path, monkeypatch):
     """What is packed within a file is packed once, as a whole: `rkhs.load` bounds what both layers unpack to."""
-    monkeypatch.setattr(archives, "LARGEST", 2**14)
+    monkeypatch.setattr(model_files, "_MOST_BYTES", 2**14)
     many = np.zeros((10**5, 1))
     graph = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Average(many.reshape(1, -1, 1)), [1.0])
     rkhs.save(graph, tmp_path / "model.skops")

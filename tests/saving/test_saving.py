@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
 from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents, copies
-from rkhs.saving import notes_of, trusted_types
+from rkhs.io import notes_of, trusted_types
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 4))
@@ -306,4 +306,4 @@ def test_only_our_own_and_named_types_are_trusted():
     foreign = {name for name in trusted_types() if not name.startswith("rkhs.")}
     assert all(name.startswith(("sklearn.", "numpy.", "scipy.sparse.")) for name in foreign)
     assert len(foreign) < 15
-    assert not any(name.startswith(("rkhs.cli", "rkhs.saving")) for name in trusted_types())
+    assert not any(name.startswith(("rkhs.cli", "rkhs.io")) for name in trusted_types())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rkhs.stopping import ended_when_asked
+from rkhs._files import ended_when_asked
 
 
 def main() -> None:

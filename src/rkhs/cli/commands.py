@@ -137,7 +137,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Say what is in a model file, without opening the model."""
-    from rkhs.saving import notes_of
+    from rkhs.io import notes_of
 
     def work(_: Tell) -> Facts:  # nothing of the model is built, so that files of any version can be inspected
         found = notes_of(model)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from rkhs._files import replacing
 from rkhs.cli.tables import PARQUET
 from rkhs.cli.terminal import CommandError
-from rkhs.writing import replacing
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)  # with a decimal point or comma

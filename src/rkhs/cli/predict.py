@@ -17,7 +17,7 @@ from rkhs.cli.outputs import check_outputs, write_table
 from rkhs.cli.tables import Format, Kinds, features_of, read
 from rkhs.cli.terminal import CommandError, step
 from rkhs.estimators.regressor import likely_spread
-from rkhs.saving import load, notes_of
+from rkhs.io import load, notes_of
 
 NOTES = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
 

@@ -15,13 +15,13 @@ from sklearn.decomposition import PCA
 
 import rkhs
 from rkhs._backend.arrays import Vector
+from rkhs._files import replacing
 from rkhs.cli.assessment import Effect, HeldOut
 from rkhs.cli.learning import Learnt
 from rkhs.cli.markup import COLOURS, Axes, Markup, bars, figure, markup, number, section, short, svg, table
 from rkhs.cli.outputs import write_figure
 from rkhs.cli.terminal import finite
 from rkhs.plotting import BoundaryDisplay, GridDisplay
-from rkhs.writing import replacing
 
 Facts = dict[str, Any]
 SHOWN = 40  # columns and classes in tables
