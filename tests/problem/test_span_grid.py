@@ -88,7 +88,7 @@ def test_a_path_without_folds():
 def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
     """Rows grouped by their folds, or folds as groups, are the same."""
     monkeypatch.setattr(features, "PATTERNS", patterns)
-    factors = [RNG.choice([0.0, 0.5, 2.0], 40) for _ in range(2)]
+    factors = [RNG.choice(some, 40) for some in ([0.0, 0.5, 2.0], [0.5, 2.0], [1.0, 3.0])]
     found = problem(loss, SPANS["values"]).grid({}, held_out={0: factors}, tol=1e-8)
     for own, factor in zip(found, factors, strict=True):
         assert own.primal == pytest.approx(problem(loss, SPANS["values"], factor).solve(tol=1e-8).primal, rel=1e-7)

@@ -14,7 +14,7 @@ all of them, and in neither case is a row looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any, NamedTuple
@@ -39,39 +39,25 @@ PATTERNS = 4  # groups for each fold, up to which rows are grouped by the folds 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """theta'M theta - 2 m'theta + constant of a squared loss, for each group and output."""
+    """theta'M theta - 2 m'theta + constant of a squared loss, for each group and output: [M, m; m', b'Wb] = F'WF."""
 
     loss: Loss
-    square: Matrix  # M (g, r + p, r + p)
-    linear: Matrix  # m (g, r + p, c)
-    constant: Matrix  # (g, c)
+    sums: Array  # (g, r + p + c, r + p + c), F = [E, b]
     cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
     strongest: float = 0.0  # the largest weight of a row times the square of these numbers
     count: int = 0  # of functionals of positive weight
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.loss,
-            self.square + other.square,
-            self.linear + other.linear,
-            self.constant + other.constant,
-            max(self.cancelled, other.cancelled),
-            max(self.strongest, other.strongest),
-            self.count + other.count,
-        )
+        cancelled, strongest = max(self.cancelled, other.cancelled), max(self.strongest, other.strongest)
+        return Moments(self.loss, self.sums + other.sums, cancelled, strongest, self.count + other.count)
 
     def times(self, factor: float) -> Moments:
         """Multiply all weights."""
-        scaled = {name: factor * getattr(self, name) for name in ("square", "linear", "constant", "strongest")}
-        return replace(self, **scaled)
+        return replace(self, sums=factor * self.sums, strongest=factor * self.strongest)
 
-    def weighted(self, factors: Any) -> tuple[Matrix, Matrix, Vector]:
-        """Return M, m and the constant with a factor for each group, or one for all."""
-        own = np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.square))
-        square, linear, constant = (
-            np.tensordot(own, part, axes=1) for part in (self.square, self.linear, self.constant)
-        )
-        return square, linear, constant
+    def weighted(self, factors: Any) -> Matrix:
+        """Return F'WF with a factor for each group, or one for all."""
+        return np.tensordot(np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.sums)), self.sums, axes=1)
 
 
 class Rows(NamedTuple):
@@ -188,7 +174,7 @@ class FeatureBlocks:
         while True:
             try:
                 sums = _Sums(empty, terms, KEPT_BYTES if limit is None else limit, shares or {}, tall)
-                return replace(empty, blocks=sums.blocks())
+                return replace(empty, blocks=tuple(sums.blocks()))
             except out_of_memory():  # the device has less memory than it claims: once more, in smaller tiles
                 release_memory()
                 if tall <= TILE_ROWS:
@@ -211,30 +197,22 @@ class _Sums:
     """The loss blocks of terms in memory, under way."""
 
     def __init__(
-        self,
-        empty: FeatureBlocks,
-        terms: Sequence[Term],
-        limit: float,
-        shares: Mapping[int, Matrix],
-        tall: int,
+        self, empty: FeatureBlocks, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], tall: int
     ) -> None:
         self.terms, self.limit, self.shares, self.tall = terms, limit, shares, tall
         self.space, self.basis, self.rank, self.outputs = empty.space, empty.basis, empty.rank, empty.outputs or 1
         self.turn = None if empty.functions is None else like(empty.functions.map, empty.space.prototype)
+        self.psi = slice(empty.rank, empty.size)
         self.done, self.all, self.bytes = 0.0, max(sum(term.size for term in terms), 1), 0
         self.moments: dict[int, Moments] = {}
-        self.kept: dict[int, list[Rows] | None] = {}
+        self.kept: dict[int, list[Rows] | None] = {k: [] for k, term in enumerate(terms) if not term.loss.quadratic}
         for k, term in enumerate(terms):
-            if not term.loss.quadratic:
-                self.kept[k] = []
-                continue
-            g = shares[k].shape[1] if k in shares else 1
-            count = np.count_nonzero(np.broadcast_to(np.asarray(term.weight), (term.size,)) > 0)
-            shapes = (g, empty.size, empty.size), (g, empty.size, self.outputs), (g, self.outputs)
-            M, m, constant = (zeros(shape, self.space.prototype) for shape in shapes)
-            self.moments[k] = Moments(term.loss, M, m, constant, count=int(count))
+            if k not in self.kept:
+                groups, size = shares[k].shape[1] if k in shares else 1, empty.size + self.outputs
+                count = int(np.count_nonzero(np.broadcast_to(np.asarray(term.weight), (term.size,)) > 0))
+                self.moments[k] = Moments(term.loss, zeros((groups, size, size), self.space.prototype), count=count)
 
-    def blocks(self) -> tuple[Moments | KeptRows, ...]:
+    def blocks(self) -> Iterator[Moments | KeptRows]:
         """Sum up all terms, those at the same points together."""
         groups: list[tuple[Array | None, list[int]]] = []
         for k in range(len(self.terms)):
@@ -246,19 +224,19 @@ class _Sums:
             else:
                 groups.append((points, [k]))
         for points, members in groups:
-            if points is None:
-                self._add_rows(members[0])
+            roots = {k: root for k in members if points is not None and (root := self._roots(k)) is not None}
+            values = [k for k in members if points is not None and self.terms[k].functional.order == 0]
+            for k in members:
+                if k not in roots and k not in values:
+                    self._add_rows(k)
+            if roots or values:
+                self._add_tiles(points, values, roots)
+        for k, term in enumerate(self.terms):
+            if k in self.kept:
+                tiles = self.kept[k]
+                yield KeptRows(term.loss, term.size, None if tiles is None else tuple(tiles))
             else:
-                self._add_group(points, members)
-        return tuple(self._block(k, term) for k, term in enumerate(self.terms))
-
-    def _block(self, k: int, term: Term) -> Moments | KeptRows:
-        if k in self.kept:
-            tiles = self.kept[k]
-            return KeptRows(term.loss, term.size, None if tiles is None else tuple(tiles))
-        own = self.moments[k]
-        M, m, constant = map(to_numpy, (own.square, own.linear, own.constant))
-        return replace(own, square=M, linear=m, constant=constant)
+                yield replace(self.moments[k], sums=to_numpy(self.moments[k].sums))
 
     def _points(self, k: int) -> Array | None:
         """Return the points of values, or of whole gradients, that have a closed form in the space; None of others."""
@@ -267,37 +245,7 @@ class _Sums:
             return None
         return None if self.space.tile(part.atoms.points[:0]) is None else part.atoms.points
 
-    def _add_group(self, points: Array, members: list[int]) -> None:
-        """Add values and gradients at the same points."""
-        values = [k for k in members if self.terms[k].functional.order == 0]
-        roots = {k: root for k in members if (root := self._gradient_roots(k)) is not None}
-        for k in members:
-            if k not in roots and k not in values:
-                self._add_rows(k)
-        if not (roots or values):
-            return
-        share = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
-        products: dict[int, list[Array]] = {}
-        for rows in self.space.tiles(int(points.shape[0]), self.tall):
-            self._tell(share * (rows.stop - rows.start))
-            tile = self.space.tile(points[rows])
-            assert tile is not None
-            unit = None  # E'E of the values
-            for k in values:
-                normal = self._add(k, rows, self.terms[k].functional.take(rows), tile.values)
-                weight = _uniform(self.terms[k].weight, rows)
-                if normal is not None and weight and tile.alike:
-                    unit = normal / weight
-            for k, root in roots.items():
-                weight = _uniform(self.terms[k].weight, slice(None))
-                known = None if unit is None or not weight else weight * unit
-                more = tile.gradient_products(like(root[rows], self.space.prototype), known)
-                products[k] = list(map(add, products[k], more)) if k in products else more
-        for k, own in products.items():
-            M = self.moments[k].square[0]
-            M[self.rank :, self.rank :] += like(self.space.gradient_normal(own), M)
-
-    def _gradient_roots(self, k: int) -> Matrix | None:
+    def _roots(self, k: int) -> Matrix | None:
         """Return the square roots (t, 1) of the weights of whole gradients that should vanish; None of anything else.
 
         The basis must not change from point to point either: then only the normal matrix of the space is needed.
@@ -312,25 +260,46 @@ class _Sums:
         weight = term.weight.reshape(-1, term.functional.dimension)
         return None if np.any(weight != weight[:, :1]) else np.sqrt(weight[:, :1])
 
+    def _add_tiles(self, points: Array, values: list[int], roots: dict[int, Matrix]) -> None:
+        """Add values and gradients at the same points, by closed forms."""
+        share = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
+        products: dict[int, list[Array]] = {}
+        for rows in self.space.tiles(int(points.shape[0]), self.tall):
+            self._tick(share * (rows.stop - rows.start))
+            tile = self.space.tile(points[rows])
+            assert tile is not None
+            unit = None  # E'E of the values
+            for k in values:
+                normal = self._add(k, rows, self.terms[k].functional.take(rows), tile.values)
+                weight = _uniform(self.terms[k].weight, rows)
+                if normal is not None and weight and tile.alike:
+                    unit = normal / weight
+            for k, root in roots.items():
+                weight = _uniform(self.terms[k].weight, slice(None))
+                known = None if unit is None or not weight else weight * unit
+                more = tile.gradient_products(like(root[rows], self.space.prototype), known)
+                products[k] = list(map(add, products[k], more)) if k in products else more
+        for k, own in products.items():
+            sums = self.moments[k].sums
+            sums[0, self.psi, self.psi] += like(self.space.gradient_normal(own), sums)
+
     def _add_rows(self, k: int) -> None:
         """Add a term of any kind, some functionals at a time."""
         functional, size = self.terms[k].functional, self.terms[k].size
         for rows in self.space.tiles(size, self.tall):
-            self._tell(rows.stop - rows.start)
+            self._tick(rows.stop - rows.start)
             some = functional if size <= self.tall else functional.take(rows)
             E = self.space.rows(some)
             self._add(k, rows, some, E if self.turn is None else E @ self.turn)
-            if k not in self.moments:
-                continue
-            there, own = self.space.brought(some), self.moments[k]
-            sizes = to_numpy(magnitudes(self.space.kernel, there))
-            weighted = to_numpy(self._weight(k, rows, sizes)) * sizes**2
-            cancels = max(own.cancelled, cancelled(self.space.kernel, there))
-            strongest = max(own.strongest, float(np.max(weighted, initial=0.0)))
-            self.moments[k] = replace(own, cancelled=cancels, strongest=strongest)
+            if k in self.moments:
+                there, own = self.space.brought(some), self.moments[k]
+                sizes = to_numpy(magnitudes(self.space.kernel, there))
+                strongest = float(np.max(self._weight(k, rows, sizes) * sizes**2, initial=own.strongest))
+                cancels = max(own.cancelled, cancelled(self.space.kernel, there))
+                self.moments[k] = replace(own, cancelled=cancels, strongest=strongest)
 
-    def _tell(self, more: float) -> None:
-        """Tell how far it is, before so many functionals more."""
+    def _tick(self, more: float) -> None:
+        """Report the share that is done, before so many functionals more."""
         tick(min(self.done / self.all, 1.0))
         self.done += more
 
@@ -340,42 +309,22 @@ class _Sums:
         return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
 
     def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
-        """Add rows E (t, p) of a term; return E'WE where it has been computed for all rows at once."""
-        term = self.terms[k]
+        """Add rows E (t, p) of a term; return E'WE where it has been computed for all rows."""
+        term, xp, weight = self.terms[k], namespace(E), self._weight(k, rows, E)
         target = term.target[rows] if term.target.ndim == 2 else term.target[rows, None]
         target = like(namespace(target).broadcast_to(target, (len(E), self.outputs)), E)
-        weight = self._weight(k, rows, E)
         P = E[:, :0] if self.basis is None else like(functional.assemble(self.basis.on), E)
         shares = self.shares[k][rows] if k in self.shares else np.ones((len(E), 1))
         if k in self.kept:
-            self._keep(k, functional, namespace(E).concat([P, E], axis=1), target, weight, shares)
+            self._keep(k, functional, xp.concat([P, E], axis=1), target, weight, shares)
             return None
-        if k not in self.shares:
-            return self._add_moments(k, 0, P, E, target, weight)
-        total = zeros((E.shape[1], E.shape[1]), E)
+        F, sums, total = xp.concat([P, E, target], axis=1), self.moments[k].sums, 0.0
         for group, share in enumerate(shares.T):
-            index = np.flatnonzero(share)
-            own = [side[index] for side in (P, E, target, weight)]
-            own[-1] = own[-1] * like(share[index, None], E)
-            total += self._add_moments(k, group, *own)
+            some = slice(None) if len(shares.T) == 1 else np.flatnonzero(share)  # a copy, for `square` overwrites it
+            normal = square(F[some], xp.sqrt(weight[some] * like(share[some, None], E)))
+            sums[group] += normal
+            total = total + normal[self.psi, self.psi]
         return total if np.all(shares.sum(axis=1) == 1) else None
-
-    def _add_moments(self, k: int, group: int, P: Array, E: Array, target: Array, weight: Array) -> Array:
-        """Add rows of one group; return E'WE."""
-        r, own = self.rank, self.moments[k]
-        M, m = own.square[group], own.linear[group]
-        xp, weighted = namespace(E), weight * target
-        m[:r] += P.T @ weighted
-        m[r:] += E.T @ weighted
-        own.constant[group] += xp.sum(weighted * target, axis=0)
-        if r:
-            M[:r, :r] += P.T @ (weight * P)
-            cross = P.T @ (weight * E)
-            M[:r, r:] += cross
-            M[r:, :r] += cross.T
-        found = square(E, xp.sqrt(weight))
-        M[r:, r:] += found
-        return found
 
     def _keep(self, k: int, functional: Functional, E: Array, target: Array, weight: Array, shares: Matrix) -> None:
         """Keep rows as they are; none at all once they are too many."""

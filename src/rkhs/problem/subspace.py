@@ -48,12 +48,33 @@ class SubspaceProblem:
     @cached_property
     def full_basis(self) -> FunctionSpace | None:
         """The basis and the kernel's null space, in coordinates whose origin is the mean of the points."""
-        return full_basis(self.kernel, self.terms, self.basis)
+        return centred(joined(self.basis, self.kernel.null_space), [term.functional for term in self.terms])
 
     @cached_property
     def space(self) -> DenseSpace:
         """Where f is sought."""
-        return choose_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
+        families = [term.functional for term in self.terms]
+        for family in families:
+            check_bounded(self.kernel, family)
+        space = self.approximation.choose(self.kernel, families, self._first)
+        place = None if self.device is None else placed(space.prototype, self.device, "float64")
+        return space if place is None else space.like(place)
+
+    def _first(self, space: DenseSpace, most: int, random: np.random.Generator) -> Function | FeatureFunction:
+        """Return a first f in a space, from at most so many functionals of each term, with smooth losses."""
+        terms = []
+        for term in self.terms:
+            loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
+            if term.size > most:
+                rows = np.sort(random.choice(term.size, most, replace=False))
+                weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
+                target = to_numpy(term.target)[rows]
+                terms.append(Term(term.functional.take(rows), loss, target, weight * (term.size / most)))
+            else:
+                terms.append(term.changed(loss=loss))
+        features = FeatureBlocks.of(space, self.full_basis, terms, outputs_of(terms))
+        found = ProjectedProblem(features).solve(1.0)
+        return function_in(space, found.tau, self.full_basis, None if self.full_basis is None else found.basis)
 
     @property
     def whole(self) -> bool:
@@ -119,17 +140,13 @@ class SubspaceProblem:
         basis = None if self.full_basis is None else np.zeros((self.full_basis.size(space.dimension), *wide))
         function = function_in(space, np.zeros((space.size, *wide)), self.full_basis, basis)
         value = np.zeros(wide or 1)
-        for costs, factor in zip(self._costs_of_zero, factors, strict=True):
-            value = value + np.broadcast_to(np.asarray(factor, dtype=np.float64), len(costs)) @ costs
+        for t, factor in zip(self._loss_blocks, factors, strict=True):
+            costs = t.weight * np.reshape(factor, (-1, 1)) * t.loss.value(0 * t.target, t.target)
+            value = value + np.sum(costs, axis=0)
         none = np.zeros_like(value)
         certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
         name = type(self.approximation).__name__
         return Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
-
-    @cached_property
-    def _costs_of_zero(self) -> list[Matrix]:
-        """The weighted losses of the rows of each term at f = 0, (size, outputs)."""
-        return [np.asarray(t.weight * t.loss.value(0 * t.target, t.target)) for t in self._loss_blocks]
 
     @property
     def _loss_blocks(self) -> Iterator[LossBlock]:
@@ -137,43 +154,6 @@ class SubspaceProblem:
         for term in self.terms:
             target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
             yield LossBlock(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
-
-
-def full_basis(kernel: Kernel, terms: Sequence[Term], basis: FunctionSpace | None) -> FunctionSpace | None:
-    """Return the basis and the kernel's null space, in coordinates whose origin is the mean of the points."""
-    return centred(joined(basis, kernel.null_space), [term.functional for term in terms])
-
-
-def choose_space(
-    kernel: Kernel,
-    terms: Sequence[Term],
-    basis: FunctionSpace | None,
-    approximation: Approximation,
-    device: str | None,
-) -> DenseSpace:
-    """Choose the space in which an approximation looks for f, by terms that are in memory or a sample of all."""
-    for term in terms:
-        check_bounded(kernel, term.functional)
-
-    def pilot(space: DenseSpace, most: int, random: np.random.Generator) -> Function | FeatureFunction:
-        some = [_some(term, most, random) for term in terms]
-        features = FeatureBlocks.of(space, basis, some, outputs_of(terms))
-        found = ProjectedProblem(features).solve(1.0)
-        return function_in(space, found.tau, basis, None if basis is None else found.basis)
-
-    space = approximation.choose(kernel, [term.functional for term in terms], pilot)
-    place = None if device is None else placed(space.prototype, device, "float64")
-    return space if place is None else space.like(place)
-
-
-def _some(term: Term, most: int, random: np.random.Generator) -> Term:
-    """Return a term with some of the functionals, weights to match, and a smooth loss."""
-    loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
-    if term.size <= most:
-        return term.changed(loss=loss)
-    rows = np.sort(random.choice(term.size, most, replace=False))
-    weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
-    return Term(term.functional.take(rows), loss, to_numpy(term.target)[rows], weight * (term.size / most))
 
 
 def solve_weightings(

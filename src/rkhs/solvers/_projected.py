@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -70,7 +71,7 @@ class ProjectedProblem:
     """The loss blocks of a problem in orthonormal functions of its space."""
 
     def __init__(self, features: FeatureBlocks, reread: Reread | None = None) -> None:
-        self.reread, self.rank = reread, features.rank
+        self.reread, self.rank, self.outputs = reread, features.rank, features.outputs or 1
         self.functions = features.functions or Orthonormal.of(features.space)
         self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m), to the psi
         self.turned = features.functions is not None  # the features are orthonormal already
@@ -86,24 +87,19 @@ class ProjectedProblem:
         """Return (2, 3), the norms of the moments of basis functions and psi D with each other and with targets."""
         if isinstance(block, KeptRows):
             return np.zeros((2, 3))
-        r, square, linear = self.rank, block.square, block.linear
-        if not self.turned:
-            D = np.concatenate([np.ones(r), self.functions.D])
-            square, linear = D[:, None] * square * D, D[:, None] * linear
-        across = np.linalg.norm(square[:, :r, r:])
-        own, other = (
-            [np.linalg.norm(square[:, some, some]), np.linalg.norm(linear[:, some])]
-            for some in (slice(r), slice(r, None))
-        )
-        return block.cancelled * np.array([[own[0], across, own[1]], [across, other[0], other[1]]])
+        D = np.ones(len(self.turn)) if self.turned else np.concatenate([np.ones(self.rank), self.functions.D])
+        D = np.concatenate([D, np.ones(self.outputs)])
+        sums, ends = D[:, None] * block.sums * D, [0, self.rank, len(self.turn), len(D)]
+        c, psi, b = (slice(*own) for own in pairwise(ends))
+        return block.cancelled * np.array([[np.linalg.norm(sums[:, i, j]) for j in (c, psi, b)] for i in (c, psi)])
 
     def _transformed(self, block: Moments | KeptRows) -> Moments | Rows | KeptRows:
         """Return a block in orthonormal functions; one whose rows must be read again stays as it is."""
         if isinstance(block, Moments):
             if self.turned:
                 return block
-            square = np.stack([self.turn.T @ (own @ self.turn) for own in block.square])
-            return replace(block, square=square, linear=self.turn.T @ block.linear)
+            turn = scipy.linalg.block_diag(self.turn, np.eye(self.outputs))
+            return replace(block, sums=np.stack([turn.T @ (own @ turn) for own in block.sums]))
         if block.count and block.tiles is None and self.reread is None:
             raise MemoryError(
                 f"{block.count} rows have the loss {block.loss!r}, too many to keep their {len(self.map)} features "
@@ -129,14 +125,13 @@ class ProjectedProblem:
     def free(self) -> int:
         """N - r of squared losses: targets that neither the basis nor terms whose targets are all zero explain."""
         blocks = [block for block in self.blocks if isinstance(block, Moments)]
-        given = [block for block in blocks if not np.any(block.constant > 0)]
+        given = [block for block in blocks if not np.any(block.sums[:, -self.outputs :, -self.outputs :])]
 
-        def rank(some: list[Moments]) -> int:
-            total = sum((own.weighted(1.0)[0][: self.rank, : self.rank] for own in some), np.zeros((self.rank,) * 2))
-            return int(np.linalg.matrix_rank(total, hermitian=True)) if self.rank else 0
+        def left(some: list[Moments]) -> int:
+            total = sum((own.weighted(1.0)[: self.rank, : self.rank] for own in some), np.zeros((self.rank,) * 2))
+            return sum(own.count for own in some) - int(np.linalg.matrix_rank(total, hermitian=True))
 
-        data = sum(block.count for block in blocks) - sum(block.count for block in given)
-        return data - rank(blocks) + rank(given)
+        return left(blocks) - left(given)
 
     def may_gain_digits(self, rows: float) -> bool:
         """Whether sums in orthonormal functions may be more precise than these, and do not take too long."""
@@ -165,14 +160,13 @@ class ProjectedProblem:
     def weighted(self, factors: Sequence[Any] | None = None) -> WeightedProblem:
         """Return the problem for some weights."""
         factors = [1.0] * len(self.blocks) if factors is None else factors
-        size, outputs = self.map.shape[1], self.features.outputs or 1
-        S, linear, constant = np.zeros((size, size)), np.zeros((size, outputs)), np.zeros(outputs)
+        m = self.map.shape[1]
+        sums = np.zeros((m + self.outputs, m + self.outputs))
         rows: list[tuple[Loss, Rows]] = []
         norms, strong = np.zeros((2, 3)), 0.0
         for k, (block, factor) in enumerate(zip(self.blocks, factors, strict=True)):
             if isinstance(block, Moments):
-                square, cross, more = block.weighted(factor)
-                S, linear, constant = S + 2 * square, linear - 2 * cross, constant + more
+                sums += block.weighted(factor)
                 norms += 2 * np.max(factor) * self.norms[k]
                 strong += float(np.max(factor)) * self.strongest[k] if self.turned else 0.0
             elif isinstance(block, Rows):
@@ -183,7 +177,8 @@ class ProjectedProblem:
                 assert self.reread is not None
                 ones = np.ones((1, 1 + self.rank))
                 rows.append((block.loss, Rows(*self.reread(k, self.turn), ones, ones[:, :1])))
-        return WeightedProblem(self, (S + S.T) / 2, linear, constant, rows, norms, strong)
+        S, linear, constant = sums[:m, :m] + sums[:m, :m].T, -2 * sums[:m, m:], np.diag(sums[m:, m:])
+        return WeightedProblem(self, S, linear, constant, rows, norms, strong)
 
 
 @dataclass(frozen=True, eq=False)

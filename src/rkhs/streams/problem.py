@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -16,7 +17,7 @@ from rkhs._finite.term import Term
 from rkhs.kernels.base import Kernel, Open
 from rkhs.learning.tuning import Tuning
 from rkhs.problem.problem import Problem
-from rkhs.problem.subspace import choose_space, full_basis, solution_of, solve_weightings
+from rkhs.problem.subspace import SubspaceProblem, solution_of, solve_weightings
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.spaces.base import Approximation, Orthonormal
 from rkhs.streams.blocks import Block, Blocks, LocalBlocks, replayed
@@ -105,27 +106,21 @@ class StreamedProblem:
         return replace(
             self,
             kernel=tuned.kernel,
-            terms=Filled(self.terms, tuned.tuning.parameters),
+            terms=partial(_with_weights, self.terms, tuned.tuning.parameters),
             blocks=learn,
             tuning=tuned.tuning,
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Filled:
-    """Terms of a block, with numbers for weights that were left open."""
-
-    terms: TermsOf
-    found: Mapping[str, float]  # by names such as "terms[1].weight"
-
-    def __call__(self, block: Block) -> list[Term]:
-        return [self._filled(k, term) for k, term in enumerate(self.terms(block))]
-
-    def _filled(self, k: int, term: Term) -> Term:
-        if not isinstance(term.weight, Open):
-            return term
-        shares, weight = term.weight.shares, self.found[f"terms[{k}].weight"]
-        return term.changed(weight=weight if shares is None else weight * shares)
+def _with_weights(terms: TermsOf, found: Mapping[str, float], block: Block) -> list[Term]:
+    """Return the terms of a block with numbers for weights that were left open, by names such as "terms[1].weight"."""
+    filled = []
+    for k, term in enumerate(terms(block)):
+        if isinstance(term.weight, Open):
+            weight, shares = found[f"terms[{k}].weight"], term.weight.shares
+            term = term.changed(weight=weight if shares is None else weight * shares)
+        filled.append(term)
+    return filled
 
 
 def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
@@ -165,6 +160,5 @@ def planned(
     device: str | None,
 ) -> Plan:
     """Return the plan for all blocks, its functions chosen by the terms of a sample."""
-    whole = full_basis(kernel, sampled, basis)
-    space = choose_space(kernel, [term for term in sampled if term.size], whole, approximation, device)
-    return Plan(space, whole, terms, outputs_of(sampled))
+    problem = SubspaceProblem(kernel, [term for term in sampled if term.size], basis, approximation, device)
+    return Plan(problem.space, problem.full_basis, terms, outputs_of(sampled))
