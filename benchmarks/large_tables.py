@@ -8,7 +8,9 @@ C = 10, and nu of the command's default; errors on the rows that are left.  Seco
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -19,8 +21,8 @@ from rich.console import Console
 import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
-from rkhs.cli.fit import NU
-from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Points, Settings, thin
+from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Points, Request
+from rkhs.invariances import Sampled
 from rkhs.invariances.graph import NAMED
 
 
@@ -30,10 +32,13 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
     learn, test = order[:rows], order[rows:]
     few = Points(pd.DataFrame(X[learn]), y[learn], False).sample(LABELLED, OTHERS)
-    settings = Settings(False, invariance, [10.0], [NU.get(invariance, 0.0)])
+    settings = Request(Path(), "", invariance=invariance)
     X_few = few.features.to_numpy()
     params = settings.chosen(settings.search(few.folds(), X_few).fit(X_few, few.y))
-    pieces = {name: [thin(one) for one in piece] for name, piece in settings.knowledge(params, rows).items()}
+    pieces = {
+        name: [replace(one, functional=Sampled(one.functional, LABELLED + OTHERS)) for one in piece]
+        for name, piece in settings.knowledge(params, rows).items()
+    }
     line = [name, invariance]
     for approximation in (rkhs.Landmarks(LANDMARKS), None):
         machine: Any = settings.model(params, pieces, approximation=approximation, tol=1e-2)

@@ -18,7 +18,7 @@ from rkhs.cli.commands import app
 
 
 def rkhs_command(*arguments, cwd=None):
-    command = [sys.executable, "-m", "rkhs.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "rkhs", *map(str, arguments)]
     environment = {**os.environ, "COLUMNS": "200"}
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
 from rkhs.cli.assessment import Comparison, HeldOut, plain_svm
@@ -88,8 +88,8 @@ def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     grid = {"C": [0.1, 3.0, 100.0], "gamma": [1 / (2 * s**2) for s in (0.7, 1.5)]}
     expected = GridSearchCV(SVC(), grid, cv=folds).fit(X, y)
-    predicted = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds, folds)
-    assert np.mean(predicted == y) == pytest.approx(expected.best_score_)
+    svm, K = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds)
+    assert np.mean(cross_val_predict(svm, K, y, cv=folds) == y) == pytest.approx(expected.best_score_)
 
 
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():

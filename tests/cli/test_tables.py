@@ -14,7 +14,8 @@ from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 from rkhs.cli.commands import app
-from rkhs.cli.fit import Request, points_of
+from rkhs.cli.fit import points_of
+from rkhs.cli.learning import Request
 from rkhs.cli.outputs import write_table
 from rkhs.cli.tables import Format
 

@@ -23,18 +23,15 @@ from sklearn import config_context
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.svm import SVC, SVR
 
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
-from rkhs.cli.learning import UNLABELLED, Knowledge, Learnt
+from rkhs.cli.learning import UNLABELLED, Folds, Knowledge, Learnt
 from rkhs.cli.tables import Kinds
 from rkhs.estimators._options import WIDE_C_RANGE
 from rkhs.estimators.regressor import likely_spread
-
-LEVEL = 0.9  # of prediction intervals
-SIMILAR = 0.01  # relative difference of errors up to which two models are called equally good
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +61,11 @@ class HeldOut:
         return mean if self.classes is not None else mean**0.5
 
     def interval(self) -> dict[str, Any]:
-        """Return the factor c for which LEVEL of the held-out targets are in f(x) +- c deviation(x), or +- c."""
+        """Return the factor c for which 90 % of the held-out targets are in f(x) +- c deviation(x), or +- c."""
         size = np.abs(self.predicted - self.truth) / (1.0 if self.deviation is None else self.deviation)
-        rank = min(1.0, LEVEL * (len(size) + 1) / len(size))
+        rank = min(1.0, 0.9 * (len(size) + 1) / len(size))
         factor = float(np.quantile(size, rank, method="higher"))
-        return {"level": LEVEL, "factor": factor, "of the deviation": self.deviation is not None}
+        return {"level": 0.9, "factor": factor, "of the deviation": self.deviation is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,21 +77,25 @@ class Comparison:
     gains: list[dict[str, Any]]
 
     def sentence(self, measure: str) -> str:
-        """Compare in words; a difference below two standard errors, row by row, is called chance."""
+        """Compare in words; below two standard errors, row by row, a difference may be chance, below 1 % it is none."""
         ours, plain = self.ours.error, self.plain.error
         difference = self.ours.losses - self.plain.losses
         chance = abs(difference.mean()) < 2 * difference.std() / np.sqrt(len(difference))
         perhaps = ", by no more than chance may make," if chance else ","
-        show = "{:.4g}".format if self.ours.classes is None else "{:.1%}".format
-        our, their = (show(error).replace("%", " %") for error in (ours, plain))
-        if ours > (1 + SIMILAR) * plain:
+        our, their = (format_error(error, self.ours.classes is None) for error in (ours, plain))
+        if ours > 1.01 * plain:
             return (
                 f"The plain SVM is better on this table{perhaps} with {measure} {their} compared with {our}: more "
                 "labels, or prior knowledge of your own, may help."
             )
-        better = ours < (1 - SIMILAR) * plain
+        better = ours < 0.99 * plain
         verdict = f"better than the plain SVM{perhaps}" if better else "as good as the plain SVM,"
         return f"The model is {verdict} with {measure} {our} compared with {their}."
+
+
+def format_error(error: float, regression: bool) -> str:
+    """Return an error for readers: a root mean square as it is, a share of wrong classes in percent."""
+    return f"{error:.4g}" if regression else f"{100 * error:.1f} %"
 
 
 def compare(learnt: Learnt, X: Vector) -> Comparison:
@@ -112,27 +113,23 @@ def compare(learnt: Learnt, X: Vector) -> Comparison:
         tuple(s) if np.ndim(s) else float(s) for s in (one.get("scale", params["scale"]) for one in plain)
     )
     Cs = sorted({float(one["C"]) for one in results["params"]})
-    known = points.labelled
-    predicted = plain_svm(
-        X[known],
-        points.y[known],
-        list(scales),
-        Cs if len(Cs) == 1 else np.logspace(*WIDE_C_RANGE, 6),
-        points.regression,
-        points.folds(),
-        points.folds(seed=1),
-    )
+    known, y = points.labelled, points.y[points.labelled]
+    Cs = Cs if len(Cs) == 1 else np.logspace(*WIDE_C_RANGE, 6).tolist()
+    svm, K = plain_svm(X[known], y, list(scales), Cs, points.regression, points.folds())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        predicted = np.asarray(cross_val_predict(svm, K, y, cv=points.folds(seed=1)))
     gains = []
     for name in learnt.knowledge:
         others = {other: piece for other, piece in learnt.knowledge.items() if other != name}
         without = hold_out(learnt, params if others else {**params, **_best_without(learnt)}, others, X)
         gains.append({"prior knowledge": name, "error with it": ours.error, "error without it": without.error})
-    return Comparison(ours, HeldOut(points.y[known], predicted, ours.classes), gains)
+    return Comparison(ours, HeldOut(y, predicted, ours.classes), gains)
 
 
 def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> HeldOut:
     """Fit a model for each fold, whose rows lose their labels, and predict these rows."""
-    points, regression = learnt.chosen_on, learnt.settings.regression
+    points, regression = learnt.chosen_on, learnt.request.regression
     known = np.flatnonzero(points.labelled)
     classes = None if regression else np.array(list(points.counts()), dtype=str)
     predicted = np.empty(len(known), dtype=points.y.dtype)
@@ -143,7 +140,7 @@ def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X:
         for _, test in points.folds(seed=1).split(known, points.y[known]):
             y, held_out = points.y.copy(), X[known[test]]
             y[known[test]] = np.nan if regression else UNLABELLED
-            model = learnt.settings.model(params, knowledge).fit(X, y)
+            model = learnt.request.model(params, knowledge).fit(X, y)
             squared = squared and model.solution_.source is not None
             predicted[test] = model.predict(held_out)
             if not regression:
@@ -170,36 +167,25 @@ def _best_without(learnt: Learnt) -> dict[str, Any]:
 
 
 def plain_svm(
-    X: Vector,
-    y: Vector,
-    scales: Sequence[Any],
-    Cs: Sequence[float] | Vector,
-    regression: bool,
-    folds: KFold | StratifiedKFold,
-    test_folds: KFold | StratifiedKFold,
-) -> Vector:
-    """Return what scikit-learn's best SVM predicts for each row without its fold in `test_folds`.
+    X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], regression: bool, folds: Folds
+) -> tuple[SVC | SVR, Vector]:
+    """Return scikit-learn's SVM with the least cross-validated error, and its kernel matrix.
 
-    Its C and length scale, a number or one for each feature, have the least error cross-validated over `folds`.
+    It tries some values of C and some length scales, which are numbers or have one number for each feature.
     """
     size = (float(np.std(y)) or 1.0) if regression else 1.0
+    svm = SVR(epsilon=0.1 * size) if regression else SVC()
     # LIBSVM would take millions of steps for large C and noisy targets
-    svm = (
-        SVR(kernel="precomputed", epsilon=0.1 * size, max_iter=100_000)
-        if regression
-        else SVC(kernel="precomputed", max_iter=100_000)
-    )
-    best, highest = None, -np.inf
+    svm.set_params(kernel="precomputed", max_iter=100_000)
+    scoring, tried = "neg_mean_squared_error" if regression else "accuracy", []
     with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
         warnings.simplefilter("ignore", ConvergenceWarning)
         for scale in scales:
             K = rbf_kernel(X / np.asarray(scale), gamma=0.5)  # the Gaussian of scale one
-            scoring = "neg_mean_squared_error" if regression else "accuracy"
             search = GridSearchCV(svm, {"C": size * np.asarray(Cs)}, scoring=scoring, cv=folds, refit=False).fit(K, y)
-            if search.best_score_ > highest:
-                best, highest = (search.best_params_, K), search.best_score_
-        assert best is not None
-        return np.asarray(cross_val_predict(svm.set_params(**best[0]), best[1], y, cv=test_folds))
+            tried.append((search.best_score_, search.best_params_, K))
+    _, params, K = max(tried, key=lambda one: one[0])
+    return svm.set_params(**params), K
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs.cli.terminal import CommandError, explain, finite, show
+from rkhs.cli.terminal import CommandError, finite, show
 
 app = typer.Typer(
     help="Kernel machines that learn from anything linear you know about the function.",
@@ -71,7 +71,8 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn a model from a table, and write it with a picture and a report: errors compared with a plain SVM's."""
-    from rkhs.cli.fit import Request, run
+    from rkhs.cli.fit import run
+    from rkhs.cli.learning import Request
     from rkhs.cli.tables import Format
 
     def work(tell: Tell) -> Facts:
@@ -229,7 +230,11 @@ def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:
     try:
         facts = work(tell)
     except (CommandError, ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
-        problems = error.problems if isinstance(error, CommandError) else (explain(error),)
+        problems = error.problems if isinstance(error, CommandError) else (str(error),)
+        if isinstance(error, OSError) and error.filename is None and error.strerror:
+            problems = (error.strerror,)  # without the number of the system error
+        if isinstance(error, MemoryError):
+            problems = (f"There is not enough memory ({error}): use fewer rows or columns",)
         texts = [" ".join(text.split()) for text in problems]
         texts = [text if text.endswith("?") else text.rstrip(".") + "." for text in texts]
         if as_json:

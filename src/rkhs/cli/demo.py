@@ -8,12 +8,11 @@ models see 470 more without labels, and know something: that a digit stays the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,29 +26,29 @@ from rkhs.cli.terminal import step
 from rkhs.invariances import ImageTangents, Invariance
 from rkhs.plotting import TangentsDisplay
 
-ROWS, NEW = 250, 100  # of the sample table, and of later customers
 PER_CLASS, POINTS, SPLITS = 3, 500, 2  # labels of each digit, digits to learn from, random splits
-SHAPE = (8, 8)  # of a digit, in pixels
-ALIKE = Invariance("laplacian", weight=10.0)
-KNOWLEDGE: dict[str, Any] = {
-    "moved digits are alike": ImageTangents(SHAPE),
-    "near digits are alike": ALIKE,
-    "both": [ImageTangents(SHAPE), ALIKE],
-}
+
+
+class Split(NamedTuple):
+    """Digits to learn from, with the label -1 if there is none, and digits to predict."""
+
+    X: Vector
+    y: Vector
+    X_test: Vector
+    y_test: Vector
 
 
 def write_sample(out: Path, new: Path | None, force: bool) -> dict[str, Any]:
     """Write a table of customers to learn from, most of them without a label, and one of later customers to predict."""
     later = new or out.with_name("new" + (out.suffix or ".csv"))
     check_outputs({"OUT": out, "--new": later}, [], force)
-    frame = pd.DataFrame(customers(ROWS + NEW)).astype({"age": "Int64"})
-    write_table(frame[ROWS:], later)
-    unknown = np.random.default_rng(1).random(ROWS + NEW)[:ROWS] < 0.8
-    frame = frame[:ROWS].assign(churn=frame["churn"][:ROWS].mask(unknown, None))
-    write_table(frame, out)
+    frame = pd.DataFrame(customers(350)).astype({"age": "Int64"})
+    write_table(frame[250:], later)
+    unknown = np.random.default_rng(1).random(350)[:250] < 0.8
+    write_table(frame[:250].assign(churn=frame["churn"][:250].mask(unknown, None)), out)
     return {
         "table": str(out),
-        "rows": ROWS,
+        "rows": 250,
         "rows with a label": int(np.sum(~unknown)),
         "new rows": str(later),
         "next": f"rkhs fit {out} --target churn --out churn.skops",
@@ -94,74 +93,65 @@ def customers(count: int) -> dict[str, list[Any]]:
     return columns
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Digits to learn from, -1 for no label, and digits to predict."""
-
-    X: Vector
-    y: Vector
-    X_test: Vector
-    y_test: Vector
-
-    @classmethod
-    def of(cls, seed: int) -> Split:
-        """Draw a split with PER_CLASS labels of each digit."""
-        images, digits = load_digits(return_X_y=True)
-        order = np.random.default_rng(seed).permutation(len(digits))
-        X, truth = images[order] / 16, digits[order]
-        y = np.full(POINTS, -1)
-        for digit in range(10):
-            y[np.flatnonzero(truth[:POINTS] == digit)[:PER_CLASS]] = digit
-        return cls(X[:POINTS], y, X[POINTS:], truth[POINTS:])
-
-    def error(self, model: SVC | rkhs.InvariantClassifier) -> float:
-        """Return the share of wrong predictions."""
-        return float(np.mean(model.predict(self.X_test) != self.y_test))
-
-    def best_plain(self) -> SVC:
-        """Return the SVM whose C and scale suit best the very digits it is asked about: no tuning could do better."""
-        known, median = self.y >= 0, rkhs.median_scale(self.X)
-        grid = [(C, share * median) for C in (0.1, 1, 10, 100) for share in (0.25, 0.5, 1, 2, 4)]
-        models = [SVC(C=C, gamma=1 / (2 * scale**2)).fit(self.X[known], self.y[known]) for C, scale in grid]
-        return min(models, key=self.error)
-
-    def fit(self, knowledge: Any) -> rkhs.InvariantClassifier:
-        """Return our model with some prior knowledge; the settings are the same for all of it and all splits."""
-        scale = 0.5 * rkhs.median_scale(self.X)
-        model = rkhs.InvariantClassifier(
-            scale=scale, loss="squared_hinge", C=10.0, invariance=knowledge, nu=30.0, tol=1e-2
-        )
-        return model.fit(self.X, self.y)
-
-
 def run(out: Path, force: bool) -> dict[str, Any]:
     """Learn from few labels, compare with a plain SVM, and draw; return the facts."""
     picture = out / "demo.png"
     check_outputs({"--out": picture}, [], force)
-    splits = [Split.of(seed) for seed in range(SPLITS)]
-    rows: list[dict[str, Any]] = []
-
-    def compare(name: str, knows: str, fit: Callable[[Split], Any]) -> Any:
-        start = perf_counter()
-        models = [fit(split) for split in splits]
-        error = float(np.mean([split.error(model) for split, model in zip(splits, models, strict=True)]))
-        seconds = round((perf_counter() - start) / SPLITS, 1)
+    splits = [_split(seed) for seed in range(SPLITS)]
+    moved, alike = ImageTangents((8, 8)), Invariance("laplacian", weight=10.0)
+    fits: dict[tuple[str, str], Callable[[Split], Any]] = {
+        ("plain SVM, best of 20", "nothing more"): _best_plain,
+        ("InvSVM", "moved digits are alike"): partial(_fit, knowledge=moved),
+        ("InvSVM", "near digits are alike"): partial(_fit, knowledge=alike),
+        ("InvSVM", "both"): partial(_fit, knowledge=[moved, alike]),
+    }
+    rows, models = [], []
+    for (name, knows), fit in fits.items():
+        with step(f"{name}: {knows}"):
+            start = perf_counter()
+            fitted = [fit(split) for split in splits]
+            error = float(np.mean([_error(model, split) for model, split in zip(fitted, splits, strict=True)]))
+            seconds = round((perf_counter() - start) / SPLITS, 1)
         rows.append({"model": name, "knows that": knows, "error": error, "seconds each": seconds})
-        return models[0]
-
-    with step("the plain SVM, with the settings that are best for it"):
-        plain = compare("plain SVM, best of 20", "nothing more", Split.best_plain)
-    for name, knowledge in KNOWLEDGE.items():
-        with step(f"InvSVM: {name}"):
-            ours = compare("InvSVM", name, partial(Split.fit, knowledge=knowledge))
+        models.append(fitted[0])
     with step("drawing"):
-        _draw(picture, rows, splits[0], plain, ours)
+        _draw(picture, rows, splits[0], models[0], models[-1])
     return {
         "digits": f"{10 * PER_CLASS} labelled, {POINTS - 10 * PER_CLASS} without a label, "
         f"{len(splits[0].y_test)} to predict; mean of {SPLITS} random splits",
         "few labels": rows,
         "picture": str(picture),
     }
+
+
+def _split(seed: int) -> Split:
+    """Draw digits to learn from, PER_CLASS of each with a label and the others with -1, and digits to predict."""
+    images, digits = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(digits))
+    X, truth = images[order] / 16, digits[order]
+    y = np.full(POINTS, -1)
+    for digit in range(10):
+        y[np.flatnonzero(truth[:POINTS] == digit)[:PER_CLASS]] = digit
+    return Split(X[:POINTS], y, X[POINTS:], truth[POINTS:])
+
+
+def _error(model: SVC | rkhs.InvariantClassifier, split: Split) -> float:
+    return float(np.mean(model.predict(split.X_test) != split.y_test))
+
+
+def _best_plain(split: Split) -> SVC:
+    """Return the SVM whose C and scale suit best the very digits it is asked about: no tuning could do better."""
+    known, median = split.y >= 0, rkhs.median_scale(split.X)
+    grid = [(C, share * median) for C in (0.1, 1, 10, 100) for share in (0.25, 0.5, 1, 2, 4)]
+    models = [SVC(C=C, gamma=1 / (2 * scale**2)).fit(split.X[known], split.y[known]) for C, scale in grid]
+    return min(models, key=lambda model: _error(model, split))
+
+
+def _fit(split: Split, knowledge: Any) -> rkhs.InvariantClassifier:
+    """Return our model with some prior knowledge; the other settings are the same for all of it and all splits."""
+    scale = 0.5 * rkhs.median_scale(split.X)
+    model = rkhs.InvariantClassifier(scale=scale, loss="squared_hinge", C=10.0, invariance=knowledge, nu=30.0, tol=1e-2)
+    return model.fit(split.X, split.y)
 
 
 def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: SVC, ours: rkhs.InvariantClassifier) -> None:
@@ -173,7 +163,7 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: SVC, ours
 
     figure = plt.figure(figsize=(13, 6.2), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=[1, 1.2])
-    few = ImageTangents(SHAPE, kinds=["translation", "rotation", "shear"])
+    few = ImageTangents((8, 8), kinds=["translation", "rotation", "shear"])
     digit = split.X_test[np.flatnonzero(split.y_test == 4)[1]]
     TangentsDisplay.from_image(few, digit, amounts=(-1, -0.5, 0, 0.5, 1), figure=left)
     left.suptitle("a digit, its tangents, and where they lead")
@@ -188,7 +178,7 @@ def _draw(path: Path, rows: list[dict[str, Any]], split: Split, plain: SVC, ours
     wrong, right_answer = plain.predict(split.X_test), ours.predict(split.X_test)
     saved = np.flatnonzero((wrong != split.y_test) & (right_answer == split.y_test))
     for panel, k in zip(lower.subplots(2, 7).flat, saved, strict=False):
-        panel.imshow(split.X_test[k].reshape(SHAPE), cmap="gray_r")
+        panel.imshow(split.X_test[k].reshape((8, 8)), cmap="gray_r")
         panel.set_title(f"SVM {wrong[k]}, ours {right_answer[k]}", fontsize=8)
     for panel in lower.axes:
         panel.axis("off")

@@ -1,12 +1,18 @@
-"""The estimators behind `rkhs fit`: settings chosen from a sample of the rows if there are many, then all rows."""
+"""The options of `rkhs fit` and the estimators behind it.
+
+Settings are chosen from a sample of the rows if there are many; then the model learns from all rows.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,17 +22,21 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs.cli.terminal import CommandError
+from rkhs.cli.tables import Format, Kinds
+from rkhs.cli.terminal import CommandError, Problems, suggest
 from rkhs.invariances import Monotone, Sampled
 from rkhs.invariances.base import Invariance, as_invariances
 
 AUTO, NONE = "auto", "none"
+NU = {"gradient": 1.0, "local_average": 1.0, "laplacian": 30.0, "graph": 100.0}  # mild weights of named knowledge
+SIGN = re.compile(r"\s*(?P<name>.+?)\s*=\s*(?P<sign>[+-]?1|[+-])\s*(,|$)")
 UNLABELLED = ""  # the label of a row that has none
 FOLDS = 5
 LABELLED, OTHERS = 400, 200  # rows for the choice of settings, and where prior knowledge holds in a large table
 MOST_LABELLED = 20_000  # rows with a target that the model itself learns from
 LANDMARKS = 1000  # functions in whose span it learns from more rows: 20,000 in R^52 take seconds, not an hour
 
+Folds: TypeAlias = KFold | StratifiedKFold
 Model = rkhs.InvariantClassifier | rkhs.InvariantRegressor
 Search = rkhs.InvariantClassifierCV | rkhs.InvariantRegressorCV
 Knowledge = Mapping[str, list[Invariance]]  # pieces of prior knowledge by name
@@ -69,7 +79,7 @@ class Points:
                 f"{which} a single row: two of each class are needed; add rows, or leave the label of such rows empty."
             )
 
-    def folds(self, seed: int = 0) -> KFold | StratifiedKFold:
+    def folds(self, seed: int = 0) -> Folds:
         """Return how to split the rows with a target; they are shuffled, because tables are often sorted."""
         if self.regression:
             return KFold(FOLDS, shuffle=True, random_state=seed)
@@ -91,26 +101,76 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """The kind of model, its prior knowledge, and values to try, None for the estimator's own.
+class Request:
+    """The options of `rkhs fit`; `signs` maps features, by number, to +1 or -1 if f rises or falls with them."""
 
-    `widths` are length scales as multiples of the median distance; `signs` maps features, by number, to +1 or -1 if f
-    rises or falls with them.
-    """
+    data: Path
+    target: str
+    out: Path = Path("model.skops")
+    invariance: str = AUTO
+    cv: bool = False
+    C: float | None = None
+    nu: float | None = None
+    monotone: str = ""
+    regression: bool = False
+    ignore: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    form: Format = field(default_factory=Format)
+    picture: Path | None = None
+    report: Path | None = None
+    force: bool = False
+    signs: Mapping[int, int] = field(default_factory=dict)
 
-    regression: bool
-    invariance: str
-    Cs: Any = None
-    nus: Any = None
-    widths: tuple[float, ...] | None = None
-    signs: Mapping[int, int] | None = None
+    def check(self) -> None:
+        """Refuse options that make no sense for any table, all at once."""
+        problems, names = Problems(), (AUTO, *NU, NONE)
+        problems.refuse(
+            self.invariance not in names,
+            f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
+            + suggest(self.invariance, names),
+        )
+        problems.refuse(
+            self.C is not None and not 0 < self.C < inf,
+            f"--C must be a finite number > 0, got {self.C}: 10 is a good start.",
+        )
+        problems.refuse(
+            self.nu is not None and not 0 <= self.nu < inf,
+            f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.",
+        )
+        with problems.gathered():
+            parse_signs(self.monotone)
+        problems.check()
 
-    def search(self, folds: KFold | StratifiedKFold, X: Vector) -> Search:
+    def with_signs(self, kinds: Kinds, classes: int) -> Request:
+        """Resolve the names of monotone columns; refuse those that cannot be monotone, all at once."""
+        problems, signs = Problems(), parse_signs(self.monotone)
+        for name in signs:
+            why = "is no column of numbers or dates" if name in kinds.features else "is no column to learn from"
+            problems.refuse(
+                name not in kinds.amounts,
+                f"--monotone {name}: {name!r} {why}; those are {', '.join(kinds.amounts) or 'none'}."
+                + suggest(name, kinds.amounts),
+            )
+        problems.refuse(
+            bool(signs) and not self.regression and classes > 2,
+            f"--monotone needs two classes or numbers to predict, and column {self.target!r} has {classes} classes: "
+            "leave it out, or predict numbers with --regression.",
+        )
+        problems.check()
+        return replace(self, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
+
+    def search(self, folds: Folds, X: Vector) -> Search:
         """Return the estimator that chooses settings; monotone features are added later, in one fit."""
-        options: dict[str, Any] = {"Cs": self.Cs, "nus": self.nus, "cv": folds}
-        options["invariance"] = None if self.invariance == NONE else self.invariance
-        if self.widths is not None:
-            options["scales"] = [width * rkhs.median_scale(X) for width in self.widths]
+        options: dict[str, Any] = {"cv": folds, "invariance": None if self.invariance == NONE else self.invariance}
+        if self.invariance == AUTO:
+            options["Cs"], options["nus"] = (None if value is None else [value] for value in (self.C, self.nu))
+        elif self.cv:
+            options |= {"Cs": 5, "nus": [0.0] if self.invariance == NONE else 5}
+            options["scales"] = [share * rkhs.median_scale(X) for share in (0.5, 1.0, 2.0)]
+        else:
+            nu = NU.get(self.invariance, 0.0) if self.nu is None or self.invariance == NONE else self.nu
+            options |= {"Cs": [10.0 if self.C is None else self.C], "nus": [nu]}
         if self.signs:
             options["kernel"] = "gaussian"  # monotone functions need slopes
         if self.regression:
@@ -150,7 +210,7 @@ class Settings:
 class Learnt:
     """The search, the model to keep (the search itself if nothing is added), and the rows that each has seen."""
 
-    settings: Settings
+    request: Request
     search: Search
     model: Model | Search
     params: Mapping[str, Any]
@@ -160,10 +220,10 @@ class Learnt:
     @property
     def knowledge(self) -> dict[str, list[Invariance]]:
         """The prior knowledge of the model, by name."""
-        return self.settings.knowledge(self.params, len(self.learnt_from.y))
+        return self.request.knowledge(self.params, len(self.learnt_from.y))
 
 
-def learn(settings: Settings, points: Points, columns: ColumnTransformer) -> Learnt:
+def learn(request: Request, points: Points, columns: ColumnTransformer) -> Learnt:
     """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
 
     In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, which stand for all, and
@@ -173,20 +233,41 @@ def learn(settings: Settings, points: Points, columns: ColumnTransformer) -> Lea
     X = columns.transform(few.features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is among the facts
-        search = settings.search(few.folds(), X).fit(X, few.y)
-        params = settings.chosen(search)
+        search = request.search(few.folds(), X).fit(X, few.y)
+        params = request.chosen(search)
         if len(few.y) == len(points.y):
-            knowledge = settings.knowledge(params, len(few.y))
-            model = settings.model(params, knowledge).fit(X, few.y) if settings.signs else search
-            return Learnt(settings, search, model, params, few, few)
+            knowledge = request.knowledge(params, len(few.y))
+            model = request.model(params, knowledge).fit(X, few.y) if request.signs else search
+            return Learnt(request, search, model, params, few, few)
         many = points.sample(MOST_LABELLED, OTHERS)
-        knowledge = settings.knowledge(params, len(many.y))
-        thinned = {name: [thin(one) for one in piece] for name, piece in knowledge.items()}
-        model = settings.model(params, thinned, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
+        knowledge = request.knowledge(params, len(many.y))
+        thinned = {
+            name: [replace(one, functional=Sampled(one.functional, LABELLED + OTHERS)) for one in piece]
+            for name, piece in knowledge.items()
+        }
+        model = request.model(params, thinned, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
         model.fit(columns.transform(many.features), many.y)
-    return Learnt(settings, search, model, params, few, many)
+    return Learnt(request, search, model, params, few, many)
 
 
-def thin(one: Invariance) -> Invariance:
-    """Return prior knowledge that holds at some rows of a large table, which stand for all."""
-    return replace(one, functional=Sampled(one.functional, LABELLED + OTHERS))
+def parse_signs(text: str) -> dict[str, int]:
+    """Return the names of columns and their signs.
+
+    Examples
+    --------
+    >>> parse_signs("age=+1, size, in cm=-1")
+    {'age': 1, 'size, in cm': -1}
+    """
+    found: dict[str, int] = {}
+    start = 0
+    while start < len(text.rstrip()):
+        match = SIGN.match(text, start)
+        if match is None:
+            raise CommandError(
+                f"--monotone takes columns with +1 (f rises) or -1 (f falls), as in age=+1,income=-1, got {text!r}."
+            )
+        if match["name"] in found:
+            raise CommandError(f"--monotone names column {match['name']!r} twice: give it one sign.")
+        found[match["name"]] = -1 if match["sign"].startswith("-") else 1
+        start = match.end()
+    return found

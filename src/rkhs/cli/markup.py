@@ -35,7 +35,7 @@ def number(value: float, shown: str) -> Markup:
     return Markup(f'<data value="{float(value)!r}">{escape(shown)}</data>')
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> Markup:
+def table(headings: Sequence[str], rows: Iterable[Iterable[Any]], kind: str = "") -> Markup:
     """Return a table, which scrolls on its own where the page is narrow."""
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{markup(cell)}</td>" for cell in row) + "</tr>" for row in rows)
@@ -43,18 +43,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = ""
         f'<div class="scroll" tabindex="0"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
-
-
-def section(name: str, title: str, *parts: str) -> Markup:
-    """Return a part of the page with a heading; texts become paragraphs."""
-    inside = "".join(part if isinstance(part, Markup) else f"<p>{escape(part)}</p>" for part in parts if part)
-    return Markup(f'<section id="{name}"><h2>{escape(title)}</h2>{inside}</section>')
-
-
-def figure(picture: str, caption: str = "") -> Markup:
-    """Return a picture, with a line below it."""
-    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return Markup(f"<figure>{picture}{below}</figure>")
 
 
 def svg(inside: str, label: str, height: int = 300) -> str:

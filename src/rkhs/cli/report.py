@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import norm
 from sklearn.decomposition import PCA
+from sklearn.metrics import confusion_matrix
 
 import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._files import replacing
-from rkhs.cli.assessment import Effect, HeldOut
-from rkhs.cli.learning import Learnt
-from rkhs.cli.markup import COLOURS, Axes, Markup, bars, figure, markup, number, section, short, svg, table
+from rkhs.cli.assessment import Comparison, Effect, HeldOut, format_error
+from rkhs.cli.learning import Learnt, Search
+from rkhs.cli.markup import COLOURS, Axes, Markup, bars, markup, number, short, svg, table
 from rkhs.cli.outputs import write_figure
-from rkhs.cli.terminal import finite
+from rkhs.cli.terminal import as_text, finite
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 
 Facts = dict[str, Any]
 SHOWN = 40  # columns and classes in tables
-EFFECTS_SHOWN = 30  # columns, those along which f changes most
 HIDDEN = ("table", "classes", "cross-validated", "gained", "compared", "interval")  # facts that have sections
 
 
@@ -66,151 +67,126 @@ def draw(path: Path, learnt: Learnt, X: Vector, facts: Facts) -> None:
         write_figure(canvas, path)
 
 
-def write_report(path: Path, name: str, facts: Facts, learnt: Learnt, ours: HeldOut, effects: list[Effect]) -> None:
+class Page(Template):
+    """A page with names of facts in it, such as ${rows with a target}."""
+
+    braceidpattern = "[a-zA-Z -]+"
+
+
+def write_report(
+    path: Path, name: str, facts: Facts, learnt: Learnt, comparison: Comparison, effects: list[Effect]
+) -> None:
     """Write the report on the table `name` as one HTML file, with the facts as JSON in it."""
-    body = "".join(
-        [
-            _top(name, facts),
-            _compared(facts),
-            _gained(facts),
-            _residuals(ours, facts["target"]) if facts["regression"] else _confusion(ours),
-            _effects(effects, None if facts["regression"] else list(facts["classes"])),
-            _calibration(ours),
-            _tried(facts, learnt),
-            _data(facts),
-            _details(facts),
-        ]
-    )
-    title = escape(f"{name}: {short(facts['target'])}")
-    style = files("rkhs.cli").joinpath("style.css").read_text(encoding="utf-8")
-    embedded = json.dumps(finite(facts)).replace("<", "\\u003c")  # no text of a cell ends the element
+    regression, measure = facts["regression"], list(facts["cross-validated"][0])[1]
+    models = [(row["model"], row[measure], format_error(row[measure], regression)) for row in facts["cross-validated"]]
+    errors = [[model, number(error, shown)] for model, error, shown in models]
+    details = [
+        [key, short(", ".join(map(str, value)) if isinstance(value, list) else value, 200)]
+        for key, value in facts.items()
+        if key not in HIDDEN and value not in (None, [], {})
+    ]
+    seen, more = facts["rows learnt from"], len(facts["table"]) - SHOWN
+    content = {key: escape(as_text(value)) for key, value in facts.items()} | {
+        "name": escape(name),
+        "short target": escape(short(facts["target"])),
+        "short kernel": escape(short(facts["kernel"], 80)),
+        "measure": measure,
+        "our error": errors[0][1],
+        "plain error": errors[1][1],
+        "error bars": bars(models, f"{measure} of both models"),
+        "error table": table(["model", measure], errors),
+        "gained": _gained(facts),
+        "mistakes": _residuals(comparison.ours, facts["target"]) if regression else _confusion(comparison.ours),
+        "effects": _effects(effects, None if regression else list(facts["classes"])),
+        "calibration": _calibration(comparison.ours),
+        "tried": _candidates(learnt.search, regression) + _grid(learnt.search, regression),
+        "column table": table(
+            ["column", "kind", "different values", "cells", "missing"], [row.values() for row in facts["table"][:SHOWN]]
+        ),
+        "drawn": f" The model learnt from {seen} of them, drawn at random." if seen < facts["rows"] else "",
+        "more columns": f"<p>And {more} more columns.</p>" if more > 0 else "",
+        "version": rkhs.__version__,
+        "details": table(["what", "value"], details),
+        "facts": json.dumps(finite(facts)).replace("<", "\\u003c"),  # no text of a cell ends the element
+    }
+    page = Page(files("rkhs.cli").joinpath("report.html").read_text(encoding="utf-8"))
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
-        file.write_text(
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            '<link rel="icon" href="data:,">'
-            f"<style>{style}</style></head><body><main>{body}</main>"
-            f'<script type="application/json" id="facts">{embedded}</script></body></html>\n',
-            encoding="utf-8",
-        )
+        file.write_text(page.substitute(content), encoding="utf-8")
 
 
-def _errors(facts: Facts) -> Callable[[float], Markup]:
-    """Return how errors are shown: numbers as they are, shares of wrong classes in percent."""
-    return markup if facts["regression"] else lambda value: number(value, f"{100 * value:.1f} %")
-
-
-def _top(name: str, facts: Facts) -> str:
-    measure = list(facts["cross-validated"][0])[1]
-    ours, plain = (_errors(facts)(row[measure]) for row in facts["cross-validated"])
-    cards = [
-        (ours, f"{measure}, cross-validated"),
-        (plain, "the same of a plain SVM"),
-        (markup(facts["rows with a target"]), "rows with a target"),
-        (markup(facts["rows without a target"]), "rows without one"),
-    ]
-    each = "".join(f"<li><strong>{value}</strong><span>{escape(label)}</span></li>" for value, label in cards)
-    return (
-        f"<header><p>{escape(name)}</p><h1>Predicting <em>{escape(facts['target'])}</em></h1>"
-        f'<p>{escape(facts["compared"])}</p><ul class="cards">{each}</ul></header>'
-    )
-
-
-def _compared(facts: Facts) -> Markup:
-    """Compare our error with the plain SVM's."""
-    measure = list(facts["cross-validated"][0])[1]
-    errors = [(row["model"], row[measure]) for row in facts["cross-validated"]]
-    shown = "{:.4g}" if facts["regression"] else "{:.1f} %"
-    chart = bars(
-        [(name, e, shown.format(e if facts["regression"] else 100 * e)) for name, e in errors],
-        f"{measure} of both models",
-    )
-    return section(
-        "compared",
-        "Compared with a plain SVM",
-        facts["compared"],
-        figure(chart, measure),
-        table(["model", measure], [[name, _errors(facts)(error)] for name, error in errors]),
-        f"On {facts['rows for cross-validation']} rows. Each row is predicted by models that have not seen its target, "
-        "the same folds for both; the plain SVM is the best of as wide a range of settings. Settings have seen all "
-        "targets, for both, so both errors are a little too good.",
-    )
-
-
-def _gained(facts: Facts) -> Markup:
+def _gained(facts: Facts) -> str:
     """Tell what each piece of prior knowledge is worth."""
-    title = "What prior knowledge gained"
     if not facts["gained"]:
-        return section("gained", title, "The model that was chosen uses none.")
-    rows = [[name, *map(_errors(facts), errors)] for name, *errors in (row.values() for row in facts["gained"])]
-    signs = [f"{name} {'rises' if sign > 0 else 'falls'}" for name, sign in (facts["monotone"] or {}).items()]
-    note = "Monotone: " + ", ".join(signs) if signs else ""
-    return section("gained", title, table(list(facts["gained"][0]), rows), note)
-
-
-def _confusion(ours: HeldOut) -> Markup:
-    """Count the predicted classes for each true class."""
-    names = [] if ours.classes is None else ours.classes[:SHOWN].tolist()
+        return "<p>The model that was chosen uses none.</p>"
     rows = []
-    for true in names:
-        counts = [(name, np.sum((ours.truth == true) & (ours.predicted == name))) for name in names]
-        cells = [f'<span class="{"hit" if name == true else "miss"}">{markup(n)}</span>' for name, n in counts]
-        rows.append([Markup(f"<b>{escape(short(true))}</b>"), *map(Markup, cells)])
-    note = "Rows: the true class. Columns: the class that is predicted for the row without its label."
-    return section("mistakes", "Confusion matrix", note, table(["true", *map(short, names)], rows, "counts"))
+    for name, *errors in (row.values() for row in facts["gained"]):
+        rows.append([name, *(number(error, format_error(error, facts["regression"])) for error in errors)])
+    signs = [f"{name} {'rises' if sign > 0 else 'falls'}" for name, sign in (facts["monotone"] or {}).items()]
+    note = f"<p>Monotone: {escape(', '.join(signs))}</p>" if signs else ""
+    return table(list(facts["gained"][0]), rows) + note
 
 
-def _residuals(ours: HeldOut, target: str) -> Markup:
+def _confusion(ours: HeldOut) -> str:
+    """Count the predicted classes for each true class."""
+    assert ours.classes is not None
+    names = ours.classes[:SHOWN].tolist()
+    rows = []
+    for k, counts in enumerate(confusion_matrix(ours.truth, ours.predicted, labels=names)):
+        cells = [f'<span class="{"hit" if j == k else "miss"}">{markup(n)}</span>' for j, n in enumerate(counts)]
+        rows.append(map(Markup, [f"<b>{escape(short(names[k]))}</b>", *cells]))
+    return (
+        "<h2>Confusion matrix</h2>"
+        "<p>Rows: the true class. Columns: the class that is predicted for the row without its label.</p>"
+        + table(["true", *map(short, names)], rows, "counts")
+    )
+
+
+def _residuals(ours: HeldOut, target: str) -> str:
     """Draw predicted against true values, and tell how large the differences are."""
     both = np.concatenate([ours.truth, ours.predicted])
     axes = Axes((both.min(), both.max()), (both.min(), both.max()))
     inside = axes.frame(f"true {target}", "predicted") + axes.line(axes.x, axes.x, "even")
     chart = svg(inside + axes.dots(ours.truth, ours.predicted), "predicted values over true ones")
-    residuals = ours.predicted - ours.truth
-    rows = [[f"{100 * share:.0f} %", np.quantile(residuals, share)] for share in (0.05, 0.25, 0.5, 0.75, 0.95)]
-    return section(
-        "mistakes",
-        "Residuals",
-        figure(chart, "Each row predicted without its target; on the line predictions are right."),
-        table(["share of rows", "predicted minus true is at most"], rows),
+    shares = [0.05, 0.25, 0.5, 0.75, 0.95]
+    quantiles = np.quantile(ours.predicted - ours.truth, shares)
+    rows = [[f"{100 * share:.0f} %", value] for share, value in zip(shares, quantiles, strict=True)]
+    return (
+        f"<h2>Residuals</h2><figure>{chart}<figcaption>Each row predicted without its target; on the line predictions "
+        f"are right.</figcaption></figure>{table(['share of rows', 'predicted minus true is at most'], rows)}"
     )
 
 
-def _effects(effects: list[Effect], classes: list[str] | None) -> Markup:
+def _effects(effects: list[Effect], classes: list[str] | None) -> str:
     """Show the average slope and the partial dependence of each column."""
     outputs = [""] if classes is None else [f"towards {classes[-1]}"] if len(classes) == 2 else classes
     rows, charts = [], []
-    for effect in effects[:EFFECTS_SHOWN]:
-        slopes = [None] * len(outputs) if effect.slope is None else effect.slope
-        rows.append([effect.column, *slopes, effect.size])
+    for effect in effects[:30]:  # those along which f changes most
+        rows.append(
+            [effect.column, *(effect.slope if effect.slope is not None else [None] * len(outputs)), effect.size]
+        )
         low, high = float(effect.dependence.min()), float(effect.dependence.max())
         series = list(enumerate(effect.dependence.T.tolist()))
         if effect.slope is not None:
             axes = Axes((effect.values[0], effect.values[-1]), (low, high), 240)
-            days = (
-                [(day, str(np.datetime64(round(day), "D"))) for day in effect.values[2:-1:5]] if effect.dates else None
-            )
-            inside = axes.frame(effect.column, "f", days)
+            days = [(day, str(np.datetime64(round(day), "D"))) for day in effect.values[2:-1:5]]
+            inside = axes.frame(effect.column, "f", days if effect.dates else None)
             inside += "".join(axes.line(effect.values, y, f"line{k % COLOURS}") for k, y in series)
         else:
             places, room = range(len(effect.values)), 0.06 * (high - low)
             axes = Axes((-0.5, len(places) - 0.5), (low - room, high + room), 240)
             inside = axes.frame(effect.column, "f", [(k, text or "(empty)") for k, text in enumerate(effect.values)])
             inside += "".join(axes.dots(places, y, f"dot fill{k % COLOURS}", 5) for k, y in series)
-        charts.append(figure(svg(inside, f"f over {effect.column}", 240)))
-    keys = [
+        charts.append(f"<figure>{svg(inside, f'f over {effect.column}', 240)}</figure>")
+    headings = ["column", *(f"average slope {short(name, 18)}".strip() for name in outputs), "f changes by"]
+    keys = "".join(
         f'<li><span class="key fill{k % COLOURS}"></span>{escape(short(name))}</li>' for k, name in enumerate(outputs)
-    ]
-    return section(
-        "effects",
-        "What each column does",
-        "The average slope is how much f changes for one unit more of a column, averaged over rows. A curve is f "
-        "averaged over rows that all have one value in that column (partial dependence). "
-        + ("f is the prediction." if classes is None else "f is the decision: the larger, the surer of the class."),
-        table(["column", *(f"average slope {short(name, 18)}".strip() for name in outputs), "f changes by"], rows),
-        Markup(f'<ul class="keys">{"".join(keys)}</ul>' if len(outputs) > 1 else ""),
-        Markup(f'<div class="charts">{"".join(charts)}</div>'),
+    )
+    meaning = "prediction" if classes is None else "decision: the larger, the surer of the class"
+    return (
+        f"f is the {meaning}.</p>{table(headings, rows)}"
+        + (f'<ul class="keys">{keys}</ul>' if len(outputs) > 1 else "")
+        + f'<div class="charts">{"".join(charts)}</div>'
     )
 
 
@@ -229,12 +205,16 @@ def _calibration(ours: HeldOut) -> str:
     else:
         note = "Intervals of the model's own standard deviation: which share of targets was in them, each left out."
         headings = ["share said", "share found", "rows"]
-    chart = figure(svg(inside, "said against found"), "On the line what is said is what is found.")
-    return section("calibration", "Calibration", note, chart, table(headings, rows))
+    return (
+        f'<section id="calibration"><h2>Calibration</h2><p>{escape(note)}</p>'
+        f"<figure>{svg(inside, 'said against found')}"
+        "<figcaption>On the line what is said is what is found.</figcaption></figure>"
+        f"{table(headings, rows)}</section>"
+    )
 
 
 def reliability(ours: HeldOut) -> list[tuple[float, float, int]]:
-    """Return the share of right predictions that is said, the share found, and the number of rows, where a model says.
+    """Return the stated and the observed share of right predictions and the number of rows, [] if none is stated.
 
     Examples
     --------
@@ -254,81 +234,43 @@ def reliability(ours: HeldOut) -> list[tuple[float, float, int]]:
     return [(level, float(np.mean(size <= norm.ppf((1 + level) / 2))), len(size)) for level in levels]
 
 
-def _tried(facts: Facts, learnt: Learnt) -> Markup:
-    """Show the settings that were compared, and the chosen ones."""
-    note = (
-        f"{facts['settings tried']} settings were tried on {facts['rows for cross-validation']} rows. "
-        f"Chosen: C = {facts['C']:.4g} (weight of a label), nu = {facts['nu']:.4g} (weight of the prior knowledge), "
-        f"kernel {short(facts['kernel'], 80)}."
-    )
-    report = getattr(learnt.search, "knowledge_report_", None)
-    candidates: list[str] = []
-    if report:
-        rows = [
-            [str(row["knowledge"]), _errors(facts)(row["error"]), row["C"], row["nu"]] for row in report["candidates"]
-        ]
-        headings = ["prior knowledge", "error, each label left out", "C", "nu"]
-        candidates = [report["sentence"], table(headings, rows)]
-    return section("tried", "What was tried", note, *candidates, _grid(learnt.search, facts["regression"]))
+def _candidates(search: Search, regression: bool) -> str:
+    """Show the best settings for each kind of prior knowledge, if there were several kinds."""
+    report = getattr(search, "knowledge_report_", None)
+    if not report:
+        return ""
+    rows = []
+    for row in report["candidates"]:
+        error = number(row["error"], format_error(row["error"], regression))
+        rows.append([str(row["knowledge"]), error, row["C"], row["nu"]])
+    headings = ["prior knowledge", "error, each label left out", "C", "nu"]
+    return f"<p>{escape(report['sentence'])}</p>" + table(headings, rows)
 
 
-def _grid(search: Any, regression: bool) -> Markup:
+def _grid(search: Search, regression: bool) -> str:
     """Show the error over C and nu, other settings at their best; the chosen cell has a frame and its own number."""
     results, best = search.cv_results_, search.best_index_
     errors = -np.asarray(results["mean_test_score"], dtype=float)
     errors = np.sqrt(np.maximum(errors, 0)) if regression else 1 + errors
-    settings = [(float(params["C"]), float(params["nu"])) for params in results["params"]]
-    cells: dict[tuple[float, float], float] = {}
-    for setting, error in zip(settings, errors.tolist(), strict=True):
-        if np.isfinite(error):
-            cells[setting] = min(error, cells.get(setting, np.inf))
-    if len(set(settings)) < 2:
-        return Markup()
-    chosen = settings[best]
-    cells[chosen] = float(errors[best])
-    Cs, nus = sorted({C for C, _ in settings}), sorted({nu for _, nu in settings}, reverse=True)
-    low, high = min(cells.values()), max(cells.values())
-    body = ""
-    for nu in nus:
+    settings = pd.DataFrame(results["params"])[["C", "nu"]].astype(float).assign(error=errors)
+    grid = settings.groupby(["nu", "C"])["error"].min().unstack().sort_index(ascending=False)
+    if grid.size < 2:
+        return ""
+    chosen = settings.loc[best, "nu"], settings.loc[best, "C"]
+    grid.loc[chosen] = errors[best]
+    low, high, body = np.nanmin(grid), np.nanmax(grid), ""
+    for nu, row in grid.iterrows():
         body += f'<tr><th scope="row">{nu:.3g}</th>'
-        for C in Cs:
-            error = cells.get((C, nu))
-            if error is None:
-                body += "<td></td>"
-                continue
+        for C, error in row.items():
             shade = 0.08 + 0.72 * (high - error) / ((high - low) or 1.0)
             shown = f"{error:.3g}" if regression else f"{100 * error:.1f}"
-            frame = ' class="chosen" aria-label="chosen"' if (C, nu) == chosen else ""
-            body += f'<td{frame} style="--shade:{shade:.2f}">{number(error, shown)}</td>'
+            frame = ' class="chosen" aria-label="chosen"' if (nu, C) == chosen else ""
+            cell = f'<td{frame} style="--shade:{shade:.2f}">{number(error, shown)}</td>'
+            body += cell if np.isfinite(error) else "<td></td>"
         body += "</tr>"
-    head = "".join(f'<th scope="col">C = {C:.3g}</th>' for C in Cs)
-    caption = "Error for each C (across) and nu (down), other settings at their best; the framed cell was chosen."
-    return figure(
-        f'<div class="scroll" tabindex="0"><table class="grid"><thead><tr><th>nu</th>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>",
-        caption + ("" if regression else " In percent."),
+    head = "".join(f'<th scope="col">C = {C:.3g}</th>' for C in grid.columns)
+    return (
+        f'<figure><div class="scroll" tabindex="0"><table class="grid"><thead><tr><th>nu</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div><figcaption>Error for each C (across) and nu (down), other settings at "
+        f"their best; the framed cell was chosen.{'' if regression else ' In percent.'}</figcaption></figure>"
     )
-
-
-def _data(facts: Facts) -> Markup:
-    """Describe the table that was read."""
-    known, unknown, learnt_from = (
-        facts[name] for name in ("rows with a target", "rows without a target", "rows learnt from")
-    )
-    note = f"{facts['rows']} rows, {known} with a target and {unknown} without."
-    if learnt_from < facts["rows"]:
-        note += f" The model learnt from {learnt_from} of them, drawn at random."
-    more = len(facts["table"]) - SHOWN
-    rows = [list(row.values()) for row in facts["table"][:SHOWN]]
-    headings = ["column", "kind", "different values", "cells", "missing"]
-    return section("data", "The data", note, table(headings, rows), f"And {more} more columns." if more > 0 else "")
-
-
-def _details(facts: Facts) -> Markup:
-    rows = [
-        [name, short(", ".join(map(str, value)) if isinstance(value, list) else value, 200)]
-        for name, value in facts.items()
-        if name not in HIDDEN and value not in (None, [], {})
-    ]
-    note = f"Written by rkhs {rkhs.__version__}. All of these are in the model file too: rkhs inspect shows them."
-    return section("details", "Details", note, table(["what", "value"], rows))

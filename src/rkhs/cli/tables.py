@@ -31,7 +31,6 @@ from rkhs.cli.columns import NUMBER, Column
 from rkhs.cli.terminal import CommandError, Problems, suggest
 
 PARQUET = (".parquet", ".pq")
-TOGETHER = 20_000  # rows of a CSV file that are moved to Arrow's arrays at once, which need a fifth of the memory
 MAX_CATEGORIES = 50  # texts of a column with a feature each; the rarest have one together if there are more
 FEWEST_NAMES = 20  # different texts, one in each row, that are taken for names of rows
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
@@ -165,7 +164,7 @@ def _read_csv(path: Path, separator: str | None) -> tuple[pd.DataFrame, list[int
             separator = separator or next((sign for sign in ",;\t|" if sign in bare), ",")
             rows = _rows(path, chain([first], file), skipped, separator)
             header = next(rows, (0, []))[1]
-            while some := list(islice(rows, TOGETHER)):
+            while some := list(islice(rows, 20_000)):  # moved to Arrow's arrays, which need a fifth of the memory
                 lines += [line for line, _ in some]
                 frames.append(pd.DataFrame([row for _, row in some], columns=header, dtype="string[pyarrow]"))
     except UnicodeDecodeError as error:
@@ -265,7 +264,11 @@ def classify(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: S
             elif (form := column.date_form()) is not None:
                 found.dates[name] = form
             elif column.is_numeric():
-                (found.ids if _numbers_rows(column) else found.numeric).append(name)
+                name_rows = False
+                if IDENTIFIER.search(name) and column.cells.notna().all():  # as "customer_id", if integers all differ
+                    values = column.numbers()
+                    name_rows = len(set(values)) == len(values) >= FEWEST_NAMES and not np.any(values % 1)
+                (found.ids if name_rows else found.numeric).append(name)
             else:  # texts that differ in most rows are names or sentences
                 count, known = len(column.counts()), int(column.cells.notna().sum())
                 all_differ = count == known and count >= FEWEST_NAMES
@@ -273,40 +276,26 @@ def classify(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: S
                 (found.ids if all_differ or most_differ else found.categorical).append(name)
     problems.check()
     if not found.features:
-        names = ", ".join(map(repr, found.ids))
-        raise CommandError(
-            f"{table.path} has no column to learn from but "
-            + (
-                f"{names}, whose cells differ in most rows: take it for text with --text {found.ids[0]!r}, or add a "
-                "column."
-                if found.ids
-                else "the target: add a column with numbers, dates or texts."
+        others = "the target: add a column with numbers, dates or texts."
+        if found.ids:
+            others = (
+                f"{', '.join(map(repr, found.ids))}, whose cells differ in most rows: take it for text with --text "
+                f"{found.ids[0]!r}, or add a column."
             )
-        )
+        raise CommandError(f"{table.path} has no column to learn from but {others}")
     return found
-
-
-def _numbers_rows(column: Column) -> bool:
-    """Return whether a column is called an identifier, as "customer_id", and holds integers that all differ."""
-    if not IDENTIFIER.search(column.name) or column.cells.isna().any():
-        return False
-    values = column.numbers()
-    return len(np.unique(values)) == len(values) >= FEWEST_NAMES and bool(np.all(values == np.round(values)))
 
 
 def features_of(table: Table, kinds: Kinds) -> pd.DataFrame:
     """Return the columns that a model needs: numbers as float64, dates as days, texts as they are written."""
-    problems = Problems()
+    problems, features = Problems(), {}
     for name in kinds.features:
-        problems.refuse(
-            name not in table.columns,
-            f"{table.path} has no column {name!r}, which the model needs.{suggest(name, table.columns)}",
-        )
-    problems.check()
-    features: dict[str, Any] = {}
-    for name in kinds.features:
-        column = table.columns[name]
         with problems.gathered():
+            if name not in table.columns:
+                raise CommandError(
+                    f"{table.path} has no column {name!r}, which the model needs.{suggest(name, table.columns)}"
+                )
+            column = table.columns[name]
             if name in kinds.dates:
                 features[name] = column.days(kinds.dates[name])
             else:

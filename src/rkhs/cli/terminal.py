@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from math import isfinite
 from time import perf_counter
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-SHOWN = 40  # rows of a table that fit on a page
 
 
 class CommandError(Exception):
@@ -60,13 +58,6 @@ class Problems:
             raise CommandError(*self._found)
 
 
-def explain(error: Exception) -> str:
-    """Return the message of an error, without the number of a system error."""
-    if isinstance(error, MemoryError):
-        return f"There is not enough memory ({error}): use fewer rows or columns"
-    return error.strerror if isinstance(error, OSError) and error.filename is None and error.strerror else str(error)
-
-
 def suggest(name: str, names: Iterable[str]) -> str:
     """Return a question about the nearest of some names, with a space before it; "" if none is near.
 
@@ -92,7 +83,7 @@ def step(text: str) -> Iterator[None]:
     console.print(Text(f"{text} ({perf_counter() - start:.1f} s)", style="dim"))
 
 
-def finite(value: Any) -> Any:
+def finite(facts: dict[str, Any]) -> dict[str, Any]:
     """Return facts with None in place of numbers that JSON does not have.
 
     Examples
@@ -100,11 +91,7 @@ def finite(value: Any) -> Any:
     >>> finite({"error": [float("nan"), 0.5]})
     {'error': [None, 0.5]}
     """
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
+    return json.loads(json.dumps(facts), parse_constant=lambda _: None)
 
 
 def show(facts: dict[str, Any]) -> None:
@@ -118,22 +105,23 @@ def show(facts: dict[str, Any]) -> None:
             table = Table(title=Text(name), title_justify="left")
             for heading, cell in value[0].items():
                 table.add_column(Text(heading), justify="left" if isinstance(cell, str) else "right")
-            for row in value[:SHOWN]:
-                table.add_row(*(Text(_text(cell)) for cell in row.values()))
+            for row in value[:40]:
+                table.add_row(*(Text(as_text(cell)) for cell in row.values()))
             console.print(table)
-            if len(value) > SHOWN:
-                console.print(f"  and {len(value) - SHOWN} more, which --json shows")
+            if len(value) > 40:
+                console.print(f"  and {len(value) - 40} more, which --json shows")
         elif isinstance(value, dict) and value:
             console.print(Text(name, style="bold"))
             for key, inner in value.items():
-                console.print(f"  {key}: {_text(inner)}")
+                console.print(f"  {key}: {as_text(inner)}")
         elif value is not None and value not in ([], {}):
-            console.print(Text.assemble((name, "bold"), f": {_text(value)}"), soft_wrap=True)
+            console.print(Text.assemble((name, "bold"), f": {as_text(value)}"), soft_wrap=True)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a fact as one line: four digits of a float, at most twelve parts of a list."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(_text(one) for one in value[:12]) + (", .." if len(value) > 12 else "")
+        return ", ".join(map(as_text, value[:12])) + (", .." if len(value) > 12 else "")
     return "" if value is None else str(value)

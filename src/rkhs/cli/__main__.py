@@ -1,6 +1,0 @@
-"""`python -m rkhs.cli`, the same as `rkhs`."""
-
-from rkhs.cli import main
-
-if __name__ == "__main__":
-    main()
