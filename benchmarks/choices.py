@@ -34,9 +34,10 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.development_sets import draw, sets
 from benchmarks.timing import markdown, show, write
 from benchmarks.unlabelled import svc
-from rkhs.estimators._options import GRAPH_RANGE, WIDE_C_RANGE, as_grid, as_kernel
-from rkhs.estimators._scoring import GRAPH, SURER, Candidate, Labelled, falls, left_out
-from rkhs.estimators._selection import Contest, Graphs, KnowledgeSearch, Place
+from rkhs.estimators._length_scales import as_kernel
+from rkhs.estimators._options import GRAPH_RANGE, WIDE_C_RANGE, as_grid
+from rkhs.estimators._scoring import GRAPH, Candidate, Labelled, falls, leave_one_out
+from rkhs.estimators._selection import SURER, Choice, Graphs, ModelSelection, Place
 
 Vector = np.ndarray[Any, Any]
 CS, NUS = as_grid(10, "Cs", WIDE_C_RANGE), as_grid(6, "nus", GRAPH_RANGE, with_zero=True)
@@ -44,7 +45,7 @@ BOOTSTRAPS, LEAST = 50, 0.02  # and the least weight of a kernel in a sum
 
 
 @dataclass(eq=False)
-class Recorded(KnowledgeSearch):
+class Recorded(ModelSelection):
     """Keeps what each candidate predicts (t, q) at all points, and its kernel between points and labels if plain."""
 
     said: dict[Candidate, Vector] = field(default_factory=dict)
@@ -69,8 +70,8 @@ class Recorded(KnowledgeSearch):
             if one.graph is None:
                 self.plain[one] = K
 
-    def _judged(self, place: Place, graph: Any, nu: float, K: Vector) -> list[Candidate]:
-        several = super()._judged(place, graph, nu, K)
+    def _scored(self, place: Place, graph: Any, nu: float, K: Vector) -> list[Candidate]:
+        several = super()._scored(place, graph, nu, K)
         self._keep(several, self._columns(*place.settings) if graph is None else self.warped, place)
         return several
 
@@ -85,7 +86,7 @@ class Recorded(KnowledgeSearch):
             for nu in filter(None, self.nus):
                 factor = scipy.linalg.cho_factor(np.eye(len(B)) + 2 * nu * B, lower=True)
                 self.warped = R @ scipy.linalg.cho_solve(factor, own.T)
-                yield self._judged(place, graph, nu, self.warped[self.labelled.rows])
+                yield self._scored(place, graph, nu, self.warped[self.labelled.rows])
 
 
 def solved(K: Vector, labelled: Labelled, C: float) -> Vector:
@@ -129,7 +130,7 @@ class Draw:
         return next(i for i, own in enumerate(self.found) if own.values is one.values)
 
     def chosen(self, several: list[Candidate], weight: Vector | None = None) -> Candidate:
-        return Contest(several, self.labelled if weight is None else replace(self.labelled, weight=weight), True).best
+        return Choice(several, self.labelled if weight is None else replace(self.labelled, weight=weight), True).best
 
     def bagged(self) -> Vector:
         picked = []
@@ -202,7 +203,7 @@ class Draw:
         kept = w >= LEAST
         K = np.tensordot(w[kept] / w[kept].sum(), [self.search.plain[self.found[i]] for i in some[kept]], 1)
         own = self.labelled
-        values = list(left_out(K[own.rows], own.target, own.weight, CS, True))
+        values = list(leave_one_out(K[own.rows], own.target, own.weight, CS, True))
         C = int(np.argmin([own.loss(u) for u in values]))
         graph = min((one for one in self.found if one.kind == GRAPH), key=lambda one: one.loss, default=None)
         if graph is not None and falls(own.squares(values[C]), graph.squares, own.weight, SURER):
@@ -219,8 +220,8 @@ def measured(X: Vector, y: Vector, rows: Vector) -> dict[str, float]:
     target = np.where(y[rows, None] == np.arange(y.max() + 1), 1.0, -1.0)
     labelled = Labelled(rows, target[:, 1:] if y.max() == 1 else target, np.ones(len(rows)), y[rows])
     search = Recorded(
-        X, labelled, ["gaussian", "laplace"], lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, True,
-        unlabelled=True, metric=True,
+        X, np.ones(len(X), int), labelled, ["gaussian", "laplace"],
+        lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, True, unlabelled=True, learns_scales=True,
     )  # fmt: skip
     search.run()
     rest = np.setdiff1d(np.arange(len(y)), rows)

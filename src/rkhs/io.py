@@ -40,7 +40,7 @@ from sklearn.base import BaseEstimator
 from rkhs._files import replacing
 from rkhs._finite.function import Function
 from rkhs.errors import ModelFileError
-from rkhs.estimators.base import Machine
+from rkhs.estimators.base import BaseKernelEstimator
 
 _OURS = (  # packages of rkhs whose classes a file may hold
     *("_calculus", "_finite", "_gram", "_linalg", "_shapes", "estimators", "functionals", "invariances", "kernels"),
@@ -207,7 +207,7 @@ def _in_numpy(model: Any) -> Any:
         return _without_tensors(model)
     if isinstance(model, BaseEstimator):
         attributes = dict(vars(model))
-        if not isinstance(model, Machine):
+        if not isinstance(model, BaseKernelEstimator):
             attributes = {name: _in_numpy(value) for name, value in attributes.items()}
         elif "_kind" in attributes:  # fitted
             learnt = {name: attributes[name] for name in attributes.keys() - model.get_params(deep=False).keys()}

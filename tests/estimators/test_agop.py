@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.estimators._length_scales import falls
+from rkhs.estimators._length_scales import improves
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 8))
@@ -114,9 +114,9 @@ def test_in_blocks_it_is_learnt_from_a_sample():
 
 def test_a_fall_beyond_chance():
     before = RNG.random(100) + 1
-    assert falls(before, before - 0.1)
-    assert not falls(before, before + RNG.standard_normal(100) * 0.5)
-    assert not falls(before, np.full(100, np.nan))
+    assert improves(before, before - 0.1)
+    assert not improves(before, before + RNG.standard_normal(100) * 0.5)
+    assert not improves(before, np.full(100, np.nan))
     outlier = np.where(np.arange(100) == 0, 100.0, before)
-    assert falls(outlier, np.where(np.arange(100) == 0, 105.0, 0.5 * before))  # all but one fall by half
-    assert not falls(before, before + np.where(np.arange(100) == 0, 100.0, -0.01))  # not worth one that is lost
+    assert improves(outlier, np.where(np.arange(100) == 0, 105.0, 0.5 * before))  # all but one fall by half
+    assert not improves(before, before + np.where(np.arange(100) == 0, 100.0, -0.01))  # not worth one that is lost

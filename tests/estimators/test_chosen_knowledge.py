@@ -8,8 +8,8 @@ import pytest
 from sklearn.datasets import make_moons
 
 import rkhs
-from rkhs.estimators._scoring import Candidate, Labelled, left_out
-from rkhs.estimators._selection import ChoiceMonitor, Contest, KnowledgeSearch
+from rkhs.estimators._scoring import Candidate, Labelled, leave_one_out
+from rkhs.estimators._selection import Choice, ModelSelection, SelectionMonitor
 from rkhs.invariances.graph import nearest
 
 
@@ -23,7 +23,7 @@ def test_left_out_values_are_those_of_refits(intercept):
     X, weight = rng.standard_normal((12, 3)), rng.uniform(0.5, 2.0, 12)
     target = rng.standard_normal((12, 2))
     kernel, basis = rkhs.Gaussian(1.5), rkhs.Constant() if intercept else None
-    for C, values in zip((0.5, 30.0), left_out(kernel(X), target, weight, (0.5, 30.0), intercept), strict=True):
+    for C, values in zip((0.5, 30.0), leave_one_out(kernel(X), target, weight, (0.5, 30.0), intercept), strict=True):
         for i in range(12):
             kept = np.arange(12) != i
             term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], C * weight[kept])
@@ -39,7 +39,7 @@ def test_left_out_values_are_those_of_the_problem(intercept, size):
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, 7.0 * weight)
     left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant() if intercept else None).leave_out()
-    [values] = left_out(rkhs.Gaussian(0.8)(X), target, weight, [7.0], intercept)
+    [values] = leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, [7.0], intercept)
     np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
 
 
@@ -48,7 +48,7 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
     X = np.random.default_rng(1).standard_normal((40, 2))
     rows, y = np.arange(10), np.where(X[:, 0] > 0, 1, -1)
     labelled = Labelled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
-    search = KnowledgeSearch(
+    search = ModelSelection(
         X, np.ones(40, int), labelled, ["gaussian"], kernel_of, [1.3], [5.0], [0, 1e3], True, unlabelled=True
     )
     assert search.run() == "converged"
@@ -149,7 +149,7 @@ def judged(squares, kind="none", C=1.0):
 
 def contest(*found):
     count = len(found[0].squares)
-    return Contest(found, Labelled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int)), True)
+    return Choice(found, Labelled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int)), True)
 
 
 def test_other_knowledge_has_to_lower_errors_by_a_standard_error():
@@ -263,7 +263,7 @@ def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
 
 def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs.estimators._selection.left_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs.estimators._selection.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)
@@ -271,7 +271,7 @@ def test_ctrl_c_leaves_nothing(monkeypatch):
 
 
 def test_progress_is_told(capfd):
-    monitor = ChoiceMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
+    monitor = SelectionMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
     monitor.report(None, 0.5, np.inf)
     monitor.close()
     assert "choosing: 1 of about 5 kernels, 100 s, about 400 s to go" in monitor.line(monitor.history[0])

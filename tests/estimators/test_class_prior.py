@@ -58,7 +58,7 @@ def test_of_rows_in_blocks():
         ({"class_prior": [1.0, 0.0]}, "a positive share for each"),
         ({"class_prior": "balanced"}, "class_weight"),
         ({"class_prior": {0: 1.0, 5: 1.0}}, "a share for each of"),
-        ({"class_prior": [0.5, 0.5], "class_weight": "balanced"}, "say two things"),
+        ({"class_prior": [0.5, 0.5], "class_weight": "balanced"}, "mutually exclusive"),
     ],
 )
 def test_bad_proportions_are_refused(options, words):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs.estimators._scoring import Discriminant, predicted_without, worth_trying
+from rkhs.estimators._scoring import Discriminant
 
 RNG = np.random.default_rng(0)
 
@@ -32,7 +32,7 @@ def test_labels_are_predicted_without_themselves():
     """Scores that are nothing but noise: a rule that had seen its labels would be right too often."""
     scores, codes = RNG.standard_normal((90, 8)), np.arange(90) % 8
     seen = np.mean(Discriminant.of(scores, codes)(scores).argmax(axis=1) == codes)
-    assert np.mean(predicted_without(scores, codes) == codes) < 0.2 < seen
+    assert np.mean(Discriminant.cross_validated(scores, codes) == codes) < 0.2 < seen
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_labels_are_predicted_without_themselves():
     ids=["two classes", "few labels", "no numbers"],
 )
 def test_where_it_is_not_tried(scores, codes):
-    assert not worth_trying(scores, codes)
+    assert not Discriminant.applies(scores, codes)
 
 
 def ordered(seed, classes, rows=400):

@@ -7,7 +7,6 @@ from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs.estimators import _calibration, _cross_validation
-from rkhs.estimators._calibration import left_out_labels
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -34,7 +33,7 @@ def test_in_a_span_each_label_is_left_out_exactly(approximation, more):
     """Gradients of the point that is left out stay, so that one is compared with a weight near zero."""
     weight = np.linspace(0.5, 2.0, len(X))
     make = {**SETTINGS, **more, "approximation": approximation}
-    found = left_out_labels(rkhs.InvariantRegressor(**make).fit(X, Y, weight))
+    found = rkhs.InvariantRegressor(**make).fit(X, Y, weight)._held_out.labels
     assert found.predicted.shape == (60,)
     for i in (0, 7, 31):
         at = int(np.flatnonzero(found.target == Y[i])[0])
@@ -52,7 +51,7 @@ def test_in_a_span_each_label_is_left_out_exactly(approximation, more):
 def test_losses_with_kinks_are_learnt_without_a_tenth_of_the_labels(loss, approximation, tight):
     make = {**SETTINGS, "loss": loss, "approximation": approximation}
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
-    found = left_out_labels(model)
+    found = model._held_out.labels
     np.testing.assert_array_equal(found.target, Y)
     folds = list(KFold(10, shuffle=True, random_state=0).split(X))
     for _, left in folds[:2]:
@@ -82,7 +81,7 @@ def test_copies_are_left_out_with_their_originals(tight):
     own = {"scale": 1.0, "tol": 1e-9, "loss": "squared_hinge"}
     twice = rkhs.VirtualSampleSVC([lambda points: points], C=1.0, **own).fit(X, CODES)
     once = rkhs.InvariantClassifier(invariance=None, C=2.0, **own).fit(X, CODES)
-    found = left_out_labels(twice)
+    found = twice._held_out.labels
     assert found.predicted.shape == (60,)
     assert np.abs(found.predicted - once.decision_function(X)).max() > 0.05  # as they have not seen the labels
     for _, left in list(KFold(10, shuffle=True, random_state=0).split(X))[:2]:
@@ -119,7 +118,7 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
     monkeypatch.setattr(_calibration, "DENSE", 59)
     left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
-    found = left_out_labels(model).predicted[left]
+    found = model._held_out.labels.predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
 
 
@@ -128,7 +127,7 @@ def test_the_settings_of_a_stream_are_those_that_it_has_learnt():
     waves = rkhs.FourierFeatures(30)
     model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
     model.fit(X, Y)
-    assert _calibration._problem_of(model)[0].kernel == model.function_.features.kernel
+    assert model._held_out.held_out().problem.kernel == model.function_.features.kernel
     assert np.all(np.isfinite(model.predict_interval(X[:2])))
 
 

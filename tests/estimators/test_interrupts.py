@@ -196,7 +196,7 @@ def test_a_fit_that_fails_changes_nothing(machine, error, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("rkhs.estimators.base.Machine._keep", fail)
+    monkeypatch.setattr("rkhs.estimators.base.BaseKernelEstimator._keep", fail)
     with pytest.raises(error):
         machine.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
     assert vars(machine).keys() == before.keys()

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs.estimators._length_scales import FOLDS, Metrics
-from rkhs.estimators._scoring import Candidate, Labelled, left_out, without_group
+from rkhs.estimators._length_scales import ScaleLearner
+from rkhs.estimators._scoring import Candidate, Labelled, leave_group_out, leave_one_out
 
 
 def some(count=60, features=3, seed=0):
@@ -17,7 +17,7 @@ def some(count=60, features=3, seed=0):
 
 def metrics(X, weight, target, classes=None):
     labelled = Labelled(np.arange(len(X)), target, weight / weight.mean(), classes)
-    return Metrics(X, labelled, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0], True)
+    return ScaleLearner(X, labelled, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0], True)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -27,10 +27,10 @@ def test_a_group_left_out_is_that_of_a_refit(intercept):
     group, kept = np.array([3, 7, 8]), np.setdiff1d(np.arange(20), [3, 7, 8])
     term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], 5.0 * weight[kept])
     f = rkhs.Problem(kernel, [term], rkhs.Constant() if intercept else None).solve(tol=1e-12).function
-    found = without_group(kernel(X), labelled, 5.0, intercept, group)
+    found = leave_group_out(kernel(X), labelled, 5.0, intercept, group)
     np.testing.assert_allclose(found, f(X[group]), rtol=1e-7, atol=1e-9)
-    [alone] = left_out(kernel(X), target, weight, [5.0], intercept)
-    one = without_group(kernel(X), labelled, 5.0, intercept, np.array([4]))
+    [alone] = leave_one_out(kernel(X), target, weight, [5.0], intercept)
+    one = leave_group_out(kernel(X), labelled, 5.0, intercept, np.array([4]))
     np.testing.assert_allclose(one[0], alone[4], rtol=1e-9)
 
 
@@ -43,7 +43,7 @@ def test_folds_do_not_depend_on_order_and_units():
     for (group, rest), (moved, _) in zip(one.folds(), other.folds(), strict=True):
         assert set(group) == set(order[moved])
         assert len(group) + len(rest) == 60
-        assert abs(classes[group].sum() - classes.sum() / FOLDS) <= 1
+        assert abs(classes[group].sum() - classes.sum() / 3) <= 1
 
 
 def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():

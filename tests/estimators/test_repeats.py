@@ -15,7 +15,6 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs.estimators import _cross_validation
-from rkhs.estimators._calibration import left_out_labels
 from rkhs.estimators._cross_validation import dealt
 from rkhs.estimators._data import Sample
 
@@ -145,7 +144,7 @@ def test_groups_of_rows(loss):
 def test_a_row_is_left_out_and_its_twins_stay(loss):
     """Against refits without one row of each point; one step of Newton's method for the logistic loss."""
     model = rkhs.InvariantClassifier(loss=loss, **PLAIN).fit(X, CLASSES)
-    found = left_out_labels(model)
+    found = model._held_out.labels
     assert found.times.sum() == ROWS
     assert len(found.times) < ROWS / 2
     points = np.column_stack([X, CLASSES])

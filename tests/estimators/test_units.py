@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs._gram import gram
-from rkhs.estimators._problem import Units
+from rkhs.estimators._problem import WeightNormalisation
 from rkhs.estimators.streamed import BlockTerms, Weight
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances.base import as_invariances
@@ -155,11 +155,11 @@ class TestFormula:
         L, weight = rkhs.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
         norms = np.diag(np.asarray(gram(kernel, L).dense()))
         variance = np.average(np.diag(kernel(X)), weights=weight)
-        units = Units.at(kernel, X, weight)
+        units = WeightNormalisation.at(kernel, X, weight)
         assert units.variance == pytest.approx(variance, rel=1e-12)
         size = units.size(L, weight)
         assert size**2 == pytest.approx(np.average(norms, weights=weight) / variance, rel=1e-9)
-        term = units.known(L, rkhs.Squared(), 0.0, 2.0, weight, size)
+        term = units.invariance(L, rkhs.Squared(), 0.0, 2.0, weight, size)
         f = rkhs.Function(kernel, rkhs.Evaluation(X[:5]), RNG.standard_normal(5))
         expected = 2.0 / variance * np.average((np.asarray(L(f)) / size) ** 2, weights=weight)
         assert np.sum(term.weight * np.asarray(L(f)) ** 2) == pytest.approx(expected, rel=1e-9)
@@ -167,7 +167,7 @@ class TestFormula:
     def test_many_functionals_are_sampled(self):
         many = np.random.default_rng(3).standard_normal((9000, 2))
         kernel = rkhs.Gaussian(1.0) + rkhs.Linear()
-        units = Units.at(kernel, many, np.ones(9000))
+        units = WeightNormalisation.at(kernel, many, np.ones(9000))
         assert units.variance == pytest.approx(np.mean(1 + np.sum(many**2, axis=1)), rel=0.05)
         assert units.size(rkhs.Gradient(many), 1.0) == pytest.approx(np.sqrt(2 / units.variance), rel=1e-9)
 

@@ -1,17 +1,11 @@
-"""Folds of the labelled points; all other points are unlabelled in every fold (Zhang et al. 2013, 6.2).
+"""Folds of the labelled points, models without the labels of each, and grids of settings over them.
 
-Models of the same settings that have not seen some of the labels, all solved together.
-
-The grid of C, nu, scale and epsilon over all folds: one `Problem.grid` for each scale and epsilon.
-
-Solves are shared over folds, C, nu and classes.  The results have the form of scikit-learn's `GridSearchCV`.
-
-`cv_results_` in short, for files: hundreds of candidates share a few values of each parameter, kept once.
+All other points are unlabelled in every fold (Zhang et al. 2013, 6.2).  Of points that stand for several equal rows,
+rows are left out, not points.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,18 +16,21 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from rkhs._backend.arrays import Array, Vector, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, namespace, to_numpy
 from rkhs._finite.function import FeatureFunction, Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
 from rkhs._progress import interrupts_raised, seconds_left
+from rkhs.errors import warn
 from rkhs.estimators._data import Sample
 from rkhs.functionals import Functional
 from rkhs.problem import Problem
+
+AnyFunction = Function | FeatureFunction
+FOLD_TOL = 1e-2  # the relative gap to which models of folds are solved
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +41,8 @@ class Folds:
     count the labels of each fold make of it.
     """
 
-    factors: Vector  # (t, folds)
-    scored: Vector  # (t, folds)
+    factors: Matrix  # (t, folds)
+    scored: Matrix  # (t, folds)
 
     def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
         return iter(zip(self.factors.T, self.scored.T, strict=True))
@@ -54,7 +51,7 @@ class Folds:
         return self.factors.shape[1]
 
     def weighted(self, weights: Callable[[Vector, Vector], Vector]) -> Folds:
-        """Return the folds with weights of the labels that each of them keeps in place of those of all labels.
+        """Return the folds with the class weights of the labels that each of them keeps, not those of all labels.
 
         `weights` is a function from some points, and the shares of their rows that are kept, to the class weights that
         these have if there are no others.
@@ -67,17 +64,16 @@ class Folds:
         return replace(self, factors=factors)
 
 
-def user_marks(machine: Any, y: Vector, labelled: Vector) -> Vector | None:
-    """The user's own folds as marks (t, 2 folds) of the rows of X, since points of different folds are not merged.
+def user_marks(cv: Any, y: Vector, labelled: Vector, classifier: bool) -> Matrix | None:
+    """Return the folds of a user's `cv` as marks (t, 2 folds) of rows, since points of different folds are not merged.
 
-    None for a machine without folds, or with a number of them, which are made later.  An iterable of (train, test)
-    has indices of rows of X; a splitter is given the labelled rows.
+    None for a number of folds, which are made later.  An iterable of (train, test) has indices of rows of X; a splitter
+    is given the labelled rows.
     """
-    cv = getattr(machine, "cv", None)
     if cv is None or isinstance(cv, Integral):
         return None
     rows = np.flatnonzero(labelled)
-    splitter = check_cv(cv, y[rows], classifier=is_classifier(machine))
+    splitter = check_cv(cv, y[rows], classifier=classifier)
     own = rows if hasattr(cv, "split") else np.arange(len(y))
     columns = []
     for train, test in splitter.split(np.zeros((len(rows), 1)), y[rows]):
@@ -89,9 +85,9 @@ def user_marks(machine: Any, y: Vector, labelled: Vector) -> Vector | None:
 
 
 def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
-    """The folds of the labelled points of a sample, in the order in which its label term has them.
+    """Return the folds of the labelled points of a sample, in the order in which its label term has them.
 
-    There are no more of them than the smallest class has points, or than there are points.
+    There are no more of them than the smallest class has rows, or than there are rows.
     """
     labelled = sample.take(sample.labelled)
     if sample.marks.shape[1]:
@@ -109,7 +105,7 @@ def smallest_class(codes: Vector, count: Vector) -> int:
     return int(rows[rows > 0].min())
 
 
-def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Vector:
+def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
     """Return how many of the `count` (t,) rows of each point a splitter of K folds puts into each: (t, K).
 
     Of a point with 2 K rows or more each fold has the same number, but for the last K to 2 K - 1 rows.
@@ -132,22 +128,26 @@ def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Vector
     return found
 
 
-FOLD_TOL = 1e-2  # the relative gap to which they are solved
-
-
-def fold_values(problem: Problem, left_out: Vector, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
+def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
     """Return f at labels, from models that have not seen some of their rows; which labels; and how many rows.
 
     Of the `count` (l,) rows of each label fold k has not seen `left_out[:, k]`.  A label stands once for each fold that
-    leaves rows of it out, in the order of labels; folds that could not be solved are missing.
+    leaves rows of it out, in the order of labels; folds that could not be solved are missing, with a warning.
     """
     points = problem.terms[0].functional
     factors = list((1 - left_out / count[:, None]).T)
     with interrupts_raised():
         solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
     solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
-    if len(solved) < len(factors):
-        _tell(solutions, len(solved), what)
+    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
+    if not solved:
+        raise RuntimeError(
+            f"{what} need models that did not see some labels, and none of {len(solutions)} was solved ({reasons}): "
+            "fit with a smaller C, or use decision_function."
+        )
+    if reasons:
+        message = f"{what} are from {len(solved)} of {len(solutions)} folds: the others were not solved ({reasons})."
+        warn(message, ConvergenceWarning)
     parts = [np.flatnonzero(left_out[:, k]) for k in solved]
     values = [to_numpy(points.take(part)(solutions[k].function)) for k, part in zip(solved, parts, strict=True)]
     times = np.concatenate([left_out[part, k] for k, part in zip(solved, parts, strict=True)])
@@ -156,46 +156,27 @@ def fold_values(problem: Problem, left_out: Vector, count: Vector, what: str) ->
     return np.concatenate(values)[order], rows[order], times[order]
 
 
-def _tell(solutions: Vector, solved: int, what: str) -> None:
-    """Warn of folds that are left out; where none is solved nothing is known."""
-    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
-    if not solved:
-        raise RuntimeError(
-            f"{what} need models that did not see some labels, and none of {len(solutions)} was solved ({reasons}): "
-            "fit with a smaller C, or use decision_function."
-        )
-    warnings.warn(
-        f"{what} are from {solved} of {len(solutions)} folds: the others were not solved ({reasons}).",
-        ConvergenceWarning,
-        stacklevel=7,
-    )
-
-
-AnyFunction = Function | FeatureFunction
-COLUMNS = 32  # functions that are evaluated together
-
-
 @dataclass(frozen=True, eq=False)
 class Search:
     """The candidates (scale, epsilon, C, nu), their scores and the losses of held-out labels (candidates, folds).
 
-    Both are NaN where a solution did not converge; `status` is then what it says.
+    Both are NaN where a solution did not converge; `status` is then its reason.
     """
 
     candidates: list[dict[str, Any]]
-    scores: Vector
-    losses: Vector
+    scores: Matrix
+    losses: Matrix
     seconds: float
     status: str = CONVERGED
 
     @property
     def solved(self) -> Vector:
-        """(candidates,) a mask of those that were solved on all folds, among which one is chosen."""
+        """A mask (candidates,) of those that were solved on all folds, among which one is chosen."""
         return ~np.any(np.isnan(self.scores), axis=1)
 
     @cached_property
     def best(self) -> int:
-        """The candidate of the largest mean score; of several that of the least mean loss.
+        """The candidate of the largest mean score; among equals the one of the least mean loss.
 
         Scores of few held-out labels are often equal; their losses, which know by how much a label is missed, are not.
         """
@@ -205,22 +186,25 @@ class Search:
         return int(tied[np.argmin(loss[tied])])
 
     def results(self, names: Sequence[str]) -> dict[str, Any]:
-        """As `cv_results_` of scikit-learn's searches, for the parameters of these names."""
-        mean = self.scores.mean(axis=1)
-        found: dict[str, Any] = {
-            "mean_fit_time": np.full(len(mean), self.seconds / self.scores.size),
-            "std_fit_time": np.zeros(len(mean)),
-            "mean_score_time": np.zeros(len(mean)),
-            "std_score_time": np.zeros(len(mean)),
-        }
-        for name in names:
-            values = [candidate[name] for candidate in self.candidates]
-            found[f"param_{name}"] = np.ma.masked_array(values, mask=False)
-        found["params"] = [{name: candidate[name] for name in names} for candidate in self.candidates]
-        for k, column in enumerate(self.scores.T):
-            found[f"split{k}_test_score"] = column
-        ranks = rankdata(np.where(self.solved, -mean, np.inf), method="min").astype(np.int32)
-        return found | {"mean_test_score": mean, "std_test_score": self.scores.std(axis=1), "rank_test_score": ranks}
+        """Return `cv_results_` as scikit-learn's searches have it, for the parameters of these names."""
+        params = [{name: candidate[name] for name in names} for candidate in self.candidates]
+        columns = {name: np.ma.masked_array([one[name] for one in params], mask=False) for name in names}
+        ranked = np.where(self.solved, -self.scores.mean(axis=1), np.inf)
+        return cv_results(params, columns, self.scores, ranked, self.seconds)
+
+
+def cv_results(
+    params: list[dict[str, Any]], columns: Mapping[str, Any], scores: Matrix, ranked: Vector, seconds: float
+) -> dict[str, Any]:
+    """Return results in the form of scikit-learn's `GridSearchCV`, from scores (candidates, folds)."""
+    nothing = np.zeros(len(params))
+    found: dict[str, Any] = {"mean_fit_time": nothing + seconds / scores.size, "std_fit_time": nothing}
+    found |= {"mean_score_time": nothing, "std_score_time": nothing}
+    found |= {f"param_{name}": column for name, column in columns.items()}
+    found["params"] = params
+    found |= {f"split{k}_test_score": column for k, column in enumerate(scores.T)}
+    found |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
+    return found | {"rank_test_score": rankdata(ranked, method="min").astype(np.int32)}
 
 
 def search(
@@ -232,7 +216,7 @@ def search(
     tol: float,
     verbose: bool | None,
 ) -> Search:
-    """All candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
+    """Score all candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
 
     A time limit ends it with what is solved by then; the scores of all else are NaN.
     """
@@ -240,6 +224,7 @@ def search(
     labelled = sample.take(sample.labelled)
     weights = list(product(grids["C"], grids["nu"]))
     candidates, found, status = [], [], CONVERGED
+    options: dict[str, Any] = {"held_out": {0: [factors for factors, _ in folds]}, "tol": tol, "verbose": verbose}
     for scale, epsilon in product(grids["scale"], grids["epsilon"]):
         candidates += [{"C": C, "nu": nu, "scale": scale, "epsilon": epsilon} for C, nu in weights]
         if seconds_left() <= 0:
@@ -247,75 +232,57 @@ def search(
             found.append(np.full((2, len(weights), len(folds)), np.nan))
             continue
         problem = problem_of(scale, epsilon).in_double()
-        solutions = _solutions(problem, grids["C"], grids["nu"], folds, tol, verbose)  # (C * nu, folds)
+        others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
+        if others:
+            solutions = problem.grid({0: grids["C"], others: grids["nu"]}, **options).reshape(-1, len(folds))
+        else:
+            solutions = np.repeat(problem.grid({0: grids["C"]}, **options), len(grids["nu"]), axis=0)
         status = min({s.status for s in solutions.flat} - {CONVERGED}, default=status)
-        found.append(_judged(problem.terms[0], solutions, labelled, folds, score))
+        found.append(_scores_and_losses(problem.terms[0], solutions, labelled, folds, score))
     scores, losses = np.concatenate(found, axis=1)
     return Search(candidates, scores, losses, perf_counter() - start, status if np.any(np.isnan(scores)) else CONVERGED)
 
 
-def _judged(
-    labels: Term, solutions: Vector, labelled: Sample, folds: Folds, score: Callable[[Vector, Sample], float]
-) -> Vector:
-    """The scores and the losses (2, candidates, folds) of solutions, NaN of those that did not converge."""
+def _scores_and_losses(
+    labels: Term, solutions: Matrix, labelled: Sample, folds: Folds, score: Callable[[Vector, Sample], float]
+) -> Array:
+    """Return the scores and the losses (2, candidates, folds) of solutions, NaN of those that did not converge."""
     found = np.full((2, *solutions.shape), np.nan)
     for k, (_, scored) in enumerate(folds):
         rows = np.flatnonzero(scored)
         share = scored[rows] / labelled.count[rows]
         part = labelled.take(rows)
         part = replace(part, weight=share * part.weight)
+        target, weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
         solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
         values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
         for i, own in zip(solved, values, strict=True):
-            found[:, i, k] = score(own, part), _mean_loss(labels, rows, share, own)
+            loss = to_numpy(labels.loss.value(own, target)).reshape(len(rows), -1).sum(axis=1)  # over classes
+            found[:, i, k] = score(own, part), np.average(loss, weights=share * weight)
     return found
 
 
-def _mean_loss(labels: Term, rows: Vector, share: Vector, values: Vector) -> float:
-    """Return the mean, by weight, of the losses of shares of some labels (of the sums over classes)."""
-    target, weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
-    loss = to_numpy(labels.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
-    return float(np.average(loss, weights=share * weight))
-
-
-def _solutions(
-    problem: Problem, Cs: Sequence[float], nus: Sequence[float], folds: Folds, tol: float, verbose: bool | None
-) -> Vector:
-    """Return the solutions of all folds for each (C, nu); nu is the factor of all but the labels."""
-    held_out = {0: [factors for factors, _ in folds]}
-    options: dict[str, Any] = {"held_out": held_out, "tol": tol, "verbose": verbose}
-    if len(problem.terms) == 1:
-        return np.repeat(problem.grid({0: Cs}, **options), len(nus), axis=0)
-    others = tuple(range(1, len(problem.terms)))
-    return problem.grid({0: Cs, others: nus}, **options).reshape(-1, len(folds))
-
-
-def evaluated(functions: list[AnyFunction], points: Functional) -> list[Vector]:
-    """The values of all functions; those with the same representers are evaluated together, some at a time."""
+def evaluated(functions: Iterable[AnyFunction], points: Functional) -> list[Vector]:
+    """Return the values of functions; those with the same representers are evaluated together, 32 columns at a time."""
     found: list[Vector] = []
-    for _, group in groupby(functions, key=_span):
+    for _, group in groupby(
+        functions, key=lambda f: id(f.features if isinstance(f, FeatureFunction) else f.functionals)
+    ):
         alike = list(group)
-        count = max(1, COLUMNS // (alike[0].outputs or 1))
+        count = max(1, 32 // (alike[0].outputs or 1))
         for start in range(0, len(alike), count):
             found += _together(alike[start : start + count], points)
     return found
 
 
-def _span(f: AnyFunction) -> int:
-    """Which functions f is a combination of."""
-    return id(f.features if isinstance(f, FeatureFunction) else f.functionals)
-
-
 def _together(functions: list[AnyFunction], points: Functional) -> list[Vector]:
-    """The values of functions with the same representers."""
     first = functions[0]
-    wide = first.outputs or 1
     joined = replace(
         first,
         coefficients=_side_by_side([f.coefficients for f in functions]),
         basis_coefficients=None if first.basis is None else _side_by_side([f.basis_coefficients for f in functions]),
     )
-    values = to_numpy(points(joined)).reshape(points.size, len(functions), wide)
+    values = to_numpy(points(joined)).reshape(points.size, len(functions), first.outputs or 1)
     return [own[:, 0] if first.outputs is None else own for own in values.transpose(1, 0, 2)]
 
 
@@ -324,72 +291,68 @@ def _side_by_side(columns: list[Array]) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """Values of which many are the same: the different ones, and which of them each is.
+class CompactResults:
+    """`cv_results_` for files: hundreds of candidates share a few values of each parameter, which are kept once.
 
     Examples
     --------
-    >>> column = Column.of(["near", None, "near"])
-    >>> column.different, column.which.tolist(), column.values()
-    (['near', None], [0, 1, 0], ['near', None, 'near'])
+    >>> params = [{"kernel": "gaussian"}, {"kernel": None}, {"kernel": "gaussian"}]
+    >>> short = CompactResults.of({"params": params})
+    >>> short.params["kernel"][0], short.params["kernel"][1].tolist(), short.whole()["params"] == params
+    (['gaussian', None], [0, 1, 0], True)
     """
 
-    different: list[Any]
-    which: Vector
+    entries: dict[str, Any]  # the arrays of numbers; None in the place of all else
+    params: dict[str, tuple[list[Any], Vector]]  # by name: distinct values, and which of them each candidate has
+    columns: dict[str, tuple[list[Any], Vector]]  # the same of arrays of objects
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Column:
-        """Texts and numbers are the same if they look so, objects if they are."""
-        places: dict[Any, int] = {}
-        different, which = list[Any](), list[int]()
-        for value in values:
-            key = (type(value), repr(value)) if _plain(value) else id(value)
-            if key not in places:
-                places[key] = len(different)
-                different.append(value)
-            which.append(places[key])
-        return cls(different, np.array(which, dtype=np.int32))
-
-    def values(self) -> list[Any]:
-        """All of them."""
-        return [self.different[k] for k in self.which]
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """What `cv_results_` holds, in its order; `params` by name, and arrays of objects as columns."""
-
-    entries: dict[str, Any]
-
-    @classmethod
-    def of(cls, results: dict[str, Any]) -> Results:
-        """In short."""
-        return cls({name: _short(value) for name, value in results.items()})
+    def of(cls, results: dict[str, Any]) -> CompactResults:
+        params = results["params"]
+        objects = {
+            name: value.data
+            for name, value in results.items()
+            if isinstance(value, np.ma.MaskedArray) and value.dtype.kind == "O"
+        }
+        entries = {name: None if name == "params" or name in objects else value for name, value in results.items()}
+        return cls(
+            entries,
+            {name: _factorised(one[name] for one in params) for name in params[0]},
+            {name: _factorised(values) for name, values in objects.items()},
+        )
 
     def whole(self) -> dict[str, Any]:
-        """As it was."""
-        return {name: _whole(value) for name, value in self.entries.items()}
+        """Return the results as they were."""
+        found = dict(self.entries)
+        values = [[distinct[k] for k in codes] for distinct, codes in self.params.values()]
+        found["params"] = [dict(zip(self.params, row, strict=True)) for row in zip(*values, strict=True)]
+        for name, (distinct, codes) in self.columns.items():
+            found[name] = masked_objects([distinct[k] for k in codes])
+        return found
 
 
-def _plain(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_plain, value))
-    return value is None or isinstance(value, str | float | int | np.number)
+def masked_objects(values: Sequence[Any]) -> Any:
+    """Return a masked array (t,) of any objects, tuples included."""
+    data = np.empty(len(values), dtype=object)
+    for k, value in enumerate(values):
+        data[k] = value
+    return np.ma.masked_array(data, mask=False)
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, list):  # params: a dict for each candidate, all with the same names
-        return {name: Column.of(one[name] for one in value) for name in value[0]}
-    objects = isinstance(value, np.ma.MaskedArray) and value.dtype == object and value.ndim == 1
-    return Column.of(value.data) if objects else value
+def _factorised(values: Iterable[Any]) -> tuple[list[Any], Vector]:
+    """Return the distinct values, and the index of each; texts and numbers are equal if they look so."""
 
+    def plain(value: Any) -> bool:
+        if isinstance(value, tuple):
+            return all(map(plain, value))
+        return value is None or isinstance(value, str | float | int | np.number)
 
-def _whole(value: Any) -> Any:
-    if isinstance(value, Column):
-        data = np.empty(len(value.which), dtype=object)
-        data[:] = value.values()
-        return np.ma.masked_array(data, mask=False)
-    if isinstance(value, dict):
-        columns = [column.values() for column in value.values()]
-        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    return value
+    index: dict[Any, int] = {}
+    distinct, codes = list[Any](), list[int]()
+    for value in values:
+        key = (type(value), repr(value)) if plain(value) else id(value)
+        if key not in index:
+            index[key] = len(distinct)
+            distinct.append(value)
+        codes.append(index[key])
+    return distinct, np.array(codes, dtype=np.int32)

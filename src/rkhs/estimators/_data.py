@@ -1,15 +1,12 @@
-"""The training points as the estimators see them: equal rows merged, and rows of weight zero left out.
+"""The training data as the estimators see them: equal rows merged, rows of weight zero left out, labels checked.
 
 Merging makes the problem smaller and does not change f.  Whatever leaves observations out, or counts them, has to do
 that row by row: a row is left out and its twins stay, as rows do that differ by next to nothing.  So a point knows how
 many rows it stands for.
-
-Classes of some points and no class of the others.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -21,9 +18,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
 from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, check_unmasked, taken, to_numpy
-
-MOST_COUNTED = 2.0**53  # rows, which float64 can count; larger weights are no numbers of rows
-MOST_ROWS = 100_000  # rows that are taken apart again, if there are more: drawn at random
+from rkhs.errors import warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +50,13 @@ class Sample:
         slopes: Vector | None = None,
         merge: bool = True,
     ) -> Sample:
-        """The points with checked weights, merged; laid out by rows, so that a data frame rounds as an array does."""
+        """Check weights and merge points; these are laid out by rows, so that a data frame rounds as an array does."""
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
         marks = np.zeros((len(y), 0)) if marks is None else marks
         known = np.where(labelled if y.ndim == 1 else labelled[:, None], y, 0)
         weight = as_weights(sample_weight, X)
-        whole = bool(np.all(weight == np.round(weight))) and float(weight.sum()) <= MOST_COUNTED
+        countable = float(weight.sum()) <= LARGEST_EXACT  # by float64
+        whole = countable and bool(np.all(weight == np.round(weight)))
         count = weight.astype(np.int64) if whole else np.ones(len(weight), dtype=np.int64)
         sample = cls(X, weight, known, labelled, marks, count, slopes)
         sample = sample.take(weight > 0)
@@ -79,21 +75,14 @@ class Sample:
         return int((self.count - 1) @ observed)
 
     def take(self, rows: Any) -> Sample:
-        """Some of the points; where that is all of them this sample itself, so that terms share what is computed."""
+        """Return some of the points; all of them are this sample itself, so that terms share what is computed."""
         index = np.arange(self.size)[rows]
         if np.array_equal(index, np.arange(self.size)):
             return self
-        return Sample(
-            taken(self.X, index),
-            self.weight[index],
-            self.y[index],
-            self.labelled[index],
-            self.marks[index],
-            self.count[index],
-            None if self.slopes is None else self.slopes[index],
-        )
+        arrays = ("weight", "y", "labelled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
+        return replace(self, X=taken(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
 
-    def apart(self, most: int = MOST_ROWS) -> Sample:
+    def apart(self, most: int = 100_000) -> Sample:
         """Return every row as a point of its own, with its share of the weight; `most` rows drawn from more."""
         rows = drawn_rows(self.count, most, 0)
         if np.array_equal(rows, np.arange(self.size)):
@@ -140,7 +129,7 @@ def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
 
 
 def as_weights(sample_weight: Any, X: Array) -> Vector:
-    """One weight for each point, in NumPy."""
+    """Return one checked weight for each point, in NumPy."""
     if sample_weight is None:
         return np.ones(int(X.shape[0]))
     check_unmasked(sample_weight, "sample_weight")
@@ -157,33 +146,10 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
 
 
 def as_numpy(values: Any) -> Any:
-    """An array of any namespace and device in NumPy; anything else as it is."""
+    """Return an array of any namespace and device in NumPy; anything else as it is."""
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     return values.numpy(force=True) if hasattr(values, "numpy") else np.from_dlpack(values, device="cpu")
-
-
-ALIKE = 1.5  # times the larger of two classes that a third one may be
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """`classes` and, for each point, the index of its class, or -1 where it has none."""
-
-    classes: Vector
-    codes: Vector  # (t,) integers
-
-    @classmethod
-    def of(cls, y: Vector, missing: Vector) -> Labels:
-        """The labels of y, but for those that are missing."""
-        classes, own = np.unique(y[~missing], return_inverse=True)
-        codes = np.full(len(y), -1)
-        codes[~missing] = own.reshape(-1)
-        return cls(classes, codes)
-
-    @property
-    def labelled(self) -> Vector:
-        return self.codes >= 0
 
 
 def check_classes(left: Vector, weights: Vector, others: float, marker: Any, name: str) -> None:
@@ -195,12 +161,11 @@ def check_classes(left: Vector, weights: Vector, others: float, marker: Any, nam
     """
     minus = isinstance(marker, Real) and marker == -1 and left.dtype.kind in "iuf" and others > 0
     if len(left) >= 2:
-        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= ALIKE * weights.max())):
-            warnings.warn(
+        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= 1.5 * weights.max())):
+            warn(
                 f"y is -1, {', '.join(f'{c:g}' for c in left[:4])}{', ..' if len(left) > 4 else ''}, and {name} takes "
                 "-1 for points without a label. If -1 is a class, pass unlabeled=None. Otherwise, marking missing "
-                "labels by NaN, with unlabeled=np.nan, avoids this warning.",
-                stacklevel=5,
+                "labels by NaN, with unlabeled=np.nan, avoids this warning."
             )
         return
     if len(left) == 0:
@@ -215,14 +180,14 @@ def check_classes(left: Vector, weights: Vector, others: float, marker: Any, nam
     )
 
 
-def told(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:
-    """y with a label of others in the place of the marker, so that scikit-learn's checks let it pass, and where it was.
+def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:
+    """Fill missing labels by another one, so that scikit-learn's checks let y pass; return y and their mask.
 
     With `classes`, different labels stay different: whole numbers that rounding would make equal are refused.
 
     Examples
     --------
-    >>> told(["a", -1, "b"], -1)
+    >>> fill_missing(["a", -1, "b"], -1)
     (array(['a', 'a', 'b'], dtype='<U1'), array([False,  True, False]))
     """
     if issparse(y):
@@ -238,7 +203,7 @@ def told(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:
 
 
 def checked_unlabelled(y: Vector, marker: Any) -> Vector:
-    """Where y is the marker; refuse what is no value and not the marker, wherever rows come from."""
+    """Return a mask of y where it is the marker; refuse missing values that are not the marker."""
     missing = unlabelled(y, marker)
     lost = np.flatnonzero(no_value(y) & ~missing)
     if len(lost):
@@ -250,7 +215,7 @@ def checked_unlabelled(y: Vector, marker: Any) -> Vector:
 
 
 def unlabelled(y: Vector, marker: Any) -> Vector:
-    """Where y is the marker; nowhere for None.  NaN is for all that is no value: NaN, None, NaT, and pandas' NA."""
+    """Return a mask of y where it is the marker.  NaN stands for all missing values: NaN, None, NaT, and pandas' NA."""
     if marker is None:
         return np.zeros(len(y), dtype=bool)
     if _is_no_value(marker):
@@ -264,7 +229,7 @@ def unlabelled(y: Vector, marker: Any) -> Vector:
 
 
 def no_value(y: Vector) -> Vector:
-    """Where y is NaN, None, NaT or pandas' NA."""
+    """Return a mask of y where it is NaN, None, NaT or pandas' NA."""
     return np.array([_is_no_value(v) for v in y], dtype=bool) if y.dtype.kind == "O" else np.asarray(y != y)
 
 
@@ -291,7 +256,7 @@ def _check_twins(y: Vector, marker: Any) -> None:
 
 
 def _number(value: Any) -> float | None:
-    """The number that a value is or reads as."""
+    """Return the number that a value is or reads as."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -299,7 +264,7 @@ def _number(value: Any) -> float | None:
 
 
 def of_one_kind(values: Vector, classes: bool = True) -> Vector:
-    """An array of text or of numbers, also from one of objects; as `classes` they must not be changed by rounding."""
+    """Return an array of text or of numbers, also from objects; as `classes` they must not be changed by rounding."""
     if values.dtype.kind != "O":
         return values
     text = [v for v in values if isinstance(v, str)]
@@ -320,21 +285,21 @@ def of_one_kind(values: Vector, classes: bool = True) -> Vector:
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:
-    """Targets +1 and -1: (l,) for two classes, the second being +1, and (l, classes) for more."""
+    """Return targets +1 and -1: (l,) for two classes, the second being +1, and (l, classes) for more."""
     if count == 2:
         return np.where(codes == 1, 1.0, -1.0)
     return np.where(codes[:, None] == np.arange(count), 1.0, -1.0)
 
 
 def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector, class_prior: Any = None) -> Vector:
-    """The factor on the weight of each point by its class.
+    """Return the factor on the weight of each point by its class.
 
     With a `class_prior` p it is p_c l / l_c for a class with l_c of the l labelled points: the losses count as if
     labels had come in these proportions.  "balanced" is p_c = 1 / k: every class counts the same, which is the
     normalisation of Zhang et al. 2013, section 6.3, times l / k.
     """
     if class_weight is not None and class_prior is not None:
-        raise ValueError(f"class_weight={class_weight!r} and class_prior={class_prior!r} say two things: give one.")
+        raise ValueError(f"class_weight={class_weight!r} and class_prior={class_prior!r} are mutually exclusive.")
     balanced = isinstance(class_weight, str)
     if balanced and class_weight != "balanced":
         raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
@@ -353,7 +318,7 @@ def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vec
 
 
 def _shares(class_prior: Any, classes: Vector) -> Vector:
-    """The shares of the classes, in their order, of sum one."""
+    """Return the shares of the classes, in their order, of sum one."""
     if isinstance(class_prior, Mapping):
         if set(class_prior) != set(classes.tolist()):
             raise ValueError(f"class_prior needs a share for each of {classes.tolist()}, got {list(class_prior)}.")

@@ -1,26 +1,23 @@
-"""Kernels and losses by name, and checks of numbers.
-
-The grids of the cross-validated machines.
-
-Whether the parameters of a machine are those that it began to learn with.
-"""
+"""The parameters of estimators: losses by name, checks, grids, and the configuration that passes on to a problem."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 
-from rkhs._backend.arrays import Array, owned, to_numpy
-from rkhs.functionals import Functional
-from rkhs.kernels import Gaussian, Kernel, Laplace, Linear, Matern, Polynomial, RationalQuadratic
-from rkhs.learning.tuning import CRITERIA
+from rkhs._backend.arrays import Vector, owned, to_numpy
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
+from rkhs._finite.term import Term
+from rkhs.estimators._data import Sample, class_weights, one_vs_rest
+from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -37,16 +34,6 @@ from rkhs.losses import (
 )
 from rkhs.spaces.base import check_approximation
 
-KERNELS: dict[str, Callable[[Any], Kernel]] = {
-    "gaussian": lambda scale: Gaussian(scale=scale),
-    "laplace": lambda scale: Laplace(scale=scale),
-    "matern": lambda scale: Matern(nu=2.5, scale=scale),
-    "rational_quadratic": lambda scale: RationalQuadratic(alpha=1.0, scale=scale),
-    "polynomial": lambda scale: Polynomial(degree=3, offset=1.0),
-    "linear": lambda scale: Linear(),
-}
-LEARNT = (*CRITERIA, "cv")  # words for scales that are learnt from labels (`scales`)
-SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 # each takes the width epsilon and the level tau, which most have no use for
 LOSSES: dict[str, Callable[[float, float], Loss]] = {
     "hinge": lambda epsilon, tau: Hinge(),
@@ -65,71 +52,129 @@ CLASSIFICATION = ("hinge", "squared_hinge", "logistic", "squared")
 REGRESSION = ("squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile")
 INVARIANCE = tuple(name for name in LOSSES if name not in ("hinge", "squared_hinge", "logistic", "quantile"))
 
+# The default grids: powers of ten of C and nu by folds, of C by leave-one-out errors, and of nu of graphs.
+C_RANGE, NU_RANGE, WIDE_C_RANGE, GRAPH_RANGE = (0, 3), (0, 2), (-1, 8), (2, 8)
 
-def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
-    """A kernel object as it is, or the named one with the given scale; "median" is that of the distinct points X."""
-    if not isinstance(kernel, Kernel):
-        if kernel not in KERNELS:
-            raise ValueError(f"kernel must be an rkhs kernel or one of {_listed(KERNELS)}, got {kernel!r}.")
-        if isinstance(scale, str) and scale in LEARNT:
-            raise ValueError(
-                f"scale={scale!r} is learnt from labels, which is for InvariantRegressor and InvariantClassifier "
-                'without a `metric`: give a number, or "median".'
-            )
-        if isinstance(scale, str) and scale != "median":
-            raise ValueError(
-                f"scale must be positive, one per feature, or one of {_listed(('median', *LEARNT))}, got {scale!r}."
-            )
-        index = getattr(scale, "index", ())  # of a series; a method of texts, lists and tuples
-        if not callable(index) and any(isinstance(name, str) for name in index):
-            raise ValueError(
-                "scale is a series with names, and scales are those of the features in their order: pass "
-                "scale[X.columns].to_numpy()."
-            )
-        kernel = KERNELS[kernel](scale)
-    left = any(isinstance(value, str) for value in kernel.parameters().values())
-    return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel
+
+@dataclass(frozen=True, eq=False)
+class ModelConfig:
+    """The parameters of an estimator that determine its problem, by their names there, and what `fit` knows of y and X.
+
+    Estimators whose problem has no use for a parameter leave its default.
+    """
+
+    kernel: Any = "gaussian"  # a name, or a Kernel
+    scale: Any = "median"
+    metric: str | None = None
+    loss: Loss | str = "squared"
+    C: float = 1.0
+    epsilon: float = 0.1
+    quantile: float = 0.5
+    invariance: Any = None
+    nu: float = 0.0
+    invariance_loss: Loss | str = "squared"
+    gradient_weight: float | None = None
+    gradient_loss: Loss | str = "squared"
+    class_weight: Mapping[Any, float] | str | None = None
+    class_prior: Any = None
+    fit_intercept: bool = True
+    approximation: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    device: str | None = None
+    precision: str | None = None
+    verbose: bool = False
+    classes: Vector | None = None  # None for regression
+    feature_names: Any = None  # of the columns of X
+
+    @classmethod
+    def of(cls, estimator: BaseEstimator, **changes: Any) -> ModelConfig:
+        """Copy what an estimator's parameters and its data determine; `changes` take the place of some of it."""
+        names = {field.name for field in fields(cls)}
+        given = {name: value for name, value in estimator.get_params(deep=False).items() if name in names}
+        given["classes"] = getattr(estimator, "classes_", None)
+        given["feature_names"] = getattr(estimator, "feature_names_in_", None)
+        return cls(**{**given, **changes})
+
+    @property
+    def basis(self) -> FunctionSpace | None:
+        return Constant() if self.fit_intercept else None
+
+    def label_term(self, sample: Sample) -> Term:
+        """Return C * sum over the labelled points of class and sample weight * loss(f(x_i); y_i)."""
+        labelled = sample.take(sample.labelled)
+        target: Vector = labelled.y
+        factors: Any = check_number(self.C, "C")
+        if self.classes is not None:
+            own = class_weights(self.class_weight, self.classes, labelled.y, labelled.weight, self.class_prior)
+            factors, target = factors * own, one_vs_rest(labelled.y, len(self.classes))
+        return Term(Evaluation(labelled.X), self.label_loss, target=target, weight=factors * labelled.weight)
+
+    @property
+    def label_loss(self) -> Loss:
+        names = REGRESSION if self.classes is None else CLASSIFICATION
+        return as_loss(self.loss, names, "loss", self.epsilon, self.quantile)
+
+    def slope_term(self, sample: Sample) -> Term:
+        """Return the term of measured slopes, each with `gradient_weight`.
+
+        By default that is C times the variance of its feature: a slope times the deviation of its feature has the units
+        of the target.
+        """
+        slopes: Any = sample.slopes
+        known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
+        n = int(known.X.shape[1])
+        if self.gradient_weight is None:
+            X = to_numpy(sample.X).astype(np.float64)
+            factors = check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
+        else:
+            factors = np.full(n, check_number(self.gradient_weight, "gradient_weight"))
+        return Term(
+            Gradient(known.X),
+            as_loss(self.gradient_loss, REGRESSION, "gradient_loss", self.epsilon, self.quantile),
+            target=known.slopes,
+            weight=np.outer(known.weight, factors).reshape(known.X.shape),
+        )
+
+    def observed_terms(self, sample: Sample) -> list[Term]:
+        """Return the terms of labels and of measured slopes, weights in units of a kernel with k(x, x) = 1."""
+        terms = [self.label_term(sample)] if np.any(sample.labelled) else []
+        return terms if sample.slopes is None else [*terms, self.slope_term(sample)]
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str, epsilon: float = 0.1, tau: float = 0.5) -> Loss:
-    """A loss object as it is, or the named one."""
+    """Return a loss object as it is, or the named one."""
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in names:
-        raise ValueError(f"{parameter} must be an rkhs loss or one of {_listed(names)}, got {loss!r}.")
+        raise ValueError(f"{parameter} must be an rkhs loss or one of {quoted(names)}, got {loss!r}.")
     return LOSSES[loss](epsilon, tau)
 
 
 def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
-    """A positive finite number, or zero where that makes sense."""
+    """Return a number if it is finite and positive, or zero where that makes sense."""
     good = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
     if not good or (float(value) == 0 and not or_zero):
         raise ValueError(f"{parameter} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
     return float(value)
 
 
-def _listed(names: Any) -> str:
+def quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def check_in_span(machine: Any) -> None:
-    """Refuse an approximation that is none, and a solver beside one."""
-    check_approximation(machine.approximation)
-    if not (isinstance(machine.solver, str) and machine.solver == "auto"):
+def check_in_span(approximation: Any, solver: Any) -> None:
+    """Validate `approximation`; it excludes `solver`."""
+    check_approximation(approximation)
+    if not (isinstance(solver, str) and solver == "auto"):
         raise ValueError(
-            f"solver={machine.solver!r} is for all representers, and approximation={machine.approximation!r} is solved "
-            "in one go: leave one of them out."
+            f"solver={solver!r} is for all representers, and approximation={approximation!r} is solved in one go: "
+            "leave one of them out."
         )
 
 
-C_RANGE = (0, 3)  # powers of ten
-NU_RANGE = (0, 2)
-WIDE_C_RANGE = (-1, 8)  # where leave-one-out errors choose
-GRAPH_RANGE = (2, 8)  # of graphs
-
-
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:
-    """Numbers as they are given; for an integer so many over the range, in equal ratios, zero among them if wanted."""
+    """Return numbers as they are given, or for an integer as many, in equal ratios, with zero first if wanted."""
     if isinstance(values, Integral) and not isinstance(values, bool):
         if values < 1:
             raise ValueError(f"{parameter} must be a positive number of values, or the values, got {values!r}.")
@@ -139,7 +184,7 @@ def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: 
 
 
 def as_list(values: Any) -> list[Any]:
-    """A list, also from a single value."""
+    """Return a list, also of a single value."""
     several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
     found = list(values) if several else [values]
     if not found:
@@ -147,35 +192,32 @@ def as_list(values: Any) -> list[Any]:
     return found
 
 
-FREE = ("tol", "verbose", "random_state")  # which say nothing about the sums of the rows
+def parameters(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return the parameters as they are now, whatever becomes of lists, dictionaries and arrays among them."""
+
+    def kept(value: Any) -> Any:
+        if is_array_api_obj(value):
+            return owned(value)
+        return copy(value) if isinstance(value, list | dict) else value
+
+    return {name: kept(value) for name, value in estimator.get_params(deep=False).items()}
 
 
-def parameters(machine: Any) -> dict[str, Any]:
-    """The parameters of a machine as they are now, whatever becomes of lists, dictionaries and arrays among them."""
-    given = machine.get_params(deep=False)
-    return {name: _kept(value) for name, value in given.items()}
-
-
-def _kept(value: Any) -> Any:
-    if is_array_api_obj(value):
-        return owned(value)
-    return copy(value) if isinstance(value, list | dict) else value
-
-
-def check_unchanged(machine: Any, before: dict[str, Any]) -> None:
+def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
     """Refuse to go on learning with other parameters than before, and name them."""
-    now = parameters(machine)
-    changed = [name for name in now if name not in FREE and not same(now[name], before[name])]
+    now = parameters(estimator)
+    free = ("tol", "verbose", "random_state")  # on which the sums of the rows do not depend
+    changed = [name for name in now if name not in free and not same(now[name], before[name])]
     if changed:
-        told = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
+        list_of_changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
         raise ValueError(
-            f"The rows that {type(machine).__name__}.partial_fit has seen were added up with other parameters: {told}. "
-            "Set these back, or start anew with sklearn.base.clone(machine)."
+            f"The rows that {type(estimator).__name__}.partial_fit has seen were added up with other parameters: "
+            f"{list_of_changes}. Set these back, or start anew with sklearn.base.clone(machine)."
         )
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two parameters are the same, or copies of the same.
+    """Return whether two parameters are the same, or copies of the same.
 
     Examples
     --------

@@ -1,21 +1,10 @@
-"""What labels would be predicted to be without themselves: exact errors of the squared loss.
-
-From scores to classes: where the scores of each class lie, not which of them is largest.
-
-Each class is learnt against all others.  A class between two others then has the largest score nowhere: low, middle and
-high of one quantity are three such classes.  But its points have scores of their own, around a mean m_k with a
-covariance S that classes share, and Gauss's rule says which class is the likeliest,
-
-    g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
-
-(flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  Means and covariance, shrunk as Ledoit and Wolf
-(2004) do it, are those of scores of labels that were left out.
-"""
+"""Leave-one-out scoring: what the squared loss predicts for labels that it has not seen, exactly, and rules on that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +12,7 @@ import scipy.linalg
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
-from rkhs._backend.arrays import Vector
+from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.threads import single_blas
 from rkhs.invariances.graph import Graph
 
@@ -32,72 +21,45 @@ NONE, MEASURE, SCALES, GRAPH = KINDS = ("none", "measure", "scales", "graph")  #
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """Which points have labels, what these say (l, q), and their weights (l,), of mean one."""
+    """The labelled points: their rows, targets (l, q), weights (l,) of mean one, and classes, if they have any."""
 
     rows: Vector
-    target: Vector
+    target: Matrix
     weight: Vector
-    classes: Vector | None  # of classification
+    classes: Vector | None
 
     def take(self, some: Vector) -> Labelled:
-        """Some of the labels."""
+        """Return some of the labels."""
         classes = None if self.classes is None else self.classes[some]
         return Labelled(self.rows[some], self.target[some], self.weight[some], classes)
 
-    def squares(self, values: Vector) -> Vector:
-        """The squared errors (l,) of predictions (l, q), means over outputs."""
+    def squares(self, values: Matrix) -> Vector:
+        """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
         return np.mean((values - self.target) ** 2, axis=1)
 
-    def loss(self, values: Vector) -> float:
-        """The mean squared error; infinite where it is no number."""
+    def loss(self, values: Matrix) -> float:
+        """Return the mean squared error, infinite where it overflows."""
         loss = float(np.average(self.squares(values), weights=self.weight))
         return loss if np.isfinite(loss) else np.inf
 
-    def error(self, values: Vector) -> float:
-        """The share of wrong classes; for regression the root of the mean squared error."""
+    def error(self, values: Matrix) -> float:
+        """Return the share of wrong classes; for regression the root mean squared error."""
         if self.classes is None:
             return float(np.average(self.squares(values), weights=self.weight) ** 0.5)
         return float(np.average(self.wrong(values), weights=self.weight))
 
-    def wrong(self, values: Vector) -> Vector:
-        """Where (l,) the class of the largest value is not that of the label."""
+    def wrong(self, values: Matrix) -> Vector:
+        """Return a mask (l,) of the labels whose class is not the one of the largest value."""
         chosen = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         return np.asarray(chosen != self.classes)
 
 
-def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
-    """By how much losses (l,) fall on average, compared label by label, and the standard error of that.
-
-    Examples
-    --------
-    >>> mean, error = mean_fall(np.array([3.0, 5.0]), np.array([2.0, 2.0]), np.ones(2))
-    >>> mean, round(error, 3)
-    (2.0, 0.707)
-    """
-    share, fall = weight / weight.sum(), before - after
-    mean = float(share @ fall)
-    return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
-
-
-SURE, WORTH = 1.0, 0.05  # standard errors, and share of the error, by which it has to fall
-SURER = 1.5  # standard errors where the second is the best of very many
-
-
-def falls(before: Vector, after: Vector, weight: Vector, sure: float = SURE) -> bool:
-    """Whether losses (l,) fall by more than chance, some standard errors of the mean fall, and by enough to matter.
-
-    Two models that are nearly the same differ by little, but surely; then there is no reason to take the second.
-    """
-    mean, noise = mean_fall(before, after, weight)
-    return bool(np.isfinite(mean)) and mean > max(sure * noise, WORTH * float(np.average(before, weights=weight)))
-
-
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Settings, what is known with them (`KINDS`), and how well they predict labels that are left out.
+    """Settings, the kind of prior knowledge in them (`KINDS`), and their leave-one-out errors.
 
-    `values` (l, q) are predictions of these labels, `squares` (l,) their squared errors, `loss` the mean of these,
-    `error` the share of wrong classes.
+    `values` (l, q) are the predictions of left-out labels, `squares` (l,) their squared errors, `loss` the mean of
+    these, `error` the share of wrong classes.
     """
 
     kind: str
@@ -106,7 +68,7 @@ class Candidate:
     graph: Graph | None
     nu: float
     C: float
-    values: Vector
+    values: Matrix
     squares: Vector
     loss: float
     error: float
@@ -115,7 +77,7 @@ class Candidate:
     def of(
         cls,
         labelled: Labelled,
-        values: Vector,
+        values: Matrix,
         kind: str,
         kernel: Any,
         scale: Any,
@@ -123,32 +85,25 @@ class Candidate:
         nu: float,
         C: float,
     ) -> Candidate:
-        """From what is predicted (l, q) for each label without itself."""
-        told = labelled.squares(values), labelled.loss(values), labelled.error(values)
-        return cls(kind, kernel, scale, graph, nu, C, values, *told)
+        """Score the predictions (l, q) of left-out labels."""
+        errors = labelled.squares(values), labelled.loss(values), labelled.error(values)
+        return cls(kind, kernel, scale, graph, nu, C, values, *errors)
 
-    @property
+    @cached_property
     def params(self) -> dict[str, Any]:
-        return {
-            "C": self.C,
-            "nu": self.nu,
-            "scale": self.scale,
-            "kernel": self.kernel,
-            "invariance": self.graph,
-        }
+        return {"C": self.C, "nu": self.nu, "scale": self.scale, "kernel": self.kernel, "invariance": self.graph}
 
 
-def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Vector]:
-    """For each C what the squared loss predicts (l, q) for each label without it, from the kernel matrix of labels.
+def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Matrix]:
+    """Yield, for each C, the predictions (l, q) of the squared loss for each label without it, from the kernel matrix.
 
     With S = K + diag(1 / (2 C w)) and P its inverse, or that on {1'a = 0} with an intercept, the error of label i
-    without itself is (P target)_i / P_ii.  Without any other label there is the constant at most, and nothing is known
-    of that: the prediction is 0.
+    without itself is (P target)_i / P_ii.  A single label leaves nothing to predict it from: the prediction is 0.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [values] = left_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0], intercept=True)
+    >>> [values] = leave_one_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0], intercept=True)
     >>> values.ravel()  # with no correlation the mean of the others
     array([4.5, 3. , 1.5])
     """
@@ -172,10 +127,10 @@ def left_out(K: Vector, target: Vector, weight: Vector, Cs: Sequence[float], int
         yield target - a / diagonal[:, None]
 
 
-def without_group(K: Vector, labelled: Labelled, C: float, intercept: bool, group: Vector) -> Vector:
-    """What the squared loss predicts for some labels without all of them, (g, q).
+def leave_group_out(K: Matrix, labelled: Labelled, C: float, intercept: bool, group: Vector) -> Matrix:
+    """Return the predictions (g, q) of the squared loss for some labels without all of them.
 
-    In the notation of `left_out` their errors are (P_gg)^-1 (P target)_g.
+    In the notation of `leave_one_out` their errors are (P_gg)^-1 (P target)_g.
     """
     S = K + np.diag(1 / (2 * C * labelled.weight))
     factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
@@ -188,48 +143,76 @@ def without_group(K: Vector, labelled: Labelled, C: float, intercept: bool, grou
     return np.asarray(labelled.target[group] - np.linalg.solve(P[group], P.T @ labelled.target))
 
 
-FOLDS = 50  # or one for each label, if there are fewer
-LABELS = 3  # for each class, at least: means of fewer are chance
+def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
+    """Return the mean fall of losses (l,), compared label by label, and its standard error.
+
+    Examples
+    --------
+    >>> mean, error = mean_fall(np.array([3.0, 5.0]), np.array([2.0, 2.0]), np.ones(2))
+    >>> mean, round(error, 3)
+    (2.0, 0.707)
+    """
+    share, fall = weight / weight.sum(), before - after
+    mean = float(share @ fall)
+    return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
+
+
+def falls(before: Vector, after: Vector, weight: Vector, sure: float = 1.0) -> bool:
+    """Return whether losses (l,) fall significantly, by `sure` standard errors of the mean, and by a twentieth.
+
+    Two models that are nearly the same differ by little, but surely; then there is no reason to take the second.
+    """
+    mean, noise = mean_fall(before, after, weight)
+    return bool(np.isfinite(mean)) and mean > max(sure * noise, 0.05 * float(np.average(before, weights=weight)))
 
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """g = matrix f + offset, (classes, classes) and (classes,).
+    """Linear discriminant analysis of scores, g = matrix f + offset, (classes, classes) and (classes,).
+
+    Each class is learnt against all others.  A class between two others then has the largest score nowhere: low, middle
+    and high of one quantity are three such classes.  But its scores lie around a mean m_k, with a covariance S that the
+    classes share, and Gauss's rule predicts the likeliest class,
+
+        g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
+
+    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  Means and covariance, shrunk as by Ledoit and
+    Wolf (2004), are those of the scores of left-out labels.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> codes = np.arange(60) % 3
-    >>> along = codes - 1 + 0.1 * rng.standard_normal(60)  # one quantity tells three classes apart
+    >>> along = codes - 1 + 0.1 * rng.standard_normal(60)  # one quantity separates three classes
     >>> scores = np.stack([-along, np.zeros(60), along], axis=1)
     >>> rule = Discriminant.of(scores, codes)
     >>> [round(float(np.mean(own.argmax(axis=1) == codes)), 2) for own in (scores, rule(scores))]
     [0.67, 1.0]
     """
 
-    matrix: Vector
+    matrix: Matrix
     offset: Vector
 
     @classmethod
-    def of(cls, scores: Vector, codes: Vector) -> Discriminant:
-        """From the scores (l, classes) of labels that were left out, and their classes."""
+    def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
+        """Fit the rule to the scores (l, classes) of left-out labels and their classes."""
         fitted = _rule().fit(scores, codes)
         return cls(fitted.coef_, fitted.intercept_)
 
-    def __call__(self, scores: Vector) -> Vector:
+    def __call__(self, scores: Matrix) -> Matrix:
         return np.asarray(scores @ self.matrix.T + self.offset)
 
+    @staticmethod
+    def applies(scores: Matrix, codes: Vector) -> bool:
+        """Return whether there are three classes or more, and three labels for each, whose mean is not mere chance."""
+        classes = scores.shape[1]
+        return classes > 2 and len(codes) >= 3 * classes and bool(np.all(np.isfinite(scores)))
 
-def worth_trying(scores: Vector, codes: Vector) -> bool:
-    """Whether there are three classes or more, and labels enough."""
-    classes = scores.shape[1]
-    return classes > 2 and len(codes) >= LABELS * classes and bool(np.all(np.isfinite(scores)))
-
-
-def predicted_without(scores: Vector, codes: Vector) -> Vector:
-    """The classes (l,) that the rule predicts for labels that it has not seen either."""
-    folds = KFold(min(FOLDS, len(codes)), shuffle=True, random_state=0)
-    return np.asarray(cross_val_predict(_rule(), scores, codes, cv=folds))
+    @staticmethod
+    def cross_validated(scores: Matrix, codes: Vector) -> Vector:
+        """Return the classes (l,) predicted for labels that the rule has not seen, by 50 folds at most."""
+        folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
+        return np.asarray(cross_val_predict(_rule(), scores, codes, cv=folds))
 
 
 def _rule() -> LinearDiscriminantAnalysis:

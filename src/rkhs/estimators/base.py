@@ -1,13 +1,9 @@
-"""Learning changes a machine as a whole, or not at all.
-
-What all estimators share: points in, a function f learnt by a `Problem`, its values out.
-"""
+"""What all estimators share: validated points in, a function f learnt by a `Problem`, its values out."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -24,37 +20,68 @@ from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._progress import interrupts_raised, limited
 from rkhs._shapes.fitting import shape_of, solve_with_shape
-from rkhs.estimators._data import Sample, as_numpy, told
-from rkhs.estimators._options import check_number
+from rkhs.errors import warn
+from rkhs.estimators._data import as_numpy, fill_missing
+from rkhs.estimators._options import ModelConfig, check_number
 from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
-from rkhs.streams.blocks import Blocks
+from rkhs.streams.blocks import Blocks, in_blocks
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def all_or_nothing(learn: Method) -> Method:
+def transactional(fit: Method) -> Method:
     """Make a method that learns transactional: it works on a copy, which is taken over in one step at its end.
 
     Whatever stops it, Ctrl-C included, is raised and leaves the estimator as it was.  All of it keeps the estimator's
     `time_limit`, where that has one.
     """
 
-    @wraps(learn)
+    @wraps(fit)
     def whole(self: Any, *args: Any, **options: Any) -> Any:
-        machine = object.__new__(type(self))
-        vars(machine).update(vars(self))
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
         limit = getattr(self, "time_limit", None)
         with interrupts_raised(), limited(None if limit is None else check_number(limit, "time_limit")):
-            learn(machine, *args, **options)
-        self.__dict__ = vars(machine)
+            fit(copy, *args, **options)
+        self.__dict__ = vars(copy)
         return self
 
     return cast(Method, whole)
 
 
-class Machine(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class InvariantParameters:
+    """The parameters that `InvariantClassifier` and `InvariantRegressor` share, documented there."""
+
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    metric: str | None = None
+    C: float = 1.0
+    invariance: Any = "gradient"
+    nu: float = 0.03
+    invariance_loss: Any = "squared"
+    epsilon: float = 0.1
+    shape: Any = None
+    shape_box: Any = None
+    shape_time_limit: float | None = None
+    fit_intercept: bool = True
+    approximation: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    device: str | None = None
+    precision: str | None = None
+    random_state: Any = None
+    verbose: bool = False
+
+    def _is_streamed(self, X: Any) -> bool:
+        """Return whether rows are summed up block by block."""
+        return self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X))
+
+
+class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learnt function.
 
     Sparse X is made dense, since kernels need whole points.  With scikit-learn's array API dispatch, tensors stay
@@ -71,8 +98,11 @@ class Machine(BaseEstimator):
         tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
+    def _config(self, **changes: Any) -> ModelConfig:
+        return ModelConfig.of(self, **changes)
+
     def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
-        """The training points, X as it was given, y in NumPy, and where it says nothing.
+        """Return the training points, X as it was given, y in NumPy, and a mask of what is missing in it.
 
         The points are a copy, so that a model does not change with the caller's X; without `own`, for a model that
         keeps none of them, they may be the caller's.  Remembers the kind of array that X is.
@@ -82,8 +112,8 @@ class Machine(BaseEstimator):
                 f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
                 "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
             )
-        X = _taken(X)
-        y, missing = (None, np.zeros(0)) if y is None else self._told(y)
+        X = _in_memory(X)
+        y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
         several = y is not None and y.ndim == 2
         copy = own and not issparse(X)  # of which a dense copy is made anyhow
         X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
@@ -91,19 +121,21 @@ class Machine(BaseEstimator):
         points = _dense(X)
         return frozen(points) if own else points, X, y, missing
 
-    def _told(self, y: Any) -> tuple[Vector, Vector]:
-        """y with something in the place of what it does not say, and where that is."""
-        return told(y, getattr(self, "unlabeled", None))
+    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
+        return fill_missing(y, getattr(self, "unlabeled", None))
 
-    def _solve(self, problem: Problem) -> None:
-        """Solve the problem, with a shape that f has everywhere if there is one; the solution is what `fit` leaves."""
+    def _solve(self, problem: Problem, variance: float = 1.0) -> None:
+        """Solve the problem, with a shape that f has everywhere if there is one; keep what `fit` leaves.
+
+        The weights of its terms were divided by the `variance` of the kernel.
+        """
         shape, verbose = shape_of(self), self.verbose or None
 
         def solve(asked: Problem) -> Solution:
             return asked.solve(getattr(self, "solver", "auto"), tol=self.tol, verbose=verbose)
 
         if shape is None:
-            self._keep(problem, solve(problem))
+            self._keep(problem, solve(problem), variance)
             return
         if problem.terms[0].outputs is not None:
             raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
@@ -119,49 +151,25 @@ class Machine(BaseEstimator):
             seed=getattr(self, "random_state", None),
             verbose=verbose,
         )
-        self._keep(whole, solution)
+        self._keep(whole, solution, variance)
         self.function_, self.shape_certificate_ = function, certificate
 
-    def __getstate__(self) -> Any:
-        """For files and copies: without the rows of a stream, which are the user's."""
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_rows"}
-
-    def _keep(self, problem: Problem | None, solution: Solution) -> None:
-        for earlier in ("shape_certificate_", "_left_out", "_rows", "_drawn"):  # of another fit
+    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
+        """Keep a solution, in the place of that of an earlier fit; warn where it has not converged."""
+        for earlier in ("shape_certificate_", "_held_out"):
             self.__dict__.pop(earlier, None)
-        self.problem_, self.solution_, self.function_ = (
-            None if problem is None else replace(problem),
-            solution,
-            solution.function,
-        )  # without its caches
+        self.problem_ = None if problem is None else replace(problem)  # without its caches
+        self.solution_, self.function_ = solution, solution.function
         if solution.status != CONVERGED:
             late = solution.status == TIME_LIMIT
             remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
-            warnings.warn(
-                f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-    def _count_rows(self, labelled: Sample) -> None:
-        """Keep how many rows each label stands for, where rows repeat."""
-        count = labelled.count
-        self._repeated = None if np.all(count == 1) else tuple(count.tolist())  # no array: scikit-learn has rules
-
-    def _rows_each(self, size: int) -> Vector:
-        """Return how many rows each of the labels (l,) stands for."""
-        repeated = getattr(self, "_repeated", None)
-        return np.ones(size, dtype=np.int64) if repeated is None else np.array(repeated)
-
-    def _points(self, given: Array) -> Array:
-        """Points that this library computes with."""
-        return _dense(given)
+            message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."
+            warn(message, ConvergenceWarning)
 
     def _given(self, X: Any, method: str) -> Array:
-        """X as the arrays that `fit` has seen: its columns, library and device are checked."""
+        """Return X as the arrays that `fit` has seen: its columns, library and device are checked."""
         check_is_fitted(self)
-        X = _taken(X)
+        X = _in_memory(X)
         given = validate_data(self, X, reset=False, **_accepted(X))
         if _kind(given) != self._kind:
             raise ValueError(
@@ -170,25 +178,28 @@ class Machine(BaseEstimator):
             )
         return given
 
+    def _points(self, given: Array) -> Array:
+        return _dense(given)
+
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
-        """f(X), or other functionals of f there, and X as it was given, to bring results back to."""
+        """Return f(X), or other functionals of f there, and X as it was given, to bring results back to."""
         given = self._given(X, method)
         return self._checked(family(_dense(given))(self.function_)), given
 
     def _checked(self, values: Array) -> Array:
-        """The values, if all are finite."""
+        """Return the values if all are finite."""
         finite = namespace(values).isfinite(values)
         if not bool(namespace(values).all(finite)):
             row = int(np.argwhere(~to_numpy(finite))[0, 0])
             raise ValueError(
-                f"f is not finite at row {row} of X: the kernel's numbers are too large there for a computer. Give the "
-                "features another unit, in fit and here, or the kernel another scale."
+                f"f is not finite at row {row} of X: the kernel overflowed there. Give the features another unit, in "
+                "fit and here, or the kernel another scale."
             )
         return values
 
 
-def _taken(X: Any) -> Any:
-    """X for scikit-learn's checks, but for what they do not see: masks, and frames without columns.
+def _in_memory(X: Any) -> Any:
+    """Return X for scikit-learn's checks; refuse what they do not see: masks, and frames without columns.
 
     A collection of dask is brought to memory, where scikit-learn sees the names of its columns.
     """
@@ -203,14 +214,14 @@ def _taken(X: Any) -> Any:
 
 
 def _accepted(X: Any) -> dict[str, Any]:
-    """What `validate_data` is to make of X."""
+    """Return the options of `validate_data` for X."""
     dispatched = get_config().get("array_api_dispatch") and is_array_api_obj(X) and not issparse(X)
     xp = array_namespace(X) if dispatched else np
     return {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
 
 
 def home(values: Any, X: Array) -> Array:
-    """The values as an array of the kind and on the device of X."""
+    """Return the values as an array of the kind and on the device of X."""
     if issparse(X) or is_numpy_array(X):
         return as_numpy(values)
     if is_torch_array(values):
@@ -219,14 +230,14 @@ def home(values: Any, X: Array) -> Array:
 
 
 def _kind(X: Array) -> tuple[str, str]:
-    """The namespace and device of an array."""
+    """Return the namespace and device of an array."""
     if issparse(X) or is_numpy_array(X):
         return "numpy", "cpu"
     return array_namespace(X).__name__.split(".")[-1], str(device(X))
 
 
 def _dense(X: Array) -> Array:
-    """Points that this library computes with: NumPy arrays, or tensors."""
+    """Return points that this library computes with: NumPy arrays, or tensors."""
     if issparse(X):
         return X.toarray()
     return X if is_torch_array(X) else as_numpy(X)

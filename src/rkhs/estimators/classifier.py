@@ -1,10 +1,8 @@
-"""What all classifiers share: classes, one against the rest, and probabilities.
-
-The support vector machine with invariances of Zhang et al. 2013.
-"""
+"""Classifiers: classes, one against the rest, and the support vector machine with invariances of Zhang et al. 2013."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,36 +12,33 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
-from rkhs._finite.term import Term
-from rkhs._shapes.fitting import shape_of
-from rkhs.estimators._calibration import Calibration, bound, class_scores, left_out_labels
+from rkhs.estimators._calibration import Calibration, HeldOut, bound, class_scores
 from rkhs.estimators._cross_validation import user_marks
-from rkhs.estimators._data import Labels, Sample, check_classes, class_weights, one_vs_rest, told
-from rkhs.estimators._options import CLASSIFICATION, as_loss, check_number
-from rkhs.estimators._problem import invariant_problem, keeps_rows
+from rkhs.estimators._data import Sample, check_classes, fill_missing
+from rkhs.estimators._problem import formulate, keeps_rows
 from rkhs.estimators._scoring import Discriminant
-from rkhs.estimators.base import Machine, all_or_nothing, home
+from rkhs.estimators.base import BaseKernelEstimator, InvariantParameters, home, transactional
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
-from rkhs.functionals import Evaluation
 from rkhs.problem import Problem
-from rkhs.streams.blocks import in_blocks
 
 
-class Classifier(ClassifierMixin, Machine):
-    """A machine that predicts classes by the sign of f, or by the largest of several f, one for each class."""
+class Classifier(ClassifierMixin, BaseKernelEstimator):
+    """An estimator that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
     classes_: Vector
-    discriminant_: Discriminant | None = None  # where classes are not told by the largest score
+    discriminant_: Discriminant | None = None  # where the class is not that of the largest score
+    _calibration: Any  # with `probabilities`
+    _held_out: Any  # with `labels`
 
     def _scores(self, X: Any, method: str) -> tuple[Array, Array]:
-        """What classes are told by, and X as it was given."""
+        """Return the scores whose largest is the class, and X as it was given."""
         values, given = self._values(X, method)
         if self.discriminant_ is None:
             return values, given
         return like(self.discriminant_(to_numpy(values)), values), given
 
-    def _told(self, y: Any) -> tuple[Vector, Vector]:
-        return told(y, getattr(self, "unlabeled", None), classes=True)
+    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
+        return fill_missing(y, getattr(self, "unlabeled", None), classes=True)
 
     def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
         points, given, y, missing = super()._validated(X, y, own)
@@ -51,42 +46,31 @@ class Classifier(ClassifierMixin, Machine):
         return points, given, y, missing
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """The merged training points; y is the index of the class."""
+        """Return the merged training points; y is the index of the class, -1 where there is none."""
         points, given, y, missing = self._validated(X, y)
-        labels = Labels.of(y, missing)
-        marks = user_marks(self, labels.codes, labels.labelled)
-        given_labels = labels.codes, labels.labelled, marks
-        sample = Sample.of(points, sample_weight, *given_labels, merge=not keeps_rows(self))
+        classes, known_codes = np.unique(y[~missing], return_inverse=True)
+        codes = np.full(len(y), -1)
+        codes[~missing] = known_codes.reshape(-1)
+        marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
+        merge = not keeps_rows(getattr(self, "invariance", None))
+        sample = Sample.of(points, sample_weight, codes, ~missing, marks, merge=merge)
         known = sample.labelled
-        codes, own = np.unique(sample.y[known], return_inverse=True)
+        left, own = np.unique(sample.y[known], return_inverse=True)
         weights, others = np.bincount(own, sample.weight[known]), float(sample.weight[~known].sum())
-        marker = getattr(self, "unlabeled", None)
-        check_classes(labels.classes[codes], weights, others, marker, type(self).__name__)
-        self.classes_ = labels.classes
-        self.labelled_ = home(labels.labelled, given)
+        check_classes(classes[left], weights, others, getattr(self, "unlabeled", None), type(self).__name__)
+        self.classes_ = classes
+        self.labelled_ = home(~missing, given)
         return sample
 
-    def _label_term(self, sample: Sample, C: float) -> Term:
-        """C * sum over the labelled points of class and sample weight * loss(f(x_i); y_i)."""
-        labelled = sample.take(sample.labelled)
-        given, prior = (getattr(self, name, None) for name in ("class_weight", "class_prior"))
-        factors = class_weights(given, self.classes_, labelled.y, labelled.weight, prior)
-        return Term(
-            Evaluation(labelled.X),
-            as_loss(self.loss, CLASSIFICATION, "loss"),
-            target=one_vs_rest(labelled.y, len(self.classes_)),
-            weight=check_number(C, "C") * factors * labelled.weight,
-        )
-
-    def _learn(self, problem: Problem, sample: Sample, copies: int = 1) -> None:
-        """Solve the problem, whose first term is that of the labels, and keep what probabilities need."""
-        self._solve(problem)
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, copies: int = 1) -> None:
+        """Solve the problem, whose first term is that of the labels, and keep what probabilities and sets need."""
+        self._solve(problem, variance)
         own = sample.take(sample.labelled)
-        self._count_rows(own)
-        self._calibration = Calibration(self.problem_, self.function_, own.y, own.weight, own.count, copies)
+        self._held_out = HeldOut(type(self).__name__, self.problem_, own.count, copies)
+        self._calibration = Calibration(self._held_out, self.function_, own.y, own.weight)
 
     def decision_function(self, X: Any) -> Array:
-        """f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
+        """Return f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
 
         Where a search found that classes lie between others, these are the scores of its `discriminant_`.
         """
@@ -94,14 +78,14 @@ class Classifier(ClassifierMixin, Machine):
         return home(values, given)
 
     def predict(self, X: Any) -> Array:
-        """The classes of the rows of X."""
+        """Predict the classes of the rows of X."""
         values, given = self._scores(X, "predict")
         values = to_numpy(values)
         chosen = self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
         return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
 
     def predict_proba(self, X: Any) -> Array:
-        """(t, classes) probabilities: a sigmoid of f, fitted to cross-validated values of f.
+        """Return probabilities (t, classes): a sigmoid of f, fitted to cross-validated values of f.
 
         The first call trains the models of the folds, all together.  With a `discriminant_` they are its own.
         """
@@ -111,7 +95,7 @@ class Classifier(ClassifierMixin, Machine):
         return home(np.asarray(chances, dtype=scores.dtype), given)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """(t, classes), true where a class is in the set that holds the right one with the given probability.
+        """Return a mask (t, classes) of the sets that hold the right class with the given probability.
 
         Each label is left out (`rkhs.estimators._calibration` tells when that holds), which the first call does: one by
         one for smooth losses, a tenth at a time for others.
@@ -126,15 +110,16 @@ class Classifier(ClassifierMixin, Machine):
         True
         """
         values, _ = self._scores(X, "predict_set")
-        judged = left_out_labels(self)
-        predicted, target = judged.predicted, judged.target
+        left_out = self._held_out.labels
+        predicted, target = left_out.predicted, left_out.target
         predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
         codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
-        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, judged.times)
+        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, left_out.times)
         return np.asarray(class_scores(to_numpy(values)) <= limit)
 
 
-class InvariantClassifier(Classifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class InvariantClassifier(Classifier, InvariantParameters):
     """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
 
         min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s): InvSVM
@@ -199,8 +184,10 @@ class InvariantClassifier(Classifier):
 
     Notes
     -----
-    A sample weight multiplies the label and is a share in the mean of the invariances.  Callables get the training
-    points in the order given, unless points repeat or have weights: then each comes once.
+    A sample weight multiplies the label and is a share in the mean of the invariances.  If all sample weights are
+    integers, they are numbers of rows: a point of weight 3 is three equal rows, of which folds and leave-one-out errors
+    leave out one at a time.  Callables get the training points in the order given, unless points repeat or have
+    weights: then each comes once.
 
     Examples
     --------
@@ -214,69 +201,26 @@ class InvariantClassifier(Classifier):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        scale: Any = "median",
-        metric: str | None = None,
-        loss: Any = "hinge",
-        C: float = 1.0,
-        invariance: Any = "gradient",
-        nu: float = 0.03,
-        invariance_loss: Any = "squared",
-        epsilon: float = 0.1,
-        shape: Any = None,
-        shape_box: Any = None,
-        shape_time_limit: float | None = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        class_prior: Any = None,
-        unlabeled: Any = -1,
-        approximation: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        device: str | None = None,
-        precision: str | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.scale = scale
-        self.metric = metric
-        self.loss = loss
-        self.C = C
-        self.invariance = invariance
-        self.nu = nu
-        self.invariance_loss = invariance_loss
-        self.epsilon = epsilon
-        self.shape = shape
-        self.shape_box = shape_box
-        self.shape_time_limit = shape_time_limit
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.class_prior = class_prior
-        self.unlabeled = unlabeled
-        self.approximation = approximation
-        self.solver = solver
-        self.tol = tol
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "hinge"
+    class_weight: Any = None
+    class_prior: Any = None
+    unlabeled: Any = -1
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        if self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X)):
+        if self._is_streamed(X):
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight)
-        self._learn(invariant_problem(self, sample), sample)
+        found = formulate(self._config(), sample)
+        self._learn(found.problem, sample, found.variance)
+        if found.metric is not None:
+            self.metric_ = found.metric
         return self
 
     @available_if(approximated)
-    @all_or_nothing
+    @transactional
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn from one more block of rows; needs an `approximation`.
 

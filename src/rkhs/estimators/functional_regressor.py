@@ -21,8 +21,8 @@ from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs.estimators._options import as_kernel
-from rkhs.estimators.base import all_or_nothing
+from rkhs.estimators._length_scales import as_kernel
+from rkhs.estimators.base import transactional
 from rkhs.functionals import Evaluation, Gradient, stack
 from rkhs.functionals.base import Functional
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
@@ -227,7 +227,7 @@ class FunctionalRegressor(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @all_or_nothing
+    @transactional
     def fit(self, observations: Observed | Iterable[Observed], y: None = None) -> FunctionalRegressor:
         """Learn f from one `rkhs.Observed`, or from several."""
         kinds = [observations] if isinstance(observations, Observed) else list(observations)

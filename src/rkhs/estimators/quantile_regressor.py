@@ -24,9 +24,10 @@ from rkhs._shapes.claims import Claim, check_provable
 from rkhs._shapes.constraints import FIRST, ROOM, filling
 from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
-from rkhs.estimators._options import as_kernel, check_number
-from rkhs.estimators._problem import Units
-from rkhs.estimators.base import Machine, all_or_nothing, home
+from rkhs.estimators._length_scales import as_kernel
+from rkhs.estimators._options import check_number
+from rkhs.estimators._problem import WeightNormalisation
+from rkhs.estimators.base import BaseKernelEstimator, home, transactional
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels.base import Kernel
@@ -56,7 +57,7 @@ class Offsets(FunctionSpace):
         return xp.reshape(found, (atoms.size, self.outputs))
 
 
-class QuantileRegressor(Machine):
+class QuantileRegressor(BaseKernelEstimator):
     """Quantiles of y given x, learnt together so that they never cross.
 
         min 1/2 sum_k |f_k|^2 + C sum of pinball losses
@@ -114,7 +115,7 @@ class QuantileRegressor(Machine):
         tags.estimator_type = None
         return tags
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any) -> QuantileRegressor:
         """Learn the quantiles from points X (t, n) and their targets y."""
         levels = _levels(self.quantiles)
@@ -127,7 +128,7 @@ class QuantileRegressor(Machine):
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
-        units, C = Units.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
+        norms, C = WeightNormalisation.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
         middle, size = (
             float(np.median(y)),
             float(np.ptp(y)),
@@ -135,14 +136,14 @@ class QuantileRegressor(Machine):
         curves = list(zip(levels, np.eye(m), strict=True))
 
         def data(targets: Matrix) -> list[Term]:
-            return [units.data(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
+            return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
             held = [
-                units.data(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
+                norms.observed(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
                 for P, step in zip(places, steps, strict=True)
             ]
             centred = Problem(joint, [*data(y - middle), *held], Offsets(n, m))

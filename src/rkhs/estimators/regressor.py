@@ -1,11 +1,8 @@
-"""What all regressors share: a target for some points, and the spread that squared losses leave.
-
-Regression with invariances.
-"""
+"""Regressors: a target for some points, what is known about f at all of them, and how sure predictions are."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +12,11 @@ from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
-from rkhs._finite.term import Term
-from rkhs._shapes.fitting import shape_of
-from rkhs.estimators._calibration import bound, left_out_labels
+from rkhs.estimators._calibration import HeldOut, bound
 from rkhs.estimators._cross_validation import user_marks
-from rkhs.estimators._data import Sample, told
-from rkhs.estimators._options import REGRESSION, as_loss, check_number
-from rkhs.estimators._problem import invariant_problem, keeps_rows
-from rkhs.estimators.base import Machine, all_or_nothing, home
+from rkhs.estimators._data import Sample, fill_missing
+from rkhs.estimators._problem import formulate, keeps_rows
+from rkhs.estimators.base import BaseKernelEstimator, InvariantParameters, home, transactional
 from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
 from rkhs.estimators.targets import (
     check_columns_of,
@@ -35,14 +29,16 @@ from rkhs.estimators.targets import (
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem
-from rkhs.streams.blocks import in_blocks
 
 
-class Regressor(RegressorMixin, Machine):
-    """A machine that predicts f(x)."""
+class Regressor(RegressorMixin, BaseKernelEstimator):
+    """An estimator that predicts f(x)."""
+
+    C: float
+    _held_out: Any  # with `labels`
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
-        """The merged training points; y is the target."""
+        """Return the merged training points; y is the target."""
         points, given, y, missing = self._validated(X, y)
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
@@ -51,61 +47,29 @@ class Regressor(RegressorMixin, Machine):
         if slopes is not None:
             known = np.where(missing if outputs is None else missing[:, None], np.nan, y)
             warn_of_units(to_numpy(points).astype(np.float64), known, slopes)
-        own = y, ~missing, user_marks(self, y, ~missing), slopes
-        sample = Sample.of(points, sample_weight, *own, merge=not keeps_rows(self))
+        marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
+        merge = not keeps_rows(getattr(self, "invariance", None))
+        sample = Sample.of(points, sample_weight, y, ~missing, marks, slopes, merge=merge)
         if not np.any(sample.labelled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabelled.")
         self.labelled_ = home(~missing, given)
         return sample
 
-    def _label_term(self, sample: Sample, C: float) -> Term:
-        """C * sum over the labelled points of sample weight * loss(f(x_i); y_i)."""
-        labelled = sample.take(sample.labelled)
-        loss = as_loss(self.loss, REGRESSION, "loss", getattr(self, "epsilon", 0.1), getattr(self, "quantile", 0.5))
-        return Term(
-            Evaluation(labelled.X),
-            loss,
-            target=labelled.y,
-            weight=check_number(C, "C") * labelled.weight,
-        )
-
-    def _slope_term(self, sample: Sample, C: float) -> Term:
-        """The same of measured slopes, each with `gradient_weight`; by default C times the variance of its feature.
-
-        A slope times the spread of its feature has the units of the target.
-        """
-        own: Any = self
-        slopes: Any = sample.slopes
-        known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
-        n = int(known.X.shape[1])
-        if own.gradient_weight is None:
-            X = to_numpy(sample.X).astype(np.float64)
-            factors = check_number(C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
-        else:
-            factors = np.full(n, check_number(own.gradient_weight, "gradient_weight"))
-        return Term(
-            Gradient(known.X),
-            as_loss(own.gradient_loss, REGRESSION, "gradient_loss", own.epsilon, own.quantile),
-            target=known.slopes,
-            weight=np.outer(known.weight, factors).reshape(known.X.shape),
-        )
-
-    def _learn(self, problem: Problem, sample: Sample) -> None:
-        """Solve the problem, whose first term is that of the labels, and keep how many rows each of them stands for."""
-        self._solve(problem)
-        self._count_rows(sample.take(sample.labelled))
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
+        """Solve the problem, whose first term is that of the labels, and keep what intervals need."""
+        self._solve(problem, variance)
+        self._held_out = HeldOut(type(self).__name__, self.problem_, sample.count[sample.labelled])
         source = self.solution_.source
         if source is not None:
             self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))
 
-    def _keep(self, problem: Problem | None, solution: Solution) -> None:
-        super()._keep(problem, solution)
-        own: Any = self
-        unit = getattr(own, "_unit", 1.0)  # of the kernel
-        self._weight = float(own.C_ if hasattr(own, "C_") else own.C) / unit  # of a target, whatever becomes of C
+    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
+        super()._keep(problem, solution, variance)
+        C = self.C_ if hasattr(self, "C_") else self.C  # of a search, or given
+        self._weight = float(C) / variance  # of a target, whatever becomes of C
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """f at the rows of X; with `return_std` also the standard deviation of a new target there, or all covariances.
+        """Return f at the rows of X; with `return_std` also the standard deviation of a new target, or all covariances.
 
         For squared losses only.  f is a Gaussian process with covariance tau^2 times the kernel, a constant without
         penalty if there is an intercept, and noise of variance tau^2 / (2 w) on targets, a new one included, and on
@@ -133,7 +97,7 @@ class Regressor(RegressorMixin, Machine):
         return home(values, given), home(spread, given)
 
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
-        """The slopes of f at the rows of X, (t, n), with a last axis for several outputs.
+        """Return the slopes of f at the rows of X, (t, n), with a last axis for several outputs.
 
         With `return_std`, for squared losses only, also the standard deviation of each slope of f itself, without the
         noise that a new measurement of it would have.
@@ -151,11 +115,11 @@ class Regressor(RegressorMixin, Machine):
 
     @property
     def _posterior(self) -> Posterior:
-        """What error bars come from."""
+        """The Gaussian process that error bars come from."""
         return self.solution_.posterior
 
     def _widened(self, count: int) -> float:
-        """By how much errors at so many left-out targets are short of those at new points."""
+        """Return the factor from errors at `count` left-out targets to those at new points."""
         return 1.0
 
     def _check_spread(self) -> None:
@@ -165,7 +129,7 @@ class Regressor(RegressorMixin, Machine):
             )
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
+        """Return intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
 
         All have one width, that of errors at targets which are left out (`rkhs.estimators._calibration`); nothing is
         assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.  The first
@@ -181,16 +145,16 @@ class Regressor(RegressorMixin, Machine):
         0.9
         """
         values, given = self._values(X, "predict_interval")
-        judged = left_out_labels(self)
-        residuals = np.abs(judged.predicted - judged.target)
-        width = np.array([bound(own, coverage, judged.times) for own in residuals.reshape(len(residuals), -1).T])
+        left_out = self._held_out.labels
+        residuals = np.abs(left_out.predicted - left_out.target)
+        width = np.array([bound(own, coverage, left_out.times) for own in residuals.reshape(len(residuals), -1).T])
         centre = to_numpy(values)
-        width = self._widened(int(judged.times.sum())) * (width if centre.ndim > 1 else width[0])
+        width = self._widened(int(left_out.times.sum())) * (width if centre.ndim > 1 else width[0])
         return home(np.stack([centre - width, centre + width], axis=-1), given)
 
 
-def likely_spread(model: Any, X: Vector) -> Vector:
-    """The standard deviation of a new target at rows of X, by the most likely amplitude, whatever the model is.
+def likely_spread(model: Regressor, X: Vector) -> Vector:
+    """Return the standard deviation of a new target at rows of X, by the most likely amplitude, whatever the model is.
 
     Searches have error bars of their own (`InvariantRegressorCV`): a factor that is found with models of folds, which
     are no searches, needs one rule for both.
@@ -198,7 +162,8 @@ def likely_spread(model: Any, X: Vector) -> Vector:
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
-class InvariantRegressor(Regressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class InvariantRegressor(Regressor, InvariantParameters):
     """Regressor that learns from values at some points and from what is known about f at all of them.
 
         min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s)
@@ -285,69 +250,22 @@ class InvariantRegressor(Regressor):
     array([0.1, 0.3])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        scale: Any = "median",
-        metric: str | None = None,
-        loss: Any = "squared",
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        quantile: float = 0.5,
-        invariance: Any = "gradient",
-        nu: float = 0.03,
-        invariance_loss: Any = "squared",
-        gradient_weight: float | None = None,
-        gradient_loss: Any = "squared",
-        shape: Any = None,
-        shape_box: Any = None,
-        shape_time_limit: float | None = None,
-        fit_intercept: bool = True,
-        unlabeled: Any = None,
-        approximation: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        device: str | None = None,
-        precision: str | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.scale = scale
-        self.metric = metric
-        self.loss = loss
-        self.C = C
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.invariance = invariance
-        self.nu = nu
-        self.invariance_loss = invariance_loss
-        self.gradient_weight = gradient_weight
-        self.gradient_loss = gradient_loss
-        self.shape = shape
-        self.shape_box = shape_box
-        self.shape_time_limit = shape_time_limit
-        self.fit_intercept = fit_intercept
-        self.unlabeled = unlabeled
-        self.approximation = approximation
-        self.solver = solver
-        self.tol = tol
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: Any = "squared"
+    quantile: float = 0.5
+    gradient_weight: float | None = None
+    gradient_loss: Any = "squared"
+    unlabeled: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def _told(self, y: Any) -> tuple[Vector, Vector]:
+    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         marker = getattr(self, "_marker", self.unlabeled)
-        return told_outputs(y, marker) if columns_of(y) > 1 else told(y, marker)
+        return told_outputs(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
         """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none.
 
@@ -364,23 +282,20 @@ class InvariantRegressor(Regressor):
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
             y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
-        elif (
-            self.approximation is not None
-            and shape_of(self) is None
-            and (self.metric is None or in_blocks(X))
-            and (y is None or columns_of(y) == 1)
-        ):
+        elif self._is_streamed(X) and (y is None or columns_of(y) == 1):
             fit_blocks(self, X, y, sample_weight)
             return self
         sample = self._sample(X, y, sample_weight, gradients)
-        problem = invariant_problem(self, sample)
-        self._learn(problem, sample)
+        found = formulate(self._config(), sample)
+        self._learn(found.problem, sample, found.variance)
+        if found.metric is not None:
+            self.metric_ = found.metric
         if gradients is not None and self.approximation is None:
-            warn_of_noise(problem, self.function_, self.C, type(self).__name__)
+            warn_of_noise(found.problem, self.function_, self.C, type(self).__name__)
         return self
 
     @available_if(approximated)
-    @all_or_nothing
+    @transactional
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
         """Learn from one more block of rows; needs an `approximation`.
 

@@ -1,30 +1,26 @@
-"""Manifold regularisation: labels spread along the graph of nearest neighbours.
-
-Virtual samples: the oldest way to teach a machine an invariance, and the rival in Zhang et al. 2013.
-"""
+"""Rivals of the invariant classifier: manifold regularisation, and virtual samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from rkhs._backend.arrays import Array, as_points, like, namespace, to_numpy
-from rkhs._calculus.function_spaces import Constant
 from rkhs.estimators._data import Sample
-from rkhs.estimators._options import as_kernel, check_number
-from rkhs.estimators._problem import Units, invariance_terms
-from rkhs.estimators.base import all_or_nothing
+from rkhs.estimators._length_scales import as_kernel
+from rkhs.estimators._problem import WeightNormalisation, formulate
+from rkhs.estimators.base import transactional
 from rkhs.estimators.classifier import Classifier
 from rkhs.functionals import Evaluation, Functional
-from rkhs.invariances.base import as_invariances
 from rkhs.invariances.graph import Graph
 from rkhs.problem import Problem
 
 
+@dataclass(eq=False, repr=False)
 class LaplacianSVC(Classifier):
     """SVM that also wants neighbours in a graph to have similar values (LapSVM).
 
@@ -61,53 +57,33 @@ class LaplacianSVC(Classifier):
     1.0
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 10,
-        *,
-        power: int = 2,
-        C: float = 100.0,
-        nu: float = 1000.0,
-        kernel: Any = "gaussian",
-        scale: Any = "median",
-        loss: Any = "hinge",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        class_prior: Any = None,
-        unlabeled: Any = -1,
-        solver: Any = "auto",
-        tol: float = 1e-3,
-        verbose: bool = False,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.power = power
-        self.C = C
-        self.nu = nu
-        self.kernel = kernel
-        self.scale = scale
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.class_prior = class_prior
-        self.unlabeled = unlabeled
-        self.solver = solver
-        self.tol = tol
-        self.verbose = verbose
+    n_neighbors: int = 10
+    _: KW_ONLY
+    power: int = 2
+    C: float = 100.0
+    nu: float = 1000.0
+    kernel: Any = "gaussian"
+    scale: Any = "median"
+    loss: Any = "hinge"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    class_prior: Any = None
+    unlabeled: Any = -1
+    solver: Any = "auto"
+    tol: float = 1e-3
+    verbose: bool = False
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LaplacianSVC:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
         sample = self._sample(X, y, sample_weight)
-        graph = as_invariances(Graph(self.n_neighbors, self.power))
-        nu = check_number(self.nu, "nu", or_zero=True)
         kernel = as_kernel(self.kernel, self.scale, sample.X)
-        units = Units.of(kernel, sample)
-        known = invariance_terms(graph if nu else (), sample, units, nu, "squared", 0.1)
-        terms = [units.data(self._label_term(sample, self.C)), *known]
-        self._learn(Problem(kernel, terms, Constant() if self.fit_intercept else None), sample)
+        found = formulate(self._config(kernel=kernel, invariance=Graph(self.n_neighbors, self.power)), sample)
+        self._learn(found.problem, sample, found.variance)
         return self
 
 
+@dataclass(eq=False, repr=False)
 class VirtualSampleSVC(Classifier):
     """SVM trained on moved copies of the labelled points (VirSVM).
 
@@ -138,53 +114,38 @@ class VirtualSampleSVC(Classifier):
     array([0, 1])
     """
 
-    def __init__(
-        self,
-        transforms: Sequence[Callable[[Array], Array]] = (),
-        *,
-        features: Any = None,
-        kernel: Any = "gaussian",
-        scale: Any = "median",
-        loss: Any = "hinge",
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        verbose: bool = False,
-        device: str | None = None,
-        precision: str | None = None,
-    ) -> None:
-        self.transforms = transforms
-        self.features = features
-        self.kernel = kernel
-        self.scale = scale
-        self.loss = loss
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.verbose = verbose
-        self.device = device
-        self.precision = precision
+    transforms: Sequence[Callable[[Array], Array]] = ()
+    _: KW_ONLY
+    features: Any = None
+    kernel: Any = "gaussian"
+    scale: Any = "median"
+    loss: Any = "hinge"
+    C: float = 1.0
+    fit_intercept: bool = True
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    verbose: bool = False
+    device: str | None = None
+    precision: str | None = None
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
         """Learn f from points X (t, n), their classes y and all copies of the points."""
         sample = self._sample(X, y, sample_weight)
         larger = self._with_copies(sample)
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(larger.X))
         larger = replace(larger, X=self._seen(larger.X))
+        config = self._config()
         kernel = as_kernel(self.kernel, self.scale, larger.X[: sample.size])
-        basis = Constant() if self.fit_intercept else None
-        terms = [Units.of(kernel, larger).data(self._label_term(larger, self.C))]
-        problem = Problem(kernel, terms, basis, device=self.device, precision=self.precision)
-        self._learn(problem, larger, copies=1 + len(self.transforms))
+        norms = WeightNormalisation.of(kernel, larger)
+        terms = [norms.observed(config.label_term(larger))]
+        problem = Problem(kernel, terms, config.basis, device=self.device, precision=self.precision)
+        self._learn(problem, larger, norms.variance, copies=1 + len(self.transforms))
         return self
 
     def _seen(self, points: Array) -> Array:
-        """What the kernel sees of points."""
+        """Return what the kernel sees of points."""
         if self.features_ is None:
             return points
         seen = as_points(self.features_.transform(to_numpy(points)), "features")
@@ -198,7 +159,7 @@ class VirtualSampleSVC(Classifier):
         return super()._values(X, method, lambda points: family(self._seen(points)))
 
     def _with_copies(self, sample: Sample) -> Sample:
-        """The sample with all copies."""
+        """Return the sample followed by all copies of it."""
         copies = [sample.X]
         for transform in self.transforms:
             copy = like(as_points(transform(sample.X), "a transformed X"), sample.X)
@@ -208,12 +169,6 @@ class VirtualSampleSVC(Classifier):
                     "sample is a point like the others."
                 )
             copies.append(copy)
-        times = len(copies)
-        return Sample(
-            namespace(sample.X).concat(copies),
-            np.tile(sample.weight, times),
-            np.tile(sample.y, times),
-            np.tile(sample.labelled, times),
-            np.tile(sample.marks, (times, 1)),
-            np.tile(sample.count, times),
-        )
+        rest = (sample.weight, sample.y, sample.labelled, sample.marks, sample.count)
+        tiled = (np.tile(one, (len(copies), *[1] * (one.ndim - 1))) for one in rest)
+        return Sample(namespace(sample.X).concat(copies), *tiled)

@@ -10,7 +10,6 @@ solve    p unknowns
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,8 +29,8 @@ from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.term import Term
 from rkhs._shapes.fitting import shape_of
-from rkhs.errors import BlockError
-from rkhs.estimators._calibration import fitted_slope, per_class, probabilities
+from rkhs.errors import BlockError, warn
+from rkhs.estimators._calibration import HeldOutOfRows, HeldOutOfSums, fitted_slope, per_class, probabilities
 from rkhs.estimators._data import (
     Sample,
     as_numpy,
@@ -41,9 +40,16 @@ from rkhs.estimators._data import (
     class_weights,
     of_one_kind,
 )
-from rkhs.estimators._length_scales import learns_scale
-from rkhs.estimators._options import as_kernel, check_in_span, check_number, check_unchanged, parameters
-from rkhs.estimators._problem import Units, about, copies, invariance_term, kernel_of, size_of
+from rkhs.estimators._length_scales import as_kernel, is_learnt
+from rkhs.estimators._options import check_in_span, check_number, check_unchanged, parameters
+from rkhs.estimators._problem import (
+    WeightNormalisation,
+    formulate,
+    invariance_term,
+    multiplicity,
+    points_of,
+    size_of,
+)
 from rkhs.invariances.base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
 from rkhs.problem.subspace import solution_of
@@ -80,7 +86,7 @@ class BlockTerms:
 
     machine: Any  # an unfitted clone, with `classes_` if it is a classifier
     invariances: tuple[Invariance, ...]
-    units: Any = None  # Units
+    units: Any = None  # WeightNormalisation
     sizes: tuple[float, ...] = ()
     total: Weight = Weight()
 
@@ -108,7 +114,7 @@ class BlockTerms:
     def __call__(self, block: Block) -> list[Term]:
         rows = self.rows(block)
         others = [self._term(one, rows, size) for one, size in zip(self._known, self.sizes, strict=True)]
-        return [self.units.data(self.machine._label_term(rows, self.machine.C)), *others]
+        return [self.units.observed(self.machine._config().label_term(rows)), *others]
 
     @property
     def _known(self) -> tuple[Invariance, ...]:
@@ -121,25 +127,24 @@ class BlockTerms:
 
     def _term(self, one: Invariance, rows: Sample, size: float) -> Term:
         """At the rows that an invariance is about; the same kind of functionals, none of them, where there are none."""
-        points = about(one, rows)
+        points = points_of(one, rows)
         some = points if points.size else rows.take(np.arange(1))  # of another kind, to see the functionals
         share = float(points.weight.sum()) / self.total.about(one)
-        own = self.machine.invariance_loss, self.machine.epsilon
-        term = invariance_term(one, some, self.units, self.nu, *own, size, share)
+        term = invariance_term(one, some, self.units, self.machine._config(), size, share)
         return term if points.size else Term(term.functional.take([]), term.loss, target=one.target)
 
     def told(self, kernel: Kernel, sampled: Block, total: Weight) -> BlockTerms:
         """The same with the units of a kernel and a sample."""
         rows = self.rows(sampled)
-        units = Units.of(kernel, rows)
+        units = WeightNormalisation.of(kernel, rows)
         return replace(self, units=units, sizes=tuple(self._sizes(rows, units)), total=total)
 
-    def _sizes(self, rows: Sample, units: Units) -> Iterator[float]:
+    def _sizes(self, rows: Sample, units: WeightNormalisation) -> Iterator[float]:
         for one in self._known:
-            points = about(one, rows)
+            points = points_of(one, rows)
             points = points if points.size else rows.take(np.arange(1))
             functionals = one(points.X)
-            yield size_of(one, functionals, units, copies(functionals, points.weight))
+            yield size_of(one, functionals, units, multiplicity(functionals, points.weight))
 
     def weight(self, block: Block) -> Weight:
         """That of the rows of a block."""
@@ -262,8 +267,11 @@ def fit_blocks(machine: Any, X: Any, y: Any, sample_weight: Any) -> None:
         _keep(machine, plan, *found, seen, monitor)
     machine._sums = None
     if machine.solution_.source is None and not in_blocks(X):
+        function = machine.function_
+        kernel = function.features.kernel if hasattr(function, "features") else function.kernel
+        unfitted = clone(machine).set_params(kernel=kernel, scale="median")  # of no meaning beside such a kernel
         rows = deepcopy((X, y, sample_weight))  # which the caller may change before they are asked for
-        machine._rows = clone(machine), *rows  # to leave labels out of, where sums do not know how
+        machine._held_out = replace(machine._held_out, unfitted=unfitted, rows=rows)
 
 
 def approximated(machine: Any) -> bool:
@@ -278,14 +286,12 @@ def approximated(machine: Any) -> bool:
 
 def fit_more(machine: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block to what the machine has seen."""
-    check_in_span(machine)
+    check_in_span(machine.approximation, machine.solver)
     before = getattr(machine, "_sums", None)
     if before is None and hasattr(machine, "solution_"):
-        warnings.warn(
+        warn(
             f"{type(machine).__name__}.partial_fit starts anew: fit has kept no sums to add to, and its rows are "
-            "forgotten. Give all rows to partial_fit, from the first on.",
-            UserWarning,
-            stacklevel=4,
+            "forgotten. Give all rows to partial_fit, from the first on."
         )
     index = 0 if before is None else before[2]
     block = Block.of(index, X, y, sample_weight, columns=machine, first=before is None)
@@ -321,7 +327,7 @@ def _check_same_classes(machine: Any, classes: Any) -> None:
 
 def _stream(machine: Any, X: Any, y: Any, sample_weight: Any) -> Blocks:
     """The rows as blocks; arrays are checked as scikit-learn does it, and their columns are kept."""
-    check_in_span(machine)
+    check_in_span(machine.approximation, machine.solver)
     if in_blocks(X):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
@@ -378,7 +384,6 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
     block, (labels, others) = seen.block(), seen.kinds
     kernel = _kernel(machine, terms, block, labels.smallest(MOST_LEARNT).block())
     terms = terms.told(kernel, block, Weight(labels.total, others.total))
-    machine._unit = terms.units.variance
     basis = Constant() if machine.fit_intercept else None
     plan = planned(kernel, terms, terms(block), basis, machine.approximation, machine.device)
     return plan, Seen(block, labels.smallest(MOST_DRAWN).block())
@@ -387,15 +392,13 @@ def _plan(machine: Any, look: Blocks, classes: Any) -> tuple[Plan, Seen]:
 def _kernel(machine: Any, terms: BlockTerms, sampled: Block, labels: Block) -> Kernel:
     """The kernel; where it is asked for, scale and metric are learnt from labels of a sample, with all representers."""
     own = terms.machine
-    if own.metric is None and not learns_scale(own):
+    config = own._config(approximation=None, nu=0)
+    if not is_learnt(config):
         return as_kernel(own.kernel, own.scale, sampled.X)
-    exact = clone(own).set_params(approximation=None, nu=0)
-    if is_classifier(own):
-        exact.classes_ = own.classes_
-    kernel = kernel_of(exact, terms.rows(labels))
-    if exact.metric is not None:
-        machine.metric_ = exact.metric_
-    return kernel
+    found = formulate(config, terms.rows(labels))
+    if found.metric is not None:
+        machine.metric_ = found.metric
+    return found.problem.kernel
 
 
 def _class_weight(machine: Any, classes: Vector, facts: Facts, given: Any) -> Any:
@@ -417,10 +420,11 @@ def _keep(
 ) -> None:
     """Leave what `fit` leaves."""
     solution = solution_of(problem, found, machine.approximation, monitor)
-    machine._keep(None, solution)
     terms: Any = plan.terms
+    machine._keep(None, solution, terms.units.variance)
+    machine._held_out = HeldOutOfRows(type(machine).__name__, machine.loss)
     if problem.quadratic and len(seen.drawn.X):
-        machine._drawn = terms(seen.drawn)[0]
+        machine._held_out = HeldOutOfSums(terms(seen.drawn)[0], solution)
     if is_classifier(machine):
         labels = terms.rows(seen.block).take(terms.labelled(seen.block))
         machine._calibration = InSample(solution.function, labels.X, labels.y, labels.weight)

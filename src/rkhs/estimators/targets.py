@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from scipy.sparse import issparse
 
 from rkhs._backend.arrays import Array, Vector, as_real, check_unmasked, to_numpy
 from rkhs._finite.term import Term
-from rkhs.estimators._data import as_numpy, no_value, told
+from rkhs.errors import warn
+from rkhs.estimators._data import as_numpy, fill_missing, no_value
 from rkhs.problem import Problem
 from rkhs.streams.blocks import Columns, check_columns
 
@@ -40,7 +40,7 @@ def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
            [0., 0.]]), array([False,  True]))
     """
     check_unmasked(y, "y")
-    columns = [told(column, marker) for column in np.asarray(as_numpy(y)).T]
+    columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
     missing = np.stack([own for _, own in columns], axis=1)
     some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
     if len(some):
@@ -108,10 +108,9 @@ def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
     seen = float(np.median(np.abs(values[near] - values[whole])))
     told = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
     if min(seen, told) > 0 and not 1 / UNITS < told / seen < UNITS:
-        warnings.warn(
+        warn(
             f"Between neighbours y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
             "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
-            stacklevel=4,
         )
 
 
@@ -135,11 +134,10 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
         found.append(Problem(problem.kernel, scaled, problem.basis).evidence().value)
     own, best = found[int(np.flatnonzero(FACTORS == 1.0)[0])], int(np.argmax(found))
     if found[best] > own + LIKELIER:
-        warnings.warn(
+        warn(
             f"{name} misses values or slopes that it has learnt from by {missed:.0%} of their spread with C={C:g}, and "
             f"C={C * FACTORS[best]:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
             "learns the noise and the length scales.",
-            stacklevel=5,
         )
 
 

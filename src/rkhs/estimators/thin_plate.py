@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.term import Term
-from rkhs.estimators.base import all_or_nothing
+from rkhs.estimators.base import transactional
 from rkhs.estimators.classifier import Classifier
 from rkhs.estimators.regressor import Regressor
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
@@ -107,11 +107,11 @@ class ThinPlateClassifier(Classifier):
         self.tol = tol
         self.verbose = verbose
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
         """Learn f from points X (t, n) and their classes y."""
         sample = self._sample(X, y, sample_weight)
-        labels = self._label_term(sample, self.C)
+        labels = self._config().label_term(sample)
         points, target = to_numpy(sample.X), to_numpy(labels.target)
         outputs = target.T if target.ndim == 2 else [target]
         explained = self.null_space == "auto" and any(linearly_separable(points, one) for one in outputs)
@@ -171,11 +171,11 @@ class ThinPlateRegressor(Regressor):
         self.tol = tol
         self.verbose = verbose
 
-    @all_or_nothing
+    @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
         """Learn f from points X (t, n) and their targets y."""
         sample = self._sample(X, y, sample_weight)
-        labels = self._label_term(sample, self.C)
+        labels = self._config().label_term(sample)
         basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
         explained = int(np.linalg.matrix_rank(basis)) == sample.size
         self._learn(thin_plate_problem(self, labels, explained), sample)
