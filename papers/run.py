@@ -138,13 +138,18 @@ def _results(compute: Any, name: str, cells: list[Cell], jobs: int) -> Iterator[
         raise KeyboardInterrupt  # on which joblib ends its workers
 
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, (os.environ.get("PYTHONWARNINGS"), _QUIET)))
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers: dict[int, Any] = {  # workers inherit that Ctrl-C is ignored: it is for this process
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, _: received.append(number)),
+    }
     try:
         parallel = joblib.Parallel(min(jobs, len(cells)), return_as="generator_unordered")
         tasks = (joblib.delayed(compute)(name, cell) for cell in cells)
-        with warnings.catch_warnings(), closing(parallel(tasks)) as results:  # workers inherit that signals are ignored
+        with warnings.catch_warnings(), closing(parallel(tasks)) as results:
             for number in handlers:
                 signal.signal(number, stop)
+            if received:
+                raise KeyboardInterrupt
             yield results
     except KeyboardInterrupt:
         if not received:

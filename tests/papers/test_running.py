@@ -134,7 +134,7 @@ def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
 
 
 def started(out):
-    """A run with two workers, and their process ids."""
+    """A run with two workers that have computed something, and their process ids."""
     process = subprocess.Popen(
         [sys.executable, "-m", "papers", "theorems", "--jobs", "2", "--out", str(out)],
         cwd=ROOT,
@@ -144,7 +144,7 @@ def started(out):
         start_new_session=True,
     )
     workers, deadline = [], time.monotonic() + 60
-    while len(workers) < 2 and time.monotonic() < deadline:
+    while (len(workers) < 2 or not any(out.rglob("output.pkl"))) and time.monotonic() < deadline:
         workers = [child for child in children(process.pid) if b"popen_loky" in cmdline(child)]
         time.sleep(0.01)
     return process, workers
