@@ -188,7 +188,9 @@ def test_landmarks_that_are_all_functionals_change_nothing(basis):
     asked += [Hyperparameter(f"kernels[1].{name}") for name in ("factor", "kernel.alpha", "kernel.scale")]
     asked += [Hyperparameter(term=k) for k in range(2)]
     observations = Observations.of(exact.represented)
-    value, _, found = subspace_log_evidence(span.space, span.full_basis, exact.terms, observations, asked)
+    value, _, found = subspace_log_evidence(
+        span.space, span.full_basis, exact.terms, observations, observations.weight, asked
+    )
     expected = exact.evidence(gradient=True)
     assert list(expected.gradient) == [own.name for own in asked]
     assert value == pytest.approx(expected.value, rel=3e-8)  # rounding times condition number

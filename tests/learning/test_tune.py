@@ -49,7 +49,7 @@ def test_nothing_near_is_better(kernel, criterion):
     space = SearchSpace.of(kernel, problem(kernel).terms, module.Observations.of(tuned.represented), None, 0)
     theta = np.log([tuned.tuning.parameters[own.name] for own in space.hyperparameters])
     observations = replace(module.Observations.of(tuned.represented), weight=np.ones(60))
-    value = module.dense_criterion(space, observations, criterion)
+    value = module.criterion_of(space, observations, criterion)
     best = value(theta, False)[0]
     assert best == pytest.approx(tuned.tuning.value, rel=1e-9)
     for i in range(len(theta)):

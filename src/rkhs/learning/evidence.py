@@ -99,7 +99,8 @@ def evidence_of(problem: Problem, gradient: bool) -> Evidence:
             raise ValueError(
                 f"Derivatives in settings are not known for {problem.approximation!r}: use rkhs.Landmarks."
             )
-        found = subspace_log_evidence(subspace.space, subspace.full_basis, problem.terms, observations, asked)
+        where = subspace.space, subspace.full_basis
+        found = subspace_log_evidence(*where, problem.terms, observations, observations.weight, asked)
     value, squares, derivatives = found
     tau = np.sqrt(squares)
     named = dict(zip([h.name for h in hyperparameters], derivatives.tolist(), strict=True)) if gradient else None
@@ -132,22 +133,23 @@ def log_evidence(
 
 
 def subspace_log_evidence(
-    span: DenseSpace,
-    space: FunctionSpace | None,
+    space: DenseSpace,
+    basis: FunctionSpace | None,
     terms: Sequence[Term],
     observations: Observations,
+    weight: Matrix,
     hyperparameters: Sequence[Hyperparameter] | None,
     amplitude: float | None = None,
 ) -> tuple[float, Matrix, Matrix]:
-    """Return what `log_evidence` does, of the process in a subspace, with the weights of the terms."""
-    whole, known, some = _Subspace(span, space, terms, observations), observations.known, observations.informative
-    prior = None
+    """Return what `log_evidence` does, of the process in a subspace; `weight` (N,) are the weights of the terms."""
+    whole = _SubspaceEquations(space, basis, terms, observations, weight)
+    known, some, prior = observations.known, observations.informative, None
     if 0 < len(known) < observations.size:
         theirs = [terms[k] for k in np.unique(observations.term[known])]
-        prior = _Subspace(span, space, theirs, observations.take(known))
-    cell = whole.cell
-    theta = cell.curvature.minimum(cell.linear[: cell.told])  # the minimiser, (r + m, c)
-    energies = 2 * cell.constant + np.sum(cell.linear[: cell.told] * theta, axis=0)
+        prior = _SubspaceEquations(space, basis, theirs, observations.take(known), weight[known])
+    linear = whole.problem.linear[: whole.problem.told]
+    theta = whole.problem.curvature.minimum(linear)  # the minimiser, (r + m, c)
+    energies = 2 * whole.problem.constant + np.sum(linear * theta, axis=0)
     log_det = whole.log_det - (0.0 if prior is None else prior.log_det)
     value, squares = _log_likelihood(observations, energies, log_det, amplitude)
     if hyperparameters is None:
@@ -175,57 +177,59 @@ def _log_likelihood(
     return -sum(terms) / 2, squares
 
 
-class _Subspace:
+class _SubspaceEquations:
     """The equations of squared losses in a subspace, in its orthonormal functions."""
 
     def __init__(
-        self, span: DenseSpace, space: FunctionSpace | None, terms: Sequence[Term], observations: Observations
+        self,
+        space: DenseSpace,
+        basis: FunctionSpace | None,
+        terms: Sequence[Term],
+        observations: Observations,
+        weight: Matrix,
     ) -> None:
-        self.span, self.space, self.observations = span, space, observations
-        self.weight = np.concatenate([to_numpy(term.weights())[:, 0] for term in terms]).astype(np.float64)
-        self.weight = self.weight[self.weight > 0]
-        summed = ProjectedProblem(FeatureBlocks.of(span, space, terms, outputs_of(terms)))
-        self.cell, self.r = summed.weighted(), summed.rank
-        self.R = summed.map[self.r :, self.r : self.cell.told]  # (p, m)
+        self.space, self.basis, self.observations, self.weight = space, basis, observations, weight
+        projected = ProjectedProblem(FeatureBlocks.of(space, basis, terms, outputs_of(terms)))
+        self.problem, self.r = projected.weighted(), projected.rank
+        self.R = projected.functions.map[:, : self.problem.told - self.r]  # (p, m)
 
     @property
     def log_det(self) -> float:
         """log det Z'SZ."""
-        L, seen = self.cell.curvature.L, self.cell.curvature.seen
+        L, seen = self.problem.curvature.L, self.problem.curvature.seen
         log_det = 2 * float(np.sum(np.log(np.diag(L)))) - float(np.sum(np.log(2 * self.weight)))
         if seen.shape[1]:
             sizes = np.linalg.norm(seen, axis=0)  # columns are eigenvectors of P'S^-1 P over the roots of eigenvalues
-            P = on_basis(self.observations.functionals, self.space)
+            P = on_basis(self.observations.functionals, self.basis)
             plain = np.linalg.svd(P @ (seen / sizes), compute_uv=False)
             log_det -= 2 * float(np.sum(np.log(sizes)) + np.sum(np.log(plain)))
         return log_det
 
     def gradient(self, hyperparameters: Sequence[Hyperparameter], count: int, theta: Matrix, b: Matrix) -> Matrix:
         """Return the derivatives of -count/2 log det Z'SZ + 1/2 b'Pb, for the minimiser theta that belongs to b."""
-        assert isinstance(self.span, LandmarkSpace), "features have no derivatives in hyperparameters"
-        r, R, H, marks, kernel = self.r, self.R, self.cell.curvature.seen, self.span.functionals, self.span.kernel
-        cross = self.cell.S[r : self.cell.told, :r]  # F'D^-1 P
-        down = self.cell.curvature.down(np.concatenate([R.T, cross], axis=1))
+        assert isinstance(self.space, LandmarkSpace), "features have no derivatives in hyperparameters"
+        r, R, H = self.r, self.R, self.problem.curvature.seen
+        marks, kernel, size = self.space.functionals, self.space.kernel, len(self.weight)
+        cross = self.problem.S[r : self.problem.told, :r]  # F'D^-1 P
+        down = self.problem.curvature.down(np.concatenate([R.T, cross @ H], axis=1))
         half, lower = down[:, : len(R)], down[:, len(R) :]
-        core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P, (p, p) and (p, r)
+        core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P H
         c, tau = theta[:r], R @ theta[r:]
         own = [(h.parameter, h.feature) for h in hyperparameters if h.parameter is not None]
-        inner = R @ R.T - core - (basis @ H) @ (basis @ H).T
-        inner = (tau @ tau.T - count * inner) / 2
+        inner = (tau @ tau.T - count * (R @ R.T - core - basis @ basis.T)) / 2
         found = {key: -value for key, value in sensitivity(kernel, marks, marks, inner, own).items()}
-        noise = np.zeros(len(self.weight))
-        for start in range(0, len(self.weight), self.span.tile_rows):
-            tick(start / len(self.weight))
-            rows = slice(start, min(start + self.span.tile_rows, len(self.weight)))
+        noise = np.zeros(size)
+        for rows in self.space.tiles(size):
+            tick(rows.start / size)
             L = self.observations.functionals.take(rows)
-            E, P, w = to_numpy(self.span.rows(L)), on_basis(L, self.space), 2 * self.weight[rows, None]
+            E, P, w = to_numpy(self.space.rows(L)), on_basis(L, self.basis), 2 * self.weight[rows, None]
             through = E @ core
-            V = w * (P - E @ basis) @ H  # S^-1 P H
+            V = w * (P @ H - E @ basis)  # S^-1 P H
             a = w * (b[rows] - P @ c - E @ tau)
             diagonal = w[:, 0] - w[:, 0] ** 2 * np.sum(E * through, axis=1) - np.sum(V * V, axis=1)
             noise[rows] = (np.sum(a * a, axis=1) - count * diagonal) / 2
             through *= w
-            through -= V @ (basis @ H).T
+            through -= V @ basis.T
             through *= -count
             through += a @ tau.T  # twice the derivative in S, times E K^-1
             for key, value in sensitivity(kernel, L, marks, through, own).items():

@@ -129,14 +129,17 @@ def tuned_problem(
     observations = every.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
     few = observations.sample(FIRST, random)
-    stages = [(few.size, dense_criterion(space, few, criterion, amplitude))]
-    refined = None
-    if criterion == "evidence" and isinstance(problem.approximation, Landmarks):
-        refined = _subspace_criterion(problem, problem.approximation, space, every, amplitude)
-    if refined is not None:
-        stages.append((every.size, refined))
+    stages = [(few.size, criterion_of(space, few, criterion, amplitude))]
+    landmarks = problem.approximation if criterion == "evidence" else None
+
+    def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
+        assert landmarks is not None
+        return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
+
+    if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
+        stages.append((every.size, criterion_of(space, every, criterion, amplitude, choose)))
     elif few.size < observations.size:
-        stages.append((observations.size, dense_criterion(space, observations, criterion, amplitude)))
+        stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))
     theta, value, seen, status = space.start, nan, few.size, CONVERGED
     if not len(few.informative) or (criterion == "loo" and not informative_rows(few)):
         status = "nothing to learn from: the targets are those of the basis alone"
@@ -312,54 +315,45 @@ def _variances(kernel: Kernel, observations: Observations, random: np.random.Gen
     for k in np.unique(observations.term).tolist():
         rows = np.flatnonzero(observations.term == k)
         rows = rows if len(rows) <= SAMPLE else np.sort(random.choice(rows, SAMPLE, replace=False))
-        G, Q = gram(kernel, observations.functionals.take(rows)).in_double(), observations.Q[rows]
+        G, U = gram(kernel, observations.functionals.take(rows)).in_double(), np.zeros((len(rows), 0))
         if kernel.order:
-            U = np.linalg.qr(Q)[0]
-            G = G - U @ (U.T @ G)
-            G = G - (G @ U) @ U.T
+            U = np.linalg.qr(observations.Q[rows])[0]
+        G -= U @ (U.T @ G)
+        G -= (G @ U) @ U.T
         size = float(np.mean(np.diag(G)))
         found[k] = size if size > 0 else 1.0
     return found
 
 
-def dense_criterion(
-    space: SearchSpace, observations: Observations, criterion: str, amplitude: float | None = None
+def criterion_of(
+    space: SearchSpace,
+    observations: Observations,
+    criterion: str,
+    amplitude: float | None = None,
+    choose: Callable[[Kernel, tuple[Term, ...]], SubspaceProblem] | None = None,
 ) -> Criterion:
-    """Return the criterion from a factorisation of all that was observed."""
+    """Return the criterion of observations.
+
+    With `choose` it is the evidence in a subspace of landmarks, which are chosen at the first theta.
+    """
+    subspace: SubspaceProblem | None = None
 
     def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
-        kernel, _, weights = space.at(theta)
-        asked, weight = space.hyperparameters if slope else None, observations.weight * weights[observations.term]
+        nonlocal subspace
+        kernel, terms, weights = space.at(theta)
+        weight, asked = observations.weight * weights[observations.term], space.hyperparameters if slope else None
         if criterion == "loo":
             return log_left_out(observations, kernel, weight, asked)
-        found, _, gradient = log_evidence(observations, kernel, weight, asked, amplitude)
+        if choose is None:
+            found, _, gradient = log_evidence(observations, kernel, weight, asked, amplitude)
+            return found, gradient
+        subspace = subspace or choose(kernel, terms)
+        assert isinstance(subspace.space, LandmarkSpace)
+        where = replace(subspace.space, kernel=kernel), subspace.full_basis
+        found, _, gradient = subspace_log_evidence(*where, terms, observations, weight, asked, amplitude)
         return found, gradient
 
     return value
-
-
-def _subspace_criterion(
-    problem: Problem, landmarks: Landmarks, space: SearchSpace, observations: Observations, amplitude: float | None
-) -> Criterion | None:
-    """Return the evidence in the span of landmarks, chosen at the first theta; None where nothing is approximated."""
-
-    def subspace_at(theta: Matrix) -> SubspaceProblem:
-        kernel, terms, _ = space.at(theta)
-        return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
-
-    chosen: list[SubspaceProblem] = []
-
-    def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
-        if not chosen:
-            chosen.append(subspace_at(theta))
-        (kernel, terms, _), asked = space.at(theta), space.hyperparameters if slope else None
-        span = chosen[0].space
-        assert isinstance(span, LandmarkSpace)
-        span = replace(span, kernel=kernel)
-        found, _, gradient = subspace_log_evidence(span, chosen[0].full_basis, terms, observations, asked, amplitude)
-        return found, gradient
-
-    return None if replace(subspace_at(space.start), device=None).whole else value
 
 
 @dataclass

@@ -272,7 +272,7 @@ class SubspaceCovariance:
 
     space: DenseSpace
     basis: FunctionSpace | None
-    map: Matrix  # (r + p, m), from theta to (c, tau) of the space
+    R: Matrix  # (p, m), from coefficients of orthonormal functions to those of the psi
     curvature: Curvature
     degrees_of_freedom: int
     outputs: int | None
@@ -282,24 +282,24 @@ class SubspaceCovariance:
         """Return the covariance from a problem all of whose losses are squared."""
         assert problem.quadratic, "a loss is not squared"
         features, weighted = problem.features, problem.weighted()
-        columns = problem.map[:, : weighted.told]
-        return cls(features.space, features.basis, columns, weighted.curvature, problem.free, features.outputs)
+        R = problem.functions.map[:, : weighted.told - problem.rank]
+        return cls(features.space, features.basis, R, weighted.curvature, problem.free, features.outputs)
 
     def variance(self, M: Functional) -> Array:
         """Return the variances (m,), infinite where M sees a basis function that no term does."""
         found = [np.zeros(0)]
-        for piece in self._pieces(M):
+        for piece in map(M.take, self.space.tiles(M.size)):
             psi, A, left, E, undetermined = self._rows(piece)
             variance = self.curvature.variance(E)
             if isinstance(self.space, LandmarkSpace):
                 outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
-                variance += np.clip(outside - np.sum((left @ self._R) ** 2, axis=1), 0, None)
+                variance += np.clip(outside - np.sum((left @ self.R) ** 2, axis=1), 0, None)
             found.append(np.where(undetermined, inf, variance))
         return like(np.concatenate(found), M.prototype)
 
     def within(self, M: Functional) -> Matrix:
         """Return the part (m,) of the variances that is in the subspace."""
-        found = [self.curvature.variance(self._rows(piece)[3]) for piece in self._pieces(M)]
+        found = [self.curvature.variance(self._rows(piece)[3]) for piece in map(M.take, self.space.tiles(M.size))]
         return np.concatenate([np.zeros(0), *found])
 
     def covariance(self, M: Functional) -> Array:
@@ -308,24 +308,15 @@ class SubspaceCovariance:
         _refuse_infinite(undetermined, M)
         found = self.curvature.covariance(E)
         if isinstance(self.space, LandmarkSpace):
-            e = left @ self._R
+            e = left @ self.R
             found += double(gram(self.space.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
         return like((found + found.T) / 2, M.prototype)
 
-    def _pieces(self, M: Functional) -> Iterator[Functional]:
-        for rows in self.space.tiles(M.size):
-            yield M.take(rows)
-
-    @property
-    def _R(self) -> Matrix:
-        return self.map[self.curvature.T.shape[1] :, self.curvature.T.shape[1] :]
-
     def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
         """Return psi (m, p) on M, the a (m, p) above, psi on M - sum_b a_b L_b, E, and whether E is undetermined."""
-        r = self.curvature.T.shape[1]
         psi, (A, missed) = to_numpy(self.space.rows(M)), self.space.annihilated(M)
-        P = on_basis(M, self.basis) @ self.map[:r, :r]
-        E = np.concatenate([P, psi @ self._R], axis=1)
+        P = on_basis(M, self.basis)
+        E = np.concatenate([P, psi @ self.R], axis=1)
         undetermined = missed | (_largest(P @ self.curvature.unseen) > SEEN * _largest(P))
         left = psi - A @ self.space.gram if len(self.space.constraints) else psi
         return psi, A, left, E, undetermined
