@@ -211,3 +211,20 @@ def test_logistic_losses_beside_kinks_without_a_basis(other):
     found, best = problem.solve(rkhs.solvers.Growth()), problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
     assert found.status == "converged"
     assert found.primal == pytest.approx(best.primal, rel=1e-5)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.EpsilonInsensitive(0.05), rkhs.Absolute()], ids=repr)
+def test_logistic_labels_with_kinked_invariances(loss, basis):
+    """The pairing of Zhang et al. 2013, section 6.3: few representers come near, all that it takes come to J."""
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), LABELS, 2.0)
+    flat = rkhs.Term(rkhs.Gradient(X), loss, weight=0.1)
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], basis)
+    best = problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
+    few = problem.solve(rkhs.solvers.Growth(representers=8))
+    assert few.function.active == 8
+    assert best.primal <= few.primal * (1 + 1e-9) < 1.1 * best.primal
+    enough = problem.solve(rkhs.solvers.Growth(), tol=1e-5)
+    assert enough.status == "converged"
+    assert enough.primal == pytest.approx(best.primal, rel=2e-5)
+    assert enough.function.active < best.function.active

@@ -28,7 +28,8 @@ from rkhs.solvers.proximal_newton import ProximalNewton
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), Descent())  # for what elimination leaves of losses with kinks
 ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
-NARROWEST = 1e-9  # width of the envelopes beyond that, relative to the first one
+MANY = 6  # rows for each variable from which smoothing costs less: 180 t m^2 operations, elimination 5 t^3
+NARROWEST = 1e-9  # width of the envelopes, relative to the first one
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
 SMALLER = 0.2  # share of the tolerance that is left to reduced problems
 
@@ -59,17 +60,25 @@ def solve(
     if problem.smooth:
         theta = problem.minimise(start, enough, monitor.check)
         return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
-    kept = all(hasattr(part.E, "shape") for part in problem.parts)
-    if kept and sum(len(part.rows.target) for part in problem.parts) <= ROWS:
-        elimination = Elimination(problem)
-        theta, alpha = elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
-        ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
-        return ReducedSolution(theta, list(np.split(alpha, ends)))
-    return _smoothed(problem, tol, start, monitor)
+    rows, kept = sum(len(part.rows.target) for part in problem.parts), all(hasattr(p.E, "shape") for p in problem.parts)
+    dense = kept and rows <= ROWS
+    if not dense or MANY * len(problem.linear) < rows:
+        found, gap = _smoothed(problem, tol, start, monitor)
+        if not dense or gap <= tol:
+            return found
+    elimination = Elimination(problem)
+    theta, alpha = elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
+    ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
+    return ReducedSolution(theta, list(np.split(alpha, ends)))
 
 
-def _smoothed(problem: ReducedProblem, tol: float, start: Matrix | None, monitor: Monitor) -> ReducedSolution:
-    """Solve a series of smoothed problems: J of the true one is at most the envelopes' excess above the last."""
+def _smoothed(
+    problem: ReducedProblem, tol: float, start: Matrix | None, monitor: Monitor
+) -> tuple[ReducedSolution, float]:
+    """Solve a series of smoothed problems: J of the true one is at most the envelopes' excess above the last.
+
+    Returns the solution and the share of that excess.
+    """
     theta = np.zeros(len(problem.linear)) if start is None else start
     u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
     smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
@@ -77,8 +86,9 @@ def _smoothed(problem: ReducedProblem, tol: float, start: Matrix | None, monitor
     while True:
         soft = problem.smoothed(smoothing)
         theta = soft.minimise(theta, check=monitor.check)
-        if relative_gap(problem.value(theta), soft.value(theta)) <= tol or smoothing.width <= narrowest:
-            return ReducedSolution(theta, [-slope for slope in soft.slopes(theta)])
+        gap = relative_gap(problem.value(theta), soft.value(theta))
+        if gap <= tol or smoothing.width <= narrowest:
+            return ReducedSolution(theta, [-slope for slope in soft.slopes(theta)]), gap
         smoothing.shrink()
 
 
