@@ -36,15 +36,15 @@ def interrupting(monkeypatch):
 
 def unsolved(monkeypatch, *statuses):
     """Let the first solutions of a grid have these statuses, whatever they are."""
-    grid = Problem.grid_and_status
+    grid = Problem.grid
 
     def changed(self, *args, **options):
-        found, stopped = grid(self, *args, **options)
+        found = grid(self, *args, **options)
         for k, status in enumerate(statuses):
             object.__setattr__(found.flat[k], "status", status)
-        return found, stopped
+        return found
 
-    monkeypatch.setattr(Problem, "grid_and_status", changed)
+    monkeypatch.setattr(Problem, "grid", changed)
 
 
 def test_probabilities_are_right_after_an_interrupt(monkeypatch):

@@ -232,29 +232,15 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
-        watch: dict[str, Any] = {"time_limit": time_limit, "callback": callback, "verbose": verbose}
-        return self.grid_and_status(weights, held_out, tol=tol, **watch)[0]
-
-    def grid_and_status(
-        self,
-        weights: Mapping[Any, Sequence[float]],
-        held_out: Mapping[Term | int, Sequence[Any]] | None = None,
-        *,
-        tol: float = 1e-4,
-        **watch: Any,
-    ) -> tuple[np.ndarray[Any, Any], str]:
-        """`grid`, and what stopped it, "converged" if nothing did: for those who would pass Ctrl-C on.
-
-        Cells may all be within the tolerance where it was stopped.
-        """
         cells = Cells.of(self.terms, weights, held_out or {})
-        monitor = Monitor(tol, **watch)
+        monitor = Monitor(tol, time_limit, callback, verbose)
         if self.approximation is not None:
             self._in_one_go(monitor.callback)
             span = self._on_span(self.approximation)
             if span.whole:
-                found, status = replace(self, approximation=None).grid_and_status(weights, held_out, tol=tol, **watch)
-                return np.vectorize(self._unapproximated, otypes=[object])(found), status
+                exact = replace(self, approximation=None)
+                found = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
+                return np.vectorize(self._unapproximated, otypes=[object])(found)
             return span.grid(cells, monitor)
         system = self.system
         multiples = cells.of_system(self.terms, system)
@@ -265,7 +251,7 @@ class Problem:
         for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
             cell, iterate = solved[k]
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
-        return solutions.reshape(cells.shape), status
+        return solutions.reshape(cells.shape)
 
     def evidence(self, gradient: bool = False) -> Evidence:
         """How likely the targets are under the kernel and the weights, where all losses are squared.

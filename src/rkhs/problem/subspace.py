@@ -88,7 +88,7 @@ class SubspaceProblem:
             return self._zero([1.0] * len(self.terms), monitor, status)
         return solution_of(*found[0], self.approximation, monitor, status)
 
-    def grid(self, cells: Cells, monitor: Monitor) -> tuple[np.ndarray[Any, Any], str]:
+    def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
         """Return the solutions of all cells in one space, and what stopped it.
 
         They come from one pass over the rows, or two where that loses digits.  Where it is stopped, the cells that are
@@ -104,7 +104,7 @@ class SubspaceProblem:
                 solutions[k] = solution_of(*found[k], self.approximation, monitor, status, posterior=False)
             else:
                 solutions[k] = self._zero(weights, monitor, status)
-        return solutions.reshape(cells.shape), status
+        return solutions.reshape(cells.shape)
 
     def _solve(
         self, weightings: Sequence[Sequence[Any] | None], shares: Mapping[int, Matrix], folds: int, monitor: Monitor
