@@ -134,7 +134,10 @@ class Searching(Fitting):
         must(
             np.all(ours["rank_test_score"][~solved] > ours["rank_test_score"][solved].max()), "unsolved ones have ranks"
         )
-        alone = machine._plain(C=machine.C_, nu=machine.nu_, scale=machine.scale_).fit(self.X, self.y)
+        plain = getattr(rkhs, type(machine).__name__.removesuffix("CV"))()
+        shared = {name: value for name, value in machine.get_params().items() if name in plain.get_params()}
+        chosen = {"C": machine.C_, "nu": machine.nu_, "scale": machine.scale_}
+        alone = plain.set_params(**{**shared, **chosen}).fit(self.X, self.y)
         honest(machine.solution_, alone.solution_.primal)
         return f"search {machine.search_status_}, fit {machine.solution_.status}"
 
