@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs import datasets
-from rkhs.datasets.files import path_of
+from rkhs.datasets import path_of
 
 
 def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

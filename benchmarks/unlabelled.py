@@ -34,7 +34,7 @@ from sklearn.svm import SVC
 import rkhs
 from benchmarks.laprls import lap_rls
 from benchmarks.timing import markdown, show, write
-from rkhs.datasets.files import path_of
+from rkhs.datasets import path_of
 
 Vector = np.ndarray[Any, Any]
 BOOK = ("usps_ssl", "g241c", "g241n", "bci")  # with labels drawn by others

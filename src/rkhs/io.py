@@ -163,7 +163,9 @@ def trusted_types() -> list[str]:
     from rkhs.invariances.graph import NAMED
 
     packages = [importlib.import_module(f"rkhs.{name}") for name in _OURS]
-    found = {info.name for p in packages for info in pkgutil.walk_packages(p.__path__, p.__name__ + ".")}
+    found = {
+        info.name for p in packages for info in pkgutil.walk_packages(getattr(p, "__path__", []), p.__name__ + ".")
+    }
     modules = [*packages, *(importlib.import_module(name) for name in found)]
     types: list[Any] = [
         one for m in modules for one in vars(m).values() if inspect.isclass(one) and one.__module__ == m.__name__

@@ -7,8 +7,6 @@ import pytest
 import sklearn.datasets
 
 from rkhs import datasets
-from rkhs.datasets import files
-from rkhs.datasets.catalogue import CATALOGUE
 
 
 @pytest.fixture
@@ -72,7 +70,7 @@ def test_openml_stands_in_for_a_missing_file(nowhere, monkeypatch):
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     found = datasets.load("heart")
-    assert asked == [CATALOGUE["heart"].openml]
+    assert asked == [datasets._CATALOGUE["heart"].openml]
     assert np.array_equal(found.y, y)
     assert np.array_equal(found.X, X)
 
@@ -99,7 +97,7 @@ def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch):
 
 def test_without_any_folder_it_says_so(monkeypatch, tmp_path):
     monkeypatch.delenv("RKHS_DATA", raising=False)
-    monkeypatch.setattr(files, "BESIDE", tmp_path / "none")
+    monkeypatch.setattr(datasets, "_BESIDE", tmp_path / "none")
     with pytest.raises(datasets.MissingDataError, match="RKHS_DATA is not set"):
         datasets.load("g241c")
 
@@ -131,7 +129,7 @@ def test_two_moons_are_what_the_seed_says():
 
 @pytest.mark.parametrize("name", datasets.NAMES)
 def test_every_set_in_the_folder_is_as_the_catalogue_says(name):
-    if files.path_of(name) is None:
+    if datasets.path_of(name) is None:
         pytest.skip(f"{name}.npz is not there: set RKHS_DATA to the folder that holds it.")
     found = datasets.load(name)
     assert np.isfinite(found.X).all()

@@ -13,7 +13,7 @@ from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.certificate import CONVERGED
 from rkhs.invariances.graph import laplacian
 from rkhs.play.scene import DIRECTIONS, Scene, SceneError
-from rkhs.plotting.representers import Active
+from rkhs.plotting.boundary import Active
 
 RASTER = 48  # values along each side of the board, which the browser interpolates
 NEIGHBOURS = 5

@@ -1,4 +1,4 @@
-"""The decision boundary in the plane, with what the machine knew and what it uses."""
+"""The decision boundary in the plane, with the labels and the representers that the model uses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,57 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Vector, as_points, to_numpy
-from rkhs.plotting.axes import axes_of
-from rkhs.plotting.representers import Active
+from rkhs._finite.function import Function
+from rkhs.plotting._axes import axes_of
 
 COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
+
+
+@dataclass(frozen=True, eq=False)
+class Active:
+    """The points of the representers in f = sum_i a_i z_i: values with their coefficients, and slopes as vectors.
+
+    With several outputs a coefficient is the largest over them.
+    """
+
+    values: Vector  # (v, n)
+    coefficients: Vector  # (v,)
+    slopes: Vector  # (s, n)
+    vectors: Vector  # (s, n): sum over the directions u at a point of coefficient times u
+
+    @classmethod
+    def of(cls, f: Function, share: float = 1e-3) -> Active:
+        """Return the representers whose size is more than a share of the largest of their kind."""
+        dimension = f.functionals.dimension
+        found: dict[int, list[tuple[Vector, Vector]]] = {0: [], 1: []}
+        table = to_numpy(f.coefficients)
+        table = table if table.ndim == 2 else table[:, None]
+        for part in f.functionals.parts:
+            atoms = part.atoms
+            if atoms.order > 1:
+                continue
+            own = to_numpy(part.adjoint(table)).reshape(len(atoms.points), atoms.per_point, -1)
+            points = to_numpy(atoms.points)
+            if atoms.order == 0:
+                found[0].append((points, own[:, 0]))
+                continue
+            directions = np.broadcast_to(to_numpy(atoms.u(0)), (len(points), atoms.per_point, dimension))
+            found[1].append((points, np.einsum("tkc,tkn->tcn", own, directions)))
+        values, sizes = _largest(found[0], share, dimension)
+        slopes, vectors = _largest(found[1], share, dimension)
+        return cls(values, sizes[:, 0] if len(sizes) else np.zeros(0), slopes, vectors)
+
+
+def _largest(found: list[tuple[Vector, Vector]], share: float, dimension: int) -> tuple[Vector, Vector]:
+    """Return the points and their largest coefficient (or vector) over the outputs, where that is more than a share."""
+    if not found:
+        return np.zeros((0, dimension)), np.zeros((0, dimension))
+    points = np.concatenate([p for p, _ in found])
+    own = np.concatenate([c.reshape(len(p), c.shape[1], -1) for p, c in found])  # (t, outputs, 1 or n)
+    sizes = np.linalg.norm(own, axis=2)
+    best = own[np.arange(len(own)), sizes.argmax(axis=1)]
+    kept = sizes.max(axis=1) > share * sizes.max(initial=0.0)
+    return points[kept], best[kept]
 
 
 @dataclass(eq=False)
@@ -87,64 +134,44 @@ class BoundaryDisplay:
         given = np.full(len(points), None) if y is None else np.asarray(to_numpy(y), dtype=object)
         codes = np.array([next((k for k, c in enumerate(classes) if c == label), -1) for label in given])
         f = getattr(estimator, "function_", None)
-        display = cls(
-            xx0,
-            xx1,
-            response.reshape(xx0.shape),
-            classes,
-            points,
-            codes,
-            None if f is None else Active.of(f),
-            tuple(names) if names is not None else ("", ""),
-        )
+        active = None if f is None else Active.of(f)
+        labels = ("", "") if names is None else tuple(names)
+        display = cls(xx0, xx1, response.reshape(xx0.shape), classes, points, codes, active, labels)
         return display.plot(ax=ax, **options)
 
     def plot(self, ax: Any = None, *, representers: bool = True, legend: bool = True) -> BoundaryDisplay:
         """Draw on the axes, or on new ones; with or without representers and legend."""
         ax = axes_of(ax)
         colours = [COLOURS[k % len(COLOURS)] for k in range(len(self.classes))]
+        grid = self.xx0, self.xx1, self.response
         if len(self.classes) == 2:
             size = float(np.abs(self.response).max()) or 1.0
-            levels = np.linspace(-size, size, 15)
-            ax.contourf(self.xx0, self.xx1, self.response, levels=levels, cmap="RdBu_r", alpha=0.5)
+            ax.contourf(*grid, levels=np.linspace(-size, size, 15), cmap="RdBu_r", alpha=0.5)
             if self.response.min() < 0 < self.response.max():
-                ax.contour(self.xx0, self.xx1, self.response, levels=[0.0], colors="k", linewidths=1.2)
+                ax.contour(*grid, levels=[0.0], colors="k", linewidths=1.2)
         else:
-            edges = np.arange(len(self.classes) + 1) - 0.5
-            ax.contourf(self.xx0, self.xx1, self.response, levels=edges, colors=colours, alpha=0.35)
-        none = self.codes < 0
-        if none.any():
-            ax.scatter(*self.X[none].T, s=8, color="0.35", label="no label", zorder=2)
+            ax.contourf(*grid, levels=np.arange(len(self.classes) + 1) - 0.5, colors=colours, alpha=0.35)
+        unlabelled = self.codes < 0
+        if unlabelled.any():
+            ax.scatter(*self.X[unlabelled].T, s=8, color="0.35", label="no label", zorder=2)
         if representers and self.active is not None:
-            self._draw_representers(ax)
+            self._draw_representers(ax, self.active)
         for k, name in enumerate(self.classes):
             own = self.codes == k
             if own.any():
                 ax.scatter(*self.X[own].T, s=60, color=colours[k], edgecolor="k", label=f"{name}", zorder=4)
-        ax.set_xlabel(self.names[0])
-        ax.set_ylabel(self.names[1])
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
         if legend and ax.get_legend_handles_labels()[0]:
             ax.legend(loc="best", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _draw_representers(self, ax: Any) -> None:
-        active = self.active
-        assert active is not None
+    def _draw_representers(self, ax: Any, active: Active) -> None:
         if len(active.values):
             ax.scatter(*active.values.T, s=120, facecolor="none", edgecolor="k", label="active value", zorder=3)
         if len(active.slopes):
             extent = float(np.ptp(self.xx0) + np.ptp(self.xx1)) / 2
             longest = float(np.linalg.norm(active.vectors, axis=1).max())
             arrows = active.vectors * (0.08 * extent / longest)
-            ax.quiver(
-                *active.slopes.T,
-                *arrows.T,
-                angles="xy",
-                scale_units="xy",
-                scale=1.0,
-                width=0.003,
-                color="0.2",
-                label="active slope",
-                zorder=3,
-            )
+            style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.003, "color": "0.2", "zorder": 3}
+            ax.quiver(*active.slopes.T, *arrows.T, label="active slope", **style)

@@ -1,4 +1,4 @@
-"""How f changes along an invariance."""
+"""Motions of points: how f changes along an invariance, and where the tangents of an image lead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector, as_points, to_numpy
 from rkhs._finite.function import Function
-from rkhs.plotting.axes import pyplot
+from rkhs.plotting._axes import pyplot
 
 
 @dataclass(eq=False)
@@ -64,14 +64,16 @@ class ChangeDisplay:
         output : which class to follow, when there are more than two
         axes : one for each motion
         """
-        machines = dict(estimator) if isinstance(estimator, Mapping) else {_name(estimator): estimator}
+        name = "f" if isinstance(estimator, Function) else type(estimator).__name__
+        models = dict(estimator) if isinstance(estimator, Mapping) else {name: estimator}
         points = as_points(X)
         steps = np.linspace(-2, 2, 21) if amounts is None else np.asarray(amounts, dtype=float)
         moved = np.stack([to_numpy(tangents.moved(points, float(a))) for a in steps], axis=2)  # (t, k, m, n)
         flat = moved.reshape(-1, moved.shape[-1])
         values = {}
-        for name, machine in machines.items():
-            found = to_numpy(_decision(machine)(flat))
+        for name, model in models.items():
+            f = model if isinstance(model, Function) else getattr(model, "decision_function", None) or model.predict
+            found = to_numpy(f(flat))
             if found.ndim == 2:
                 if output is None:
                     raise ValueError(f"{name} has {found.shape[1]} outputs: say which one to follow with output=.")
@@ -90,9 +92,9 @@ class ChangeDisplay:
         if len(axes) != len(self.names):
             raise ValueError(f"There are {len(self.names)} motions and {len(axes)} axes: give one for each.")
         for k, (ax, name) in enumerate(zip(axes, self.names, strict=True)):
-            for c, (machine, values) in enumerate(self.values.items()):
+            for c, (model, values) in enumerate(self.values.items()):
                 lines = ax.plot(self.amounts, values[:, k].T, color=f"C{c}", alpha=0.8, linewidth=1.2)
-                lines[0].set_label(machine)
+                lines[0].set_label(model)
             ax.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
             ax.set_title(name, fontsize=9)
         axes[0].set_ylabel("f")
@@ -102,12 +104,73 @@ class ChangeDisplay:
         return self
 
 
-def _name(machine: Any) -> str:
-    return "f" if isinstance(machine, Function) else type(machine).__name__
+@dataclass(eq=False)
+class TangentsDisplay:
+    """An image, its tangents, and where they lead.
 
+    One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.
 
-def _decision(machine: Any) -> Any:
-    """The values of f: of a function itself, of a classifier's decision, of a regressor's prediction."""
-    if isinstance(machine, Function):
-        return machine
-    return machine.decision_function if hasattr(machine, "decision_function") else machine.predict
+    Build it with `from_image`.
+
+    Attributes
+    ----------
+    image : (rows, columns)
+    vectors : (k, rows, columns) the tangents
+    orbit : (k, amounts, rows, columns) the moved images
+    axes_, figure_ : after `plot`
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from rkhs.invariances import ImageTangents
+    >>> tangents = ImageTangents(shape=(8, 8), kinds=["rotation", "thickness"])
+    >>> display = rkhs.plotting.TangentsDisplay.from_image(tangents, np.eye(8), amounts=[-1, 0, 1])
+    >>> display.orbit.shape
+    (2, 3, 8, 8)
+    """
+
+    image: Vector
+    vectors: Vector
+    orbit: Vector
+    amounts: tuple[float, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def from_image(
+        cls,
+        tangents: Any,
+        image: Any,
+        *,
+        amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0),
+        figure: Any = None,
+    ) -> TangentsDisplay:
+        """Draw one image, flat or not, under the motions of an `ImageTangents`."""
+        x = np.asarray(to_numpy(image), dtype=float).reshape(1, -1)
+        shape = tangents.shape
+        vectors = tangents.vectors(x)[0].reshape(-1, *shape)
+        orbit = np.stack([tangents.moved(x, a)[0].reshape(-1, *shape) for a in amounts], axis=1)
+        return cls(x.reshape(shape), vectors, orbit, tuple(float(a) for a in amounts), tuple(tangents.names)).plot(
+            figure
+        )
+
+    def plot(self, figure: Any = None, *, cmap: str = "gray_r") -> TangentsDisplay:
+        """Draw on a figure, or on a new one."""
+        rows, columns = len(self.names), len(self.amounts) + 1
+        if figure is None:
+            figure = pyplot().figure(figsize=(1.3 * columns, 1.35 * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+        low, high = float(self.image.min()), float(self.image.max())
+        for k, name in enumerate(self.names):
+            size = float(np.abs(self.vectors[k]).max()) or 1.0
+            axes[k, 0].imshow(self.vectors[k], cmap="RdBu_r", vmin=-size, vmax=size)
+            axes[k, 0].set_ylabel(name.replace(" along ", "\nalong "), fontsize=8)
+            for j, image in enumerate(self.orbit[k]):
+                axes[k, j + 1].imshow(image, cmap=cmap, vmin=low, vmax=high)
+        axes[0, 0].set_title("tangent", fontsize=8)
+        for j, amount in enumerate(self.amounts):
+            axes[0, j + 1].set_title(f"{amount:+g}" if amount else "0", fontsize=8)
+        for ax in axes.flat:
+            ax.set_xticks([])
+            ax.set_yticks([])
+        self.axes_, self.figure_ = axes, figure
+        return self

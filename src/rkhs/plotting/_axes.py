@@ -1,0 +1,34 @@
+"""What the displays share: matplotlib if it is installed, axes to draw on, and tables as heat maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Matrix
+
+
+def pyplot() -> Any:
+    """Import matplotlib's pyplot, or raise an error that says how to install it."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("Pictures need matplotlib: pip install 'rkhs[plot]'.") from None
+    return plt
+
+
+def axes_of(ax: Any) -> Any:
+    """Return the axes given, or new ones."""
+    return pyplot().subplots()[1] if ax is None else ax
+
+
+def heat_map(ax: Any, table: Matrix, label: str, numbers: str | None, dark: Matrix, **options: Any) -> None:
+    """Draw a table in colours, with a colour bar and, in the format `numbers`, its values: white where it is dark."""
+    image = ax.imshow(table, **options)
+    ax.figure.colorbar(image, ax=ax, label=label)
+    if numbers is not None:
+        for (row, column), value in np.ndenumerate(table):
+            if np.isfinite(value):
+                colour = "w" if dark[row, column] else "k"
+                ax.text(column, row, f"{value:{numbers}}", ha="center", va="center", fontsize=7, color=colour)
