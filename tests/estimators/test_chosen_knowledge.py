@@ -1,5 +1,6 @@
 """The choice of settings and of unlabelled points by exact leave-one-out errors."""
 
+import pickle
 from functools import partial
 from time import perf_counter
 
@@ -199,6 +200,12 @@ def test_two_labels_will_do():
 def test_scales_may_be_an_array():
     X, y = make_moons(60, noise=0.2, random_state=0)
     assert rkhs.InvariantClassifierCV(scales=np.array([0.3, 1.0])).fit(X, y).scale_ in (0.3, 1.0)
+    each = [(0.3, 1.0), (1.0, 0.3)]  # one for each feature
+    search = rkhs.InvariantClassifierCV(scales=each, Cs=[1, 10]).fit(X, y)
+    assert search.scale_ in each
+    assert (
+        pickle.loads(pickle.dumps(search)).cv_results_["param_scale"].tolist() == [*[each[0]] * 2, *[each[1]] * 2] * 2
+    )
 
 
 def test_a_conditional_kernel_is_refused_with_the_remedy():

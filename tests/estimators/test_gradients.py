@@ -142,8 +142,9 @@ def test_slopes_in_other_units_are_warned_of(outputs, factor):
     y, slopes = np.sin(3 * X[:, 0]), np.stack([3 * np.cos(3 * X[:, 0]), np.zeros(40)], axis=1)
     y, slopes = (np.stack([a] * 2, axis=-1) if outputs else a for a in (y, slopes))
     model = rkhs.InvariantRegressor(scale=1.0, C=10.0)
-    with pytest.warns(UserWarning, match="are the slopes in the units of y"):
+    with pytest.warns(UserWarning, match="are the slopes in the units of y") as record:
         model.fit(X, y, gradients=factor * slopes)
+    assert record[0].filename == __file__
     model.fit(X, y, gradients=slopes + rng.standard_normal(slopes.shape))  # warnings are errors here
     slopes[2:] = np.nan
     model.fit(X, y, gradients=factor * slopes)
@@ -158,8 +159,10 @@ def test_a_weight_that_is_far_from_the_noise_is_told():
         [6 * np.cos(6 * x[:, 0]) * np.cos(4 * x[:, 1]), -4 * np.sin(6 * x[:, 0]) * np.sin(4 * x[:, 1]), 10 * x[:, 2]],
         axis=1,
     )
-    with pytest.warns(UserWarning, match=r"with C=1, and C=1e\+0\d suits their noise far better.*FunctionalRegressor"):
+    message = r"with C=1, and C=1e\+0\d suits their noise far better.*FunctionalRegressor"
+    with pytest.warns(UserWarning, match=message) as record:
         rkhs.InvariantRegressor().fit(x, 1e3 * y, gradients=1e3 * G)
+    assert record[0].filename == __file__
     rkhs.InvariantRegressor(C=1e6).fit(x, y, gradients=G)
     noisy = y + 0.5 * rng.standard_normal(100), G + 1.7 * rng.standard_normal(G.shape)
     rkhs.InvariantRegressor(C=5.0).fit(x, noisy[0], gradients=noisy[1])

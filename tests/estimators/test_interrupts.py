@@ -1,6 +1,7 @@
 """Ctrl-C, and solutions that do not converge: nothing half-done is kept, and nothing unsolved is scored."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -86,8 +87,10 @@ def test_a_search_never_chooses_what_is_not_solved(make, approximation, monkeypa
     assert whole.search_status_ == "converged"
     first = make(**options)
     unsolved(monkeypatch, *["converged"] * 3 * whole.best_index_, "no further progress")
-    with pytest.warns(ConvergenceWarning, match=r"2 of 3 candidates.*cv_tol=0.01 \(no further progress\).*NaN"):
+    message = r"2 of 3 candidates.*cv_tol=0.01 \(no further progress\).*NaN"
+    with pytest.warns(ConvergenceWarning, match=message) as record:
         first.fit(X, Y)
+    assert record[0].filename == __file__
     assert first.search_status_ == "no further progress"
     scores = whole.cv_results_["mean_test_score"].copy()
     scores[whole.best_index_] = np.nan
@@ -102,6 +105,23 @@ def test_a_search_without_any_solution_is_an_error(monkeypatch):
         rkhs.InvariantClassifierCV(
             invariance="gradient", loss="squared_hinge", Cs=[1, 10], nus=[0], scales=0.5, cv=2
         ).fit(X, Y)
+
+
+def test_a_search_without_time_asks_for_more(monkeypatch):
+    looks = iter(range(0, 10**9, 100))
+    monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
+    with pytest.raises(RuntimeError, match=r"none of the 2 candidates.*time limit.*longer time_limit"):
+        rkhs.InvariantClassifierCV(invariance="gradient", Cs=[1, 10], nus=[0], cv=2, time_limit=1.0).fit(X, Y)
+
+
+def test_a_model_has_time_beyond_the_limit_of_its_search(monkeypatch):
+    """Also where folds choose: half a model is none."""
+    granted = []
+    monkeypatch.setattr(cv, "granted", lambda seconds: granted.append(seconds) or nullcontext())
+    for options in ({"Cs": [1]}, {"invariance": "gradient", "Cs": [1], "nus": [0], "cv": 2}):
+        rkhs.InvariantClassifierCV(time_limit=100.0, **options).fit(X, Y)
+    assert len(granted) == 2
+    assert all(seconds > 10 for seconds in granted)
 
 
 OBSERVED = rkhs.Observed(rkhs.Evaluation(X), X[:, 0] ** 2)
@@ -155,8 +175,9 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
     whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
     looks = iter(range(10**9))
     monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
-    with pytest.warns(ConvergenceWarning, match="chose among .*time limit"):
+    with pytest.warns(ConvergenceWarning, match="chose among .*time limit") as record:
         search = rkhs.InvariantClassifierCV(time_limit=30.0, **options).fit(X, Y)
+    assert record[0].filename == __file__
     assert search.search_status_ == "time limit"
     scores = search.cv_results_["mean_test_score"]
     tried = scores[~np.isnan(scores)]
@@ -169,8 +190,10 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
 def test_more_points_than_can_be_factorised_are_learnt_in_a_span(monkeypatch):
     monkeypatch.setattr(cv, "MOST_EXACT", 50)
     monkeypatch.setattr(cv, "FUNCTIONS", 20)
-    with pytest.warns(UserWarning, match="60 points in the span of 20 landmarks, because of more than 50 points"):
+    message = "60 points in the span of 20 landmarks, because of more than 50 points"
+    with pytest.warns(UserWarning, match=message) as record:
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
+    assert record[0].filename == __file__
     assert model.solution_.span == "Landmarks: 20 functions"
     exact = rkhs.InvariantClassifierCV(Cs=[1, 10], solver=rkhs.solvers.Direct()).fit(X, Y)
     assert exact.solution_.span is None

@@ -84,8 +84,11 @@ class HeldOut:
             raise ValueError(
                 f"{self.estimator} was learnt without targets at points: no interval is known of what has none."
             )
-        if self.copies == 1 and self._one_by_one:
-            predicted = to_numpy(left_out_of(self.problem, None, self.count).predictions[0])
+        problem = self.problem
+        whole = self.copies == 1 and problem.approximation is None and problem.null_space != "dropped"
+        smooth = all(one.loss.smooth for one in problem.terms)
+        if whole and smooth and sum(one.size for one in problem.terms) <= DENSE:
+            predicted = to_numpy(left_out_of(problem, None, self.count).predictions[0])
             return LeftOut(predicted, to_numpy(term.target), self.count)
         total = int(self.count[:size].sum())
         if total < 2:
@@ -94,13 +97,6 @@ class HeldOut:
         values, rows, times = self.without(left_out, "Intervals and sets")
         own = rows < size  # copies are judged with their originals
         return LeftOut(values[own], to_numpy(term.target)[rows[own]], times[own])
-
-    @property
-    def _one_by_one(self) -> bool:
-        problem = self.problem
-        whole = problem.approximation is None and problem.null_space != "dropped"
-        size = sum(one.size for one in problem.terms)
-        return whole and all(one.loss.smooth for one in problem.terms) and size <= DENSE
 
     def without(self, left_out: Matrix, what: str) -> tuple[Vector, Vector, Vector]:
         """Return `fold_values` of folds of the points, all copies of which are held out together."""

@@ -302,33 +302,24 @@ class CompactResults:
     (['gaussian', None], [0, 1, 0], True)
     """
 
-    entries: dict[str, Any]  # the arrays of numbers; None in the place of all else
+    entries: dict[str, Any]  # the arrays of numbers; None in place of all else
     params: dict[str, tuple[list[Any], Vector]]  # by name: distinct values, and which of them each candidate has
-    columns: dict[str, tuple[list[Any], Vector]]  # the same of arrays of objects
 
     @classmethod
     def of(cls, results: dict[str, Any]) -> CompactResults:
         params = results["params"]
-        objects = {
-            name: value.data
+        entries = {
+            name: None if value is params or (name.startswith("param_") and value.dtype.kind == "O") else value
             for name, value in results.items()
-            if isinstance(value, np.ma.MaskedArray) and value.dtype.kind == "O"
         }
-        entries = {name: None if name == "params" or name in objects else value for name, value in results.items()}
-        return cls(
-            entries,
-            {name: _factorised(one[name] for one in params) for name in params[0]},
-            {name: _factorised(values) for name, values in objects.items()},
-        )
+        return cls(entries, {name: _factorised(one[name] for one in params) for name in params[0]})
 
     def whole(self) -> dict[str, Any]:
         """Return the results as they were."""
-        found = dict(self.entries)
-        values = [[distinct[k] for k in codes] for distinct, codes in self.params.values()]
-        found["params"] = [dict(zip(self.params, row, strict=True)) for row in zip(*values, strict=True)]
-        for name, (distinct, codes) in self.columns.items():
-            found[name] = masked_objects([distinct[k] for k in codes])
-        return found
+        values = {name: [distinct[k] for k in codes] for name, (distinct, codes) in self.params.items()}
+        params = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+        objects = {f"param_{name}": masked_objects(column) for name, column in values.items()}
+        return {name: objects.get(name, params) if value is None else value for name, value in self.entries.items()}
 
 
 def masked_objects(values: Sequence[Any]) -> Any:

@@ -30,6 +30,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.model_selection import KFold
 
+from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, like, taken, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.term import Term
@@ -39,28 +40,18 @@ from rkhs.estimators._options import ModelConfig, quoted
 from rkhs.estimators._scoring import SCALES, Candidate, Labelled, falls, leave_group_out, leave_one_out, mean_fall
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances.graph import Graph, principal_directions
-from rkhs.kernels import (
-    Gaussian,
-    Kernel,
-    Laplace,
-    Linear,
-    Matern,
-    Polynomial,
-    RationalQuadratic,
-    learn,
-    median_scale,
-)
+from rkhs.kernels import Kernel, learn, median_scale
 from rkhs.learning.tuning import CRITERIA
 from rkhs.losses import Squared
 from rkhs.problem import Problem
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
-    "gaussian": lambda scale: Gaussian(scale=scale),
-    "laplace": lambda scale: Laplace(scale=scale),
-    "matern": lambda scale: Matern(nu=2.5, scale=scale),
-    "rational_quadratic": lambda scale: RationalQuadratic(alpha=1.0, scale=scale),
-    "polynomial": lambda scale: Polynomial(degree=3, offset=1.0),
-    "linear": lambda scale: Linear(),
+    "gaussian": lambda scale: kernels.Gaussian(scale=scale),
+    "laplace": lambda scale: kernels.Laplace(scale=scale),
+    "matern": lambda scale: kernels.Matern(nu=2.5, scale=scale),
+    "rational_quadratic": lambda scale: kernels.RationalQuadratic(alpha=1.0, scale=scale),
+    "polynomial": lambda scale: kernels.Polynomial(degree=3, offset=1.0),
+    "linear": lambda scale: kernels.Linear(),
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 LEARNT = (*CRITERIA, "cv")  # words for scales that are learnt from labels
@@ -147,13 +138,13 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     sample = sample.take(np.sort(np.concatenate(some)))
     X = to_numpy(sample.X).astype(np.float64)
     make: Callable[[Any], Any] = KERNELS[config.kernel]
-    kernels = []
+    candidates: list[Kernel] = []
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
     for measure in map(Measure, units):
         median = median_scale(measure.points(X), distance=make(1.0).distance)
-        kernels += [make(measure.scale(width * median)) for width in WIDTHS]
-    losses = [_held_out_loss(problem_of(sample, kernel)) for kernel in kernels]
-    return kernels[int(np.argmin(losses))]
+        candidates += [make(measure.scale(width * median)) for width in WIDTHS]
+    losses = [_held_out_loss(problem_of(sample, kernel)) for kernel in candidates]
+    return candidates[int(np.argmin(losses))]
 
 
 def _held_out_loss(problem: Problem) -> float:

@@ -13,40 +13,28 @@ from array_api_compat import is_array_api_obj
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
+from rkhs import losses
 from rkhs._backend.arrays import Vector, owned, to_numpy
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._finite.term import Term
 from rkhs.estimators._data import Sample, class_weights, one_vs_rest
 from rkhs.functionals import Evaluation, Functional, Gradient
-from rkhs.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    OneSided,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-    SquaredOneSided,
-)
+from rkhs.losses import Loss
 from rkhs.spaces.base import check_approximation
 
 # each takes the width epsilon and the level tau, which most have no use for
 LOSSES: dict[str, Callable[[float, float], Loss]] = {
-    "hinge": lambda epsilon, tau: Hinge(),
-    "squared_hinge": lambda epsilon, tau: SquaredHinge(),
-    "logistic": lambda epsilon, tau: Logistic(),
-    "squared": lambda epsilon, tau: Squared(),
-    "absolute": lambda epsilon, tau: Absolute(),
-    "huber": lambda epsilon, tau: Huber(delta=epsilon),
-    "epsilon_insensitive": lambda epsilon, tau: EpsilonInsensitive(epsilon=epsilon),
-    "squared_epsilon_insensitive": lambda epsilon, tau: SquaredEpsilonInsensitive(epsilon=epsilon),
-    "quantile": lambda epsilon, tau: Quantile(tau=tau),
-    "one_sided": lambda epsilon, tau: OneSided(),
-    "squared_one_sided": lambda epsilon, tau: SquaredOneSided(),
+    "hinge": lambda epsilon, tau: losses.Hinge(),
+    "squared_hinge": lambda epsilon, tau: losses.SquaredHinge(),
+    "logistic": lambda epsilon, tau: losses.Logistic(),
+    "squared": lambda epsilon, tau: losses.Squared(),
+    "absolute": lambda epsilon, tau: losses.Absolute(),
+    "huber": lambda epsilon, tau: losses.Huber(delta=epsilon),
+    "epsilon_insensitive": lambda epsilon, tau: losses.EpsilonInsensitive(epsilon=epsilon),
+    "squared_epsilon_insensitive": lambda epsilon, tau: losses.SquaredEpsilonInsensitive(epsilon=epsilon),
+    "quantile": lambda epsilon, tau: losses.Quantile(tau=tau),
+    "one_sided": lambda epsilon, tau: losses.OneSided(),
+    "squared_one_sided": lambda epsilon, tau: losses.SquaredOneSided(),
 }
 CLASSIFICATION = ("hinge", "squared_hinge", "logistic", "squared")
 REGRESSION = ("squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile")

@@ -123,19 +123,25 @@ class CrossValidated(BaseKernelEstimator):
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
         with limited(None if self.time_limit is None else 0.6 * self.time_limit):
             config, points = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
-        if self.approximation is not None and not automatic:
-            names = {"C", "nu", "scale", "epsilon", *self.get_params(deep=False)} & set(plain().get_params(deep=False))
-            model = plain(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
-            with granted(self._last):
-                fitted = vars(model.fit(X, y, sample_weight))
-            self.__dict__.update({name: value for name, value in fitted.items() if name not in plain().get_params()})
-            return
-        found = formulate(config, points)
-        problem = found.problem
-        if automatic:
-            problem = self._affordable(problem, MOST_EXACT if config.invariance is None else EXACT)
-        with granted(self._last):
-            self._learn(problem, sample, found.variance)
+        found = None if self.approximation is not None and not automatic else formulate(config, points)
+        if automatic and found is not None:
+            problem = self._affordable(found.problem, MOST_EXACT if config.invariance is None else EXACT)
+            found = replace(found, problem=problem)
+        # Learning f may take what is left of the limit, and somewhat more, as half a model in a span is none.
+        with granted(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
+            if found is None:
+                self._adopt(plain, config, X, y, sample_weight)
+            else:
+                self._learn(found.problem, sample, found.variance)
+
+    def _adopt(self, plain: type[Any], config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
+        """Take over all that the estimator with single values has learnt from the rows."""
+        model = plain()
+        names = {"C", "nu", "scale", "epsilon", *self.get_params(deep=False)} & set(model.get_params(deep=False))
+        model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
+        fitted = vars(model.fit(X, y, sample_weight))
+        taken_over = set(fitted) - set(model.get_params(deep=False))
+        self.__dict__.update({name: fitted[name] for name in taken_over})
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         raise NotImplementedError
@@ -146,11 +152,6 @@ class CrossValidated(BaseKernelEstimator):
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
         return super()._config(**{"kernel": kernel, "metric": None, **changes})
-
-    @property
-    def _last(self) -> float:
-        """The seconds that learning f may take: what is left, and somewhat more, as half a model in a span is none."""
-        return max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0
 
     @property
     def _random(self) -> np.random.RandomState:
@@ -349,7 +350,12 @@ class CrossValidated(BaseKernelEstimator):
             return problem
         count, reason = FUNCTIONS, f"more than {most} points"
         if left < inf:
-            speed = _operations_per_second() / 10.0  # a factorisation, with all around it, is slower than products
+            A = np.ones((768, 768))
+            A @ A[:, :8]  # the first product of a process starts the threads
+            start = perf_counter()
+            A @ A  # what else the computer does now slows a fit down, too
+            speed = 2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)  # operations a second
+            speed /= 10  # a factorisation, with all around it, is slower than products
             count = min(count, max(50, int((speed * left / (2 * size)) ** 0.5)))
             if size <= most and size**3 / (3 * speed) < left:
                 return problem
@@ -361,15 +367,6 @@ class CrossValidated(BaseKernelEstimator):
             f"Give approximation=rkhs.Landmarks(..) for more or fewer, or a solver for all representers."
         )
         return replace(problem, approximation=Landmarks(count))
-
-
-def _operations_per_second() -> float:
-    """Measure one product of matrices: what else the computer does now slows a fit down, too."""
-    A = np.ones((768, 768))
-    A @ A[:, :8]  # the first product of a process starts the threads
-    start = perf_counter()
-    A @ A
-    return 2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
 
 
 def some_places(X: Any) -> Evaluation:

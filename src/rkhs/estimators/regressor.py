@@ -174,25 +174,12 @@ class InvariantRegressor(Regressor, InvariantParameters):
 
     Parameters
     ----------
-    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
-    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
-        between training points; "evidence" or "loo": one per feature, learnt from the labels as by `Problem.tune`;
-        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
-        loss of labels that are left out.  With an approximation, and with blocks, they are learnt from a sample
-    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learnt
-        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
-        blocks it is learnt from a sample
     loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
         rkhs loss
     C : weight of the loss of each point with a target: twice the targets are twice the evidence
     epsilon : the width of the losses that are given by name and have one: "huber" (its delta) and the
         epsilon-insensitive ones, in units of f
     quantile : the level of the loss "quantile"
-    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbours), a callable X -> rkhs.Functional, an
-        `rkhs.Invariance`, a list of these, or None
-    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong
-    invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
-    fit_intercept : whether f has a constant that is not penalised
     gradient_weight : weight of the loss of each measured slope; by default C times the variance of its feature, so that
         a slope counts as a target does, in any units
     gradient_loss : "squared", "huber", "absolute", .., as `loss`: for slopes that disagree with the targets here and
@@ -201,20 +188,10 @@ class InvariantRegressor(Regressor, InvariantParameters):
         "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
         the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
         bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
-    shape_box : another box, the lowest and the highest value of each feature, (2, n)
-    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
-        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
     unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
         all have one
-    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
-        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
-    solver : "auto" or an rkhs solver
-    tol : the relative duality gap to reach
-    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
-    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
-        sums in float64 in their place
-    random_state : not used by the training itself, which has no randomness
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    kernel, scale, metric, invariance, nu, invariance_loss, fit_intercept, shape_box, shape_time_limit, approximation,
+        solver, tol, device, precision, random_state, verbose : as in `InvariantClassifier`
 
     Attributes
     ----------
