@@ -21,7 +21,7 @@ from rich.console import Console
 import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
-from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Points, Request
+from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Examples, Request
 from rkhs.invariances import Sampled
 from rkhs.invariances.graph import NAMED
 
@@ -31,7 +31,7 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     X, numbers = load(name)
     y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
     learn, test = order[:rows], order[rows:]
-    few = Points(pd.DataFrame(X[learn]), y[learn], False).sample(LABELLED, OTHERS)
+    few = Examples(pd.DataFrame(X[learn]), y[learn], False).sample(LABELLED, OTHERS)
     settings = Request(Path(), "", invariance=invariance)
     X_few = few.features.to_numpy()
     params = settings.chosen(settings.search(few.folds(), X_few).fit(X_few, few.y))

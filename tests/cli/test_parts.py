@@ -11,15 +11,15 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.svm import SVC
 
 from rkhs.cli.assessment import Comparison, HeldOut, plain_svm
-from rkhs.cli.columns import Column
-from rkhs.cli.learning import Points
+from rkhs.cli.columns import TableColumn
+from rkhs.cli.learning import Examples
 from rkhs.cli.predict import new_texts
 from rkhs.cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
 
 
 def table(**columns):
     """A table of some series."""
-    made = {name: Column(name, values, lambda row: f"here, line {row + 2}") for name, values in columns.items()}
+    made = {name: TableColumn(name, values, lambda row: f"here, line {row + 2}") for name, values in columns.items()}
     return Table(Path("here.csv"), len(next(iter(columns.values()))), made)
 
 
@@ -70,7 +70,7 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
 
 def test_a_sample_keeps_rare_classes_and_some_unlabelled_rows():
     y = np.array(["a"] * 900 + ["b"] * 6 + [""] * 300)
-    points = Points(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
+    points = Examples(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
     some = points.sample(labelled=50, others=20)
     counts = some.counts()
     assert counts["b"] >= 5
@@ -94,11 +94,11 @@ def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
 
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
     y = np.array(["a"] * 30 + ["b"] * 4 + [""] * 5)
-    points = Points(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
+    points = Examples(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
     known = y[points.labelled]
     held_out = [set(known[test]) for _, test in points.folds().split(known, known)]
     assert held_out == [{"a", "b"}] * 4
-    numbered = Points(pd.DataFrame({"row": np.arange(20)}), np.arange(20.0), regression=True)
+    numbered = Examples(pd.DataFrame({"row": np.arange(20)}), np.arange(20.0), regression=True)
     parts = [test for _, test in numbered.folds().split(numbered.y)]
     assert all(np.ptp(test) > 3 for test in parts)
 
@@ -137,6 +137,6 @@ def test_intervals_hold_the_share_that_they_say():
 
 def test_dates_are_those_of_python():
     days = [date(1970, 1, 1) + timedelta(days=k) for k in range(-4000, 40000, 997)]
-    column = Column("d", text(*(day.isoformat() for day in days)), str)
+    column = TableColumn("d", text(*(day.isoformat() for day in days)), str)
     assert column.date_form() == "year-month-day"
     assert_array_equal(column.days("year-month-day"), [(day - date(1970, 1, 1)).days for day in days])

@@ -204,7 +204,7 @@ REFUSED = {
     "underscores": ("a,label\n1,x\n1_000,y\n3,x\n", "line 3: column 'a' has '1_000', while most cells are numbers"),
     "hexadecimal": ("a,label\n1,x\n0x10,y\n3,x\n", "line 3: column 'a' has '0x10', while most cells are numbers"),
     "other_digits": ("a,label\n1,x\n\u0661,y\n3,x\n", "line 3: column 'a' has '\u0661', while most cells are numbers"),
-    "long_class": (f"a,label\n1,x\n2,{'y' * 5000}\n", "line 3: column 'label' has a text of 5000 characters"),
+    "long_class": (f"a,label\n1,x\n2,{'y' * 5000}\n", "yyy...', a text of more than 1000 characters, which is no name"),
     "no_target": ("a,b\n1,x\n2,y\n", "odd.csv has no column 'label'; its columns are a, b"),
     "only_empty_columns": ("a,label\n,x\n,y\n", "odd.csv has no column to learn from"),
 }

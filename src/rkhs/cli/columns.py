@@ -20,9 +20,6 @@ import pandas as pd
 from rkhs._backend.arrays import Vector
 from rkhs.cli.terminal import CommandError
 
-LARGEST = 1e100  # beyond it squares, and sums of them, overflow float64
-LONGEST_LABEL = 1000  # characters of the name of a class
-
 # Patterns of whole cells.  Digits are [0-9], because \d has those of other scripts too.
 EXPONENT = r"([eE][+-]?[0-9]+)?"
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)" + EXPONENT
@@ -47,7 +44,7 @@ SHORT_YEAR = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[ T].*)?"
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Parameters
@@ -94,12 +91,8 @@ class Column:
     def labels(self) -> Vector:
         """Return the cells as names of classes, "" where they are missing."""
         texts = self.texts()
-        longest = int(np.argmax([len(text) for text in texts]))
-        if len(texts[longest]) > LONGEST_LABEL:
-            raise CommandError(
-                f"{self.place(longest)}: column {self.name!r} has a text of {len(texts[longest])} characters, which is "
-                f"no name of a class: those have at most {LONGEST_LABEL}."
-            )
+        long = np.array([len(text) > 1000 for text in texts])
+        self.refuse(long, "a text of more than 1000 characters, which is no name of a class")
         return texts.astype(str)
 
     def counts(self) -> list[tuple[str, int]]:
@@ -111,24 +104,17 @@ class Column:
         cells = self.cells
         if self.is_text:
             cells, number = self._with_points()
-            self.refuse(
-                ~number,
-                "which is no number: leave the cell empty, or name it with --missing, if the number is not known",
-            )
+            self.refuse(~number, "which is no number: leave unknown cells empty, or name them with --missing")
         values = cells.to_numpy(float, na_value=np.nan)
         size = np.abs(np.nan_to_num(values))
-        self.refuse(
-            size > LARGEST,
-            f"and numbers beyond {LARGEST:g} cannot be learnt from: use other units, or leave the cell empty",
-        )
+        self.refuse(size > 1e100, "and numbers beyond 1e+100, whose squares overflow, cannot be used: use other units")
         inexact = np.zeros(len(values), dtype=bool)
         for row in np.flatnonzero(size >= 2**53):
             text = str(cells.iloc[row])
             inexact[row] = re.fullmatch("[+-]?[0-9]+", text) is not None and int(text) != int(values[row])
         self.refuse(
             inexact,
-            "an integer that float64 cannot hold: if it is a name and no amount, take it for text with --text or leave "
-            "the column out with --ignore",
+            "an integer that float64 cannot hold: take it for text with --text or leave the column out with --ignore",
         )
         return values
 
@@ -144,15 +130,14 @@ class Column:
         if 2 * np.sum(number) > known:
             self.refuse(
                 ~number,
-                "while most cells are numbers: leave the cell empty, or name it with --missing, if the number is not "
-                f"known. {as_text} if it is one",
+                f"while most cells are numbers: leave the cell empty, or name it with --missing. {as_text} if it is",
             )
         unusual = self.matches(UNUSUAL)
         if 2 * np.sum(unusual | number) > known:
             self.refuse(
                 unusual & ~number,
                 "a number in a form of its own: write numbers with a decimal point and without signs for thousands, "
-                f"currencies and percents, or name the decimal sign with --decimal. {as_text} if it is one",
+                f"currencies and percents, or name the decimal sign with --decimal. {as_text} if it is",
             )
         return False
 
@@ -166,9 +151,7 @@ class Column:
         commas = cells.str.contains(",", regex=False).to_numpy(bool, na_value=False)
         if self.comma and commas.any() and (self.matches(WITH_COMMA) | cells.isna().to_numpy()).all():
             if (self.matches(GROUPED) | ~commas).all():
-                self.refuse(
-                    commas, "which may be a decimal comma, or set thousands apart: name the decimal sign with --decimal"
-                )
+                self.refuse(commas, "which may be a decimal comma, or set thousands apart: give --decimal")
             pointed = cells.str.replace(",", ".", regex=False)
             return pointed, pointed.notna().to_numpy()
         return cells, self.matches(NUMBER)
@@ -186,9 +169,7 @@ class Column:
         form = max(found, key=lambda name: int(np.sum(found[name])))
         if 2 * np.sum(short) > known:
             self.refuse(short, f"a date whose year has two digits: write four, {remedy}")
-        self.refuse(
-            ~found[form], f"while most cells are dates ({form}): leave the cell empty if it is missing, {remedy}"
-        )
+        self.refuse(~found[form], f"while most cells are dates ({form}): leave missing cells empty, {remedy}")
         if form in ("year-month-day", "hour:minute"):
             return form
         parts = self._parts("day-month-year")
@@ -204,9 +185,8 @@ class Column:
         """Return days since 1970, or hours for times of a day; NaN where they are missing."""
         self.refuse(~self.matches(DATES[form]), f"which is no date of the form {form}")
         parts = self._parts(form)
-        self.refuse(
-            (parts["hour"] > 24) | (parts["minute"] > 59) | (parts["second"] > 60), "and there is no such time of a day"
-        )
+        no_time = (parts["hour"] > 24) | (parts["minute"] > 59) | (parts["second"] > 60)
+        self.refuse(no_time, "and there is no such time of a day")
         hours = parts["hour"] + parts["minute"] / 60 + np.nan_to_num(parts["second"]) / 3600
         if form == "hour:minute":
             return hours

@@ -45,22 +45,17 @@ def fit(
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     invariance: Annotated[
-        str,
-        typer.Option(help="auto chooses all settings; or gradient, local_average, laplacian, graph, none."),
+        str, typer.Option(help="auto chooses all settings; or gradient, local_average, laplacian, graph, none.")
     ] = "auto",
     cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
     C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, in the place of one chosen.")] = None,
     nu: Annotated[float | None, typer.Option(help="Weight of the invariance, in the place of one chosen.")] = None,
-    monotone: Annotated[
-        str, typer.Option(help="Columns with which the prediction rises or falls: age=+1,income=-1.")
-    ] = "",
+    monotone: Annotated[str, typer.Option(help="Columns with which f rises or falls: age=+1,income=-1.")] = "",
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
     ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
-    text: Annotated[
-        Several, typer.Option(help="A column of numbers or dates to take for text (may be repeated).")
-    ] = None,
+    text: Annotated[Several, typer.Option(help="A column to take for text (may be repeated).")] = None,
     ids: Annotated[
-        Several, typer.Option("--id", help="A column that names rows: left out, kept in predictions (may be repeated).")
+        Several, typer.Option("--id", help="A column that names rows, kept in predictions; repeatable.")
     ] = None,
     missing: Missing = "",
     separator: Separator = None,
@@ -120,9 +115,7 @@ def predict(
 @app.command()
 def sample(
     out: Annotated[Path, typer.Argument(help="The table to write, CSV or Parquet.")] = Path("churn.csv"),
-    new: Annotated[
-        Path | None, typer.Option(help="The table of later customers, to predict; new.csv beside it if not given.")
-    ] = None,
+    new: Annotated[Path | None, typer.Option(help="The table to predict; new.csv beside it if not given.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs.cli.assessment import Comparison, compare, effects
-from rkhs.cli.columns import Column
-from rkhs.cli.learning import AUTO, LANDMARKS, NONE, UNLABELLED, Learnt, Points, Request, learn, parse_signs
+from rkhs.cli.columns import TableColumn
+from rkhs.cli.learning import AUTO, LANDMARKS, NONE, UNLABELLED, Examples, Learnt, Request, learn, parse_signs
 from rkhs.cli.outputs import check_outputs, check_picture
 from rkhs.cli.report import draw, write_report
 from rkhs.cli.tables import Kinds, classify, describe, encoder, features_of, read
@@ -60,7 +60,7 @@ def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, A
     return facts | written | {"seconds": round(perf_counter() - start, 1)}
 
 
-def points_of(request: Request, folds: bool = False) -> tuple[Points, Kinds, dict[str, Any]]:
+def points_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, dict[str, Any]]:
     """Return the rows of the table, the kinds of its columns, and facts about them; refuse all its problems at once.
 
     With `folds` tables that cannot be cross-validated are refused too.
@@ -72,13 +72,13 @@ def points_of(request: Request, folds: bool = False) -> tuple[Points, Kinds, dic
     with problems.gathered():
         y = _targets(table.column(request.target), request.regression)
         if folds:
-            Points(None, y, request.regression).check_folds(request.target)
+            Examples(None, y, request.regression).check_folds(request.target)
     problems.check()
     if folds and len(features.drop_duplicates()) < 2:
         raise CommandError(
             f"All rows of {request.data} are the same in the columns to learn from: add a column in which they differ."
         )
-    points = Points(features, y, request.regression)
+    points = Examples(features, y, request.regression)
     known = int(points.labelled.sum())
     found = {
         "table": describe(table, kinds, features, request.target),
@@ -90,7 +90,7 @@ def points_of(request: Request, folds: bool = False) -> tuple[Points, Kinds, dic
     return points, kinds, found
 
 
-def _targets(column: Column, regression: bool) -> Vector:
+def _targets(column: TableColumn, regression: bool) -> Vector:
     """Return the targets of all rows; more than 50 different numbers are no classes."""
     if regression:
         try:

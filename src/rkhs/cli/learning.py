@@ -43,7 +43,7 @@ Knowledge = Mapping[str, list[Invariance]]  # pieces of prior knowledge by name
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Examples:
     """Features, and targets: texts, "" where there is none, or numbers, NaN where there is none."""
 
     features: pd.DataFrame
@@ -85,7 +85,7 @@ class Points:
             return KFold(FOLDS, shuffle=True, random_state=seed)
         return StratifiedKFold(min(FOLDS, *self.counts().values()), shuffle=True, random_state=seed)
 
-    def sample(self, labelled: int, others: int) -> Points:
+    def sample(self, labelled: int, others: int) -> Examples:
         """Draw at most so many labelled and other rows at random, and at least five of every class."""
         rng = np.random.default_rng(0)
         known, other = np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)
@@ -97,7 +97,7 @@ class Points:
         if len(other) > others:
             other = rng.choice(other, others, replace=False)
         rows = np.sort(np.concatenate([known, other]))
-        return Points(self.features.iloc[rows], self.y[rows], self.regression)
+        return Examples(self.features.iloc[rows], self.y[rows], self.regression)
 
 
 @dataclass(frozen=True)
@@ -214,8 +214,8 @@ class Learnt:
     search: Search
     model: Model | Search
     params: Mapping[str, Any]
-    chosen_on: Points
-    learnt_from: Points
+    chosen_on: Examples
+    learnt_from: Examples
 
     @property
     def knowledge(self) -> dict[str, list[Invariance]]:
@@ -223,7 +223,7 @@ class Learnt:
         return self.request.knowledge(self.params, len(self.learnt_from.y))
 
 
-def learn(request: Request, points: Points, columns: ColumnTransformer) -> Learnt:
+def learn(request: Request, points: Examples, columns: ColumnTransformer) -> Learnt:
     """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
 
     In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, which stand for all, and

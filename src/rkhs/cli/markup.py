@@ -13,7 +13,6 @@ from typing import Any
 from matplotlib.ticker import MaxNLocator
 
 WIDTH = 520  # of charts, in units of the SVG
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 46  # margins around the axes
 COLOURS = 8  # classes of colour in the style sheet, which repeat
 
 
@@ -63,27 +62,21 @@ def bars(rows: Sequence[tuple[str, float, str]], label: str) -> str:
 
 
 class Axes:
-    """Axes of a chart: from values to places, with ticks at round numbers."""
+    """Axes of a chart: from values to places in the SVG, with ticks at round numbers."""
+
+    left, right, top = 62, WIDTH - 14, 14  # the edges of the plot, besides `bottom`
 
     def __init__(self, x: tuple[float, float], y: tuple[float, float], height: int = 300) -> None:
         self.x, self.y = ((a, b) if b > a else (a - (abs(a) / 2 or 0.5), b + (abs(a) / 2 or 0.5)) for a, b in (x, y))
-        self.height = height
-
-    def ticks(self, low: float, high: float) -> list[float]:
-        """Return about six round numbers between two."""
-        room = 1e-9 * (high - low)
-        values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
-        return [float(value) for value in values if low - room <= value <= high + room]
+        self.bottom = height - 46
 
     def places(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[str, str]]:
-        """Return the places of some values, in units of the picture."""
-        across, up = WIDTH - LEFT - RIGHT, self.height - TOP - BOTTOM
-        found = []
-        for a, b in zip(x, y, strict=True):
-            u = LEFT + (a - self.x[0]) / (self.x[1] - self.x[0]) * across
-            v = self.height - BOTTOM - (b - self.y[0]) / (self.y[1] - self.y[0]) * up
-            found.append((f"{u:.1f}", f"{v:.1f}"))
-        return found
+        """Return the places of some values."""
+        across = (self.right - self.left) / (self.x[1] - self.x[0])
+        down = (self.top - self.bottom) / (self.y[1] - self.y[0])
+        values = zip(x, y, strict=True)
+        places = [(self.left + (a - self.x[0]) * across, self.bottom + (b - self.y[0]) * down) for a, b in values]
+        return [(f"{u:.1f}", f"{v:.1f}") for u, v in places]
 
     def line(self, x: Iterable[float], y: Iterable[float], kind: str) -> str:
         """Return a line through some points."""
@@ -95,23 +88,28 @@ class Axes:
 
     def frame(self, x_label: str, y_label: str, x_ticks: Sequence[tuple[float, str]] | None = None) -> str:
         """Return lines at round numbers with their values, and the names of both axes."""
+
+        def ticks(low: float, high: float) -> list[float]:
+            room = 1e-9 * (high - low)
+            values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high)
+            return [float(value) for value in values if low - room <= value <= high + room]
+
         parts = []
-        for value in self.ticks(*self.y):
+        for value in ticks(*self.y):
             ((_, v),) = self.places([self.x[0]], [value])
-            parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{v}" y2="{v}"/>')
-            parts.append(
-                f'<text class="tick" x="{LEFT - 6}" y="{float(v) + 4:.1f}" text-anchor="end">{value:.4g}</text>'
-            )
-        for value, name in x_ticks or [(value, f"{value:.4g}") for value in self.ticks(*self.x)]:
+            place = f'x="{self.left - 6}" y="{float(v) + 4:.1f}"'
+            parts.append(f'<line class="rule" x1="{self.left}" x2="{self.right}" y1="{v}" y2="{v}"/>')
+            parts.append(f'<text class="tick" {place} text-anchor="end">{value:.4g}</text>')
+        for value, name in x_ticks or [(value, f"{value:.4g}") for value in ticks(*self.x)]:
             ((u, _),) = self.places([value], [self.y[0]])
-            place = f'x="{u}" y="{self.height - BOTTOM + 17}"'
+            place = f'x="{u}" y="{self.bottom + 17}"'
             parts.append(f'<text class="tick" {place} text-anchor="middle">{escape(short(name, 12))}</text>')
-        middle = (self.height - BOTTOM + TOP) / 2
-        parts.append(
-            f'<text class="name" x="{(WIDTH + LEFT) / 2}" y="{self.height - 8}">{escape(short(x_label))}</text>'
-        )
+        below = f'x="{(WIDTH + self.left) / 2}" y="{self.bottom + 38}"'
+        middle = (self.bottom + self.top) / 2
         turned = f'transform="rotate(-90 14 {middle})" x="14" y="{middle}"'
-        return "".join([*parts, f'<text class="name" {turned}>{escape(short(y_label))}</text>'])
+        for place, label in ((below, x_label), (turned, y_label)):
+            parts.append(f'<text class="name" {place}>{escape(short(label))}</text>')
+        return "".join(parts)
 
 
 def short(text: Any, most: int = 34) -> str:

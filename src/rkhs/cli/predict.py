@@ -14,12 +14,12 @@ from sklearn.pipeline import Pipeline
 from rkhs._backend.arrays import Vector
 from rkhs.cli.learning import UNLABELLED
 from rkhs.cli.outputs import check_outputs, write_table
-from rkhs.cli.tables import Format, Kinds, features_of, read
+from rkhs.cli.tables import NOTES, Format, Kinds, features_of, read
 from rkhs.cli.terminal import CommandError, step
 from rkhs.estimators.regressor import likely_spread
 from rkhs.io import load, notes_of
 
-NOTES = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
+REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
 
 
 def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[str, Any]:
@@ -27,15 +27,10 @@ def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[s
     with step("reading"):
         # files of early versions name nothing as missing, no dates, no names of rows and no intervals
         pipeline, notes = load(model), {"missing": [], **notes_of(model)["notes"]}
-        if any(not isinstance(notes.get(name), kind) for name, kind in NOTES.items()):
+        if any(not isinstance(notes.get(name), kind) for name, kind in REQUIRED.items()):
             raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
         check_outputs({"--out": out}, [model, data], force)
-        kinds = Kinds(
-            notes["numeric columns"],
-            notes["categorical columns"],
-            notes.get("date columns", {}),
-            notes.get("id columns", []),
-        )
+        kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
         table = read(data, Format((*notes["missing"], *form.missing), form.separator, form.decimal))
         features, target, regression = features_of(table, kinds), notes["target"], notes["regression"]
         truth = None

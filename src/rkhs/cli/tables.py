@@ -27,12 +27,18 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from rkhs.cli.columns import NUMBER, Column
+from rkhs.cli.columns import NUMBER, TableColumn
 from rkhs.cli.terminal import CommandError, Problems, suggest
 
 PARQUET = (".parquet", ".pq")
 MAX_CATEGORIES = 50  # texts of a column with a feature each; the rarest have one together if there are more
 FEWEST_NAMES = 20  # different texts, one in each row, that are taken for names of rows
+NOTES = {  # names of the kinds of columns in model files
+    "numeric columns": "numeric",
+    "categorical columns": "categorical",
+    "date columns": "dates",
+    "id columns": "ids",
+}
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
 
 
@@ -70,10 +76,10 @@ class Table:
 
     path: Path
     rows: int
-    columns: dict[str, Column]
+    columns: dict[str, TableColumn]
     compound: tuple[str, ...] = ()
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TableColumn:
         """Return a column, or raise an error with the names that there are."""
         if name in self.compound:
             raise CommandError(f"Column {name!r} of {self.path} holds lists, bytes or other compound values.")
@@ -109,7 +115,7 @@ def read(path: Path, form: Format) -> Table:
         if cells is None:
             compound.append(name)
         elif name:
-            columns[name] = Column(name, cells, lambda row: f"{path}, {unit} {lines[row]}", comma, form.decimal)
+            columns[name] = TableColumn(name, cells, lambda row: f"{path}, {unit} {lines[row]}", comma, form.decimal)
         else:
             problems.refuse(
                 bool(cells.notna().any()),
@@ -232,12 +238,7 @@ class Kinds:
 
     def notes(self) -> dict[str, Any]:
         """Return what a model file keeps."""
-        return {
-            "numeric columns": self.numeric,
-            "categorical columns": self.categorical,
-            "date columns": self.dates,
-            "id columns": self.ids,
-        }
+        return {note: getattr(self, kind) for note, kind in NOTES.items()}
 
 
 def classify(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: Sequence[str] = ()) -> Kinds:
