@@ -29,21 +29,6 @@ from rkhs.losses import Squared
 from rkhs.problem import Problem
 from rkhs.solvers import Direct
 
-PATIENCE = 2.0  # seconds, after which progress is told
-STEPS = 2  # of Newton's method, from within a cell
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """x -> spacing * f((x - centre) / spacing)."""
-
-    f: Function
-    centre: Matrix
-    spacing: float
-
-    def __call__(self, X: Matrix) -> Matrix:
-        return self.spacing * to_numpy(self.f((X - self.centre) / self.spacing))
-
 
 @dataclass(frozen=True, eq=False)
 class Surface:
@@ -56,14 +41,14 @@ class Surface:
     normals: Matrix
     centres: Matrix
     radii: Matrix
-    pieces: tuple[Piece, ...]
-    spacing: float  # the mean distance of a point to its nearest
+    pieces: tuple[Function, ...]  # of (x - centre) / spacing, in units of the spacing
+    spacing: float  # the mean distance of a point to its nearest neighbour
 
     def __repr__(self) -> str:
         return f"Surface({len(self.points)} points, {len(self.centres)} pieces)"
 
     def __call__(self, X: Any) -> Matrix:
-        """f at the rows of X, (t,)."""
+        """Return f at the rows of X, (t,)."""
         points = to_numpy(as_array(X, "X")).astype(np.float64)
         total, weights = np.zeros(len(points)), np.zeros(len(points))
         tree = cKDTree(points)
@@ -72,13 +57,13 @@ class Surface:
             if len(near):
                 q = np.sum((points[near] - centre) ** 2, axis=1) / radius**2
                 w = np.clip(1 - q, 0, None) ** 2 * (1 + 2 * q)
-                total[near] += w * to_numpy(f(points[near]))
+                total[near] += w * self.spacing * to_numpy(f((points[near] - centre) / self.spacing))
                 weights[near] += w
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(weights > 0, total / weights, np.nan)
 
     def mesh(self, resolution: int = 100) -> tuple[Matrix, Matrix]:
-        """Corners (v, 3) and triangles (m, 3) of the surface, by marching cubes (scikit-image).
+        """Return the corners (v, 3) and triangles (m, 3) of the surface, by marching cubes (scikit-image).
 
         `resolution` is how many cells the longest side of the box has.  f is computed only in cells near a point; the
         others have the sign of their neighbours, so that the mesh is closed where the points are.  Corners, which
@@ -95,31 +80,27 @@ class Surface:
         axes = [low[k] + cell * np.arange(counts[k]) for k in range(3)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         distance, nearest = cKDTree(self.points).query(grid)
-        reach = 2 * cell + 2 * self.spacing
-        near = distance <= reach
-        values = np.where(self._inside(grid, nearest), -distance, distance)
+        near = distance <= 2 * cell + 2 * self.spacing
+        inside = np.sum((grid - self.points[nearest]) * self.normals[nearest], axis=1) < 0  # of the nearest point
+        values = np.where(inside, -distance, distance)
         found = self(grid[near])
         values[near] = np.where(np.isnan(found), values[near], found)
         corners, triangles, across, _ = marching_cubes(values.reshape(counts), 0.0)
         return self._onto(low + cell * corners, across, cell), triangles
 
     def _onto(self, corners: Matrix, across: Matrix, most: float) -> Matrix:
-        """Corners moved onto the zeros of f by Newton's steps along their normals, f being about the distance."""
+        """Move corners onto the zeros of f by Newton's steps along their normals, f being about the distance."""
         nearest = cKDTree(self.points).query(corners)[1]
         outward = np.sign(np.sum(across * self.normals[nearest], axis=1, keepdims=True)) * across
-        for _ in range(STEPS):
+        for _ in range(2):  # from within a cell
             corners = corners - np.clip(np.nan_to_num(self(corners)), -most, most)[:, None] * outward
         return corners
-
-    def _inside(self, X: Matrix, nearest: Matrix) -> Matrix:
-        """Whether X is on the inner side of its nearest point, by that point's normal."""
-        return np.sum((X - self.points[nearest]) * self.normals[nearest], axis=1) < 0
 
 
 def surface(
     points: Any, normals: Any, *, smoothing: float = 0.0, piece: int = 120, verbose: bool | None = None
 ) -> Surface:
-    """An implicit surface through points of space (t, 3) with outward normals (t, 3): a `Surface`.
+    """Return an implicit `Surface` through points of space (t, 3) with outward normals (t, 3).
 
     Parameters
     ----------
@@ -157,18 +138,21 @@ def surface(
         raise ValueError("Every point is given twice: leave the copies out.")
     centres, radii, members = _balls(X, tree, piece)
     weight = 1e8 if smoothing == 0 else 1 / smoothing**2
-    pieces: list[Piece] = []
+    tell = sys.stderr.isatty() if verbose is None else verbose
+    pieces: list[Any] = []
     started = perf_counter()
-    for k, rows in enumerate(members):
-        pieces.append(_piece((X[rows] - centres[k]) / spacing, N[rows], weight, centres[k], spacing))
-        tell = verbose if verbose is not None else sys.stderr.isatty()
-        if tell and perf_counter() - started > PATIENCE and k % 20 == 0:
+    for k, (rows, centre) in enumerate(zip(members, centres, strict=True)):
+        Z = (X[rows] - centre) / spacing
+        terms = [Term(Evaluation(Z), Squared(), 0.0, weight), Term(Gradient(Z), Squared(), N[rows], weight)]
+        with interrupts_raised():  # a surface with a hole in its middle is none
+            pieces.append(Problem(Polyharmonic(3), terms).solve(Direct(), tol=1e-3, verbose=False).function)
+        if tell and perf_counter() - started > 2 and k % 20 == 0:  # after two seconds
             print(f"\rsurface: piece {k + 1} of {len(members)}", end="", file=sys.stderr, flush=True)
     return Surface(X, N, centres, radii, tuple(pieces), spacing)
 
 
 def _balls(X: Matrix, tree: cKDTree, piece: int) -> tuple[Matrix, Matrix, list[Matrix]]:
-    """Centres, radii and members of balls that cover all points, the half of each being nobody's centre."""
+    """Return centres, radii and members of balls that cover all points; no centre lies in the inner half of another."""
     k = min(piece, len(X))
     covered = np.zeros(len(X), dtype=bool)
     centres, radii, members = [], [], []
@@ -183,15 +167,3 @@ def _balls(X: Matrix, tree: cKDTree, piece: int) -> tuple[Matrix, Matrix, list[M
         radii.append(radius)
         members.append(np.asarray(rows))
     return np.array(centres), np.array(radii), members
-
-
-def _piece(Z: Matrix, N: Matrix, weight: float, centre: Matrix, spacing: float) -> Piece:
-    """f of one ball, learnt in units of the spacing around the centre, in the units of the points."""
-    kernel = Polyharmonic(3)
-    terms = [
-        Term(Evaluation(Z), Squared(), 0.0, weight),
-        Term(Gradient(Z), Squared(), N, weight),
-    ]
-    with interrupts_raised():  # a surface with a hole in its middle is none
-        solution = Problem(kernel, terms).solve(Direct(), tol=1e-3, verbose=False)
-    return Piece(solution.function, centre, spacing)

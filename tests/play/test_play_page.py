@@ -7,7 +7,7 @@ import pytest
 
 from browser import Browser, needs_chromium
 from rkhs.play import Server
-from rkhs.play.examples import example
+from rkhs.play.scene import example
 
 pytestmark = needs_chromium
 POINTS = "JSON.parse(sessionStorage.scene).points"

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from rkhs.play import Server
-from rkhs.play.examples import example
+from rkhs.play.scene import example
 from rkhs.play.server import LARGEST, Handler
 
 

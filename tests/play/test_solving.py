@@ -8,10 +8,8 @@ from time import process_time
 import numpy as np
 import pytest
 
-from rkhs.play.code import python_code
-from rkhs.play.examples import EXAMPLES, example
-from rkhs.play.scene import Scene, SceneError
-from rkhs.play.solving import EXACT, RASTER, board, problem_of, solved
+from rkhs.play.scene import EXAMPLES, Scene, SceneError, example
+from rkhs.play.solving import EXACT, RASTER, board, problem_of, python_code, solved
 
 PLAIN = {
     "C": 10.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector
 
-MOST = 1000  # points
-CLASSES = 3
-REACH = 2.0  # coordinates are at most this far from the middle; the board itself is [-1, 1] x [-1, 1]
+# The limits of a scene.  The board is [-1, 1] x [-1, 1].
+MOST_POINTS, MOST_CLASSES, REACH = 1000, 3, 2.0
 LIMITS = {"C": (1e-3, 1e5), "nu": (1e-6, 1e5), "scale": (0.02, 5.0), "shift": (0.05, 2.0)}
 DIRECTIONS = {"": None, "right": (0, 1), "left": (0, -1), "up": (1, 1), "down": (1, -1)}  # axis and sign
+NOTHING: dict[str, Any] = {"gradient": False, "graph": False, "monotone": "", "repeats": False}
 
 
 class SceneError(ValueError):
@@ -42,22 +42,30 @@ class Scene:
 
     @classmethod
     def of(cls, given: Any) -> Scene:
-        """From parsed JSON; refuses anything that is not just so."""
+        """Make a scene of parsed JSON; anything unexpected is a `SceneError`."""
         if not isinstance(given, dict):
             raise SceneError("A scene is an object with points and settings.")
         points = given.get("points")
-        if not isinstance(points, list) or len(points) > MOST:
-            raise SceneError(f"points must be a list of at most {MOST}: remove some.")
+        if not isinstance(points, list) or len(points) > MOST_POINTS:
+            raise SceneError(f"points must be a list of at most {MOST_POINTS}: remove some.")
         for point in points:
             if not isinstance(point, list) or len(point) != 3 or not all(_is_number(value) for value in point):
                 raise SceneError("Each point is a list of x, y and its class.")
-            if max(abs(point[0]), abs(point[1])) > REACH or point[2] not in range(-1, CLASSES):
-                raise SceneError(f"A point must be within {REACH:g} of the middle, its class -1 to {CLASSES - 1}.")
+            if max(abs(point[0]), abs(point[1])) > REACH or point[2] not in range(-1, MOST_CLASSES):
+                raise SceneError(f"A point must be within {REACH:g} of the middle, its class -1 to {MOST_CLASSES - 1}.")
+        settings: dict[str, Any] = {}
+        for name, (low, high) in LIMITS.items():
+            value: Any = given.get(name)
+            if not _is_number(value) or not low <= value <= high:
+                raise SceneError(f"{name} must be a number from {low:g} to {high:g}.")
+            settings[name] = float(value)
+        for name, none in NOTHING.items():
+            choices: tuple[Any, ...] = tuple(DIRECTIONS) if name == "monotone" else (False, True)
+            settings[name] = given.get(name)
+            if not isinstance(settings[name], type(none)) or settings[name] not in choices:
+                raise SceneError(f"{name} must be one of {', '.join(map(repr, choices))}.")
         table = np.array(points, dtype=np.float64).reshape(len(points), 3)
-        flags = {name: _one_of(given, name, (False, True)) for name in ("gradient", "graph", "repeats")}
-        settings: dict[str, Any] = {name: _number(given, name) for name in LIMITS}
-        settings["monotone"] = _one_of(given, "monotone", tuple(DIRECTIONS))
-        return cls(table[:, :2], table[:, 2].astype(int), **settings, **flags)
+        return cls(table[:, :2], table[:, 2].astype(int), **settings)
 
     @property
     def classes(self) -> list[int]:
@@ -65,25 +73,56 @@ class Scene:
         return sorted(set(self.y[self.y >= 0].tolist()))
 
     def without_knowledge(self) -> Scene:
-        """The same for a plain SVM."""
-        own = vars(self) | {"gradient": False, "graph": False, "monotone": "", "repeats": False}
-        return Scene(**own)
+        """Return the same scene for a plain SVM."""
+        return replace(self, **NOTHING)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-def _number(given: dict[str, Any], name: str) -> float:
-    low, high = LIMITS[name]
-    value = given.get(name)
-    if not _is_number(value) or not low <= value <= high:  # type: ignore[operator]
-        raise SceneError(f"{name} must be a number from {low:g} to {high:g}.")
-    return float(value)  # type: ignore[arg-type]
+def example(name: str) -> dict[str, Any]:
+    """Return the points and settings of an example.
+
+    Examples
+    --------
+    >>> len(example("moons")["points"])
+    160
+    """
+    X, y, labels, settings = EXAMPLES[name](np.random.default_rng(0))
+    earlier = np.array([int(np.sum(y[:k] == y[k])) for k in range(len(y))])
+    shown = np.where(earlier < labels, y, -1)  # the first points of each class keep their labels
+    points = [[round(float(a), 4), round(float(b), 4), int(c)] for (a, b), c in zip(X, shown, strict=True)]
+    return {"points": points, **NOTHING, "shift": 0.5, **settings}
 
 
-def _one_of(given: dict[str, Any], name: str, choices: tuple[Any, ...]) -> Any:
-    value = given.get(name)
-    if not isinstance(value, type(choices[0])) or value not in choices:
-        raise SceneError(f"{name} must be one of {', '.join(map(repr, choices))}.")
-    return value
+Drawn = tuple[Vector, Vector, int, dict[str, Any]]  # points, classes, labels of each class, settings
+
+
+def _moons(rng: np.random.Generator) -> Drawn:
+    """Draw two moons, three labels each: the graph of neighbours finds the rest."""
+    angle = np.pi * rng.random(160)
+    lower = np.arange(160) % 2
+    X = np.column_stack([np.cos(angle) + lower, np.where(lower, 0.5 - np.sin(angle), np.sin(angle))])
+    X = (X - [0.5, 0.25]) / 1.75 + 0.035 * rng.standard_normal(X.shape)
+    return X, lower, 3, {"graph": True, "nu": 3.0, "C": 30.0, "scale": 0.3}
+
+
+def _rings(rng: np.random.Generator) -> Drawn:
+    """Draw three rings."""
+    which = np.arange(210) % 3
+    radius = np.array([0.18, 0.5, 0.85])[which]
+    angle = 2 * np.pi * (np.arange(210) // 3 + rng.random(210)) / 70
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]) + 0.02 * rng.standard_normal((210, 2))
+    order = rng.permutation(210)
+    return X[order], which[order], 4, {"graph": True, "nu": 30.0, "C": 100.0, "scale": 0.2}
+
+
+def _line(rng: np.random.Generator) -> Drawn:
+    """Draw a line with wrong labels: f is known to grow to the right."""
+    X = rng.uniform(-0.9, 0.9, (80, 2))
+    y = (X[:, 0] + 0.35 * rng.standard_normal(80) > 0).astype(int)
+    return X, y, 40, {"monotone": "right", "nu": 10.0, "C": 3.0, "scale": 0.3}
+
+
+EXAMPLES = {"moons": _moons, "rings": _rings, "line": _line}

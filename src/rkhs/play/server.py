@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,19 +16,16 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any
 
-from rkhs.play.code import python_code
-from rkhs.play.examples import EXAMPLES, example
-from rkhs.play.scene import Scene, SceneError
-from rkhs.play.solving import solved
+from rkhs.play.scene import EXAMPLES, Scene, SceneError, example
+from rkhs.play.solving import python_code, solved
 
 HOST = "127.0.0.1"
 LARGEST = 128 * 1024  # bytes of a request
-SECONDS = 10  # to wait for what a request announces
 STATIC = {
-    "": ("index.html", "text/html"),
-    "app.js": ("app.js", "text/javascript"),
-    "board.js": ("board.js", "text/javascript"),
-    "style.css": ("style.css", "text/css"),
+    "index.html": "text/html",
+    "app.js": "text/javascript",
+    "board.js": "text/javascript",
+    "style.css": "text/css",
 }
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -60,11 +58,11 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error."""
+        """Ignore browsers that go away."""
 
 
 class Refused(Exception):
-    """A request that is not answered."""
+    """A request that is refused, with the status of the answer."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -75,40 +73,40 @@ class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     server: Server
-    timeout = SECONDS
+    timeout = 10  # seconds to wait for what a request announces
     server_version, sys_version = "rkhs", ""
 
     def do_GET(self) -> None:
-        """A file of the page."""
+        """Send a file of the page."""
         self._answer(self._file)
 
     def do_POST(self) -> None:
-        """A scene to solve, its code, or an example."""
+        """Send a scene that was solved, its code, or an example."""
         self._answer(self._work)
 
-    def _answer(self, work: Any) -> None:
+    def _answer(self, work: Callable[[str], tuple[str, bytes]]) -> None:
         """Check who asks, then work; every answer has the same headers."""
+        status, error = HTTPStatus.OK, ""
         try:
             kind, content = work(self._checked_path())
-            status = HTTPStatus.OK
         except Refused as refused:
-            kind, content, status = "application/json", _json({"error": str(refused)}), refused.status
-        except SceneError as error:
-            kind, content, status = "application/json", _json({"error": str(error)}), HTTPStatus.BAD_REQUEST
-        except (ValueError, ArithmeticError, RuntimeError) as error:  # what a solver says of odd points
-            kind, content, status = "application/json", _json({"error": str(error)}), HTTPStatus.UNPROCESSABLE_ENTITY
-        self.send_response(status)
-        for name, value in HEADERS.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
+            status, error = refused.status, str(refused)
+        except SceneError as wrong:
+            status, error = HTTPStatus.BAD_REQUEST, str(wrong)
+        except (ValueError, ArithmeticError, RuntimeError) as failed:  # solvers raise these for odd points
+            status, error = HTTPStatus.UNPROCESSABLE_ENTITY, str(failed)
         if status != HTTPStatus.OK:
+            kind, content = _json({"error": error})
             self.close_connection = True
+        self.send_response(status)
+        lengths = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(content))}
+        for name, value in (HEADERS | lengths).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)
 
     def _checked_path(self) -> str:
-        """The path behind the token, if the request may be answered."""
+        """Return the path behind the token, if the request may be answered."""
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or hosts[0] not in self.server.origins:
             raise Refused(HTTPStatus.FORBIDDEN, "This server answers to its own name only.")
@@ -121,34 +119,31 @@ class Handler(BaseHTTPRequestHandler):
         return rest
 
     def _file(self, path: str) -> tuple[str, bytes]:
-        if path not in STATIC:
+        name = path or "index.html"
+        if name not in STATIC:
             raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
-        name, kind = STATIC[path]
-        return kind, files("rkhs.play").joinpath("static", name).read_bytes()
+        return STATIC[name], files("rkhs.play").joinpath("static", name).read_bytes()
 
     def _work(self, path: str) -> tuple[str, bytes]:
         given = self._body()
         if path == "solve":
-            return "application/json", _json(self._solved(given))
+            scene, quick = Scene.of(given), given.get("quick") is True
+            with self.server.solving:
+                found = solved(scene, quick)
+                if given.get("compare") is True:
+                    found["plain"] = solved(scene.without_knowledge(), quick)
+            return _json(found)
         if path == "code":
-            return "application/json", _json({"code": python_code(Scene.of(given))})
+            return _json({"code": python_code(Scene.of(given))})
         if path == "example":
             name = given.get("name") if isinstance(given, dict) else None
             if not isinstance(name, str) or name not in EXAMPLES:
                 raise Refused(HTTPStatus.BAD_REQUEST, f"The examples are {', '.join(EXAMPLES)}.")
-            return "application/json", _json(example(name))
+            return _json(example(name))
         raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
 
-    def _solved(self, given: Any) -> dict[str, Any]:
-        scene = Scene.of(given)
-        with self.server.solving:
-            found = solved(scene, given.get("quick") is True)
-            if given.get("compare") is True:
-                found["plain"] = solved(scene.without_knowledge(), given.get("quick") is True)
-        return found
-
     def _body(self) -> Any:
-        """The JSON that was sent."""
+        """Return the JSON that was sent."""
         if self.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
         length = self.headers.get("Content-Length", "")
@@ -164,12 +159,12 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.REQUEST_TIMEOUT, "What was announced did not come.") from None
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing: the token would be in it."""
+        """Log nothing: the token would be in it."""
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _json(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False).encode()
+def _json(value: Any) -> tuple[str, bytes]:
+    return "application/json", json.dumps(value, allow_nan=False).encode()
