@@ -10,7 +10,7 @@ from sklearn.base import clone
 import rkhs
 from rkhs._gram import gram
 from rkhs.estimators._problem import WeightNormalisation
-from rkhs.estimators.streamed import BlockTerms, Weight
+from rkhs.estimators.streamed import BlockTerms
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances.base import as_invariances
 from rkhs.losses import Loss, Smoothed
@@ -312,7 +312,7 @@ def test_what_blocks_say_weighs_the_same_however_many_there_are(known):
     model = rkhs.InvariantRegressor(nu=2.0)
     terms = BlockTerms(model, as_invariances(known))
     whole = Block(0, X, X[:, 0], None)
-    terms = terms.told(rkhs.Gaussian(1.5), whole, Weight(40.0, 0.0))
+    terms = terms.scaled(rkhs.Gaussian(1.5), whole, np.array([40.0, 0.0]))
 
     def weight(sizes):
         cuts = np.split(np.arange(40), sizes)

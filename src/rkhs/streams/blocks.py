@@ -1,21 +1,15 @@
-"""The columns of X, their names and their number: kept and checked by scikit-learn, in its own words.
+"""Blocks of rows from arrays, memory maps, iterators, Parquet files and dask collections.
 
-Blocks of rows: points, what is known of each, and weights.
-
-All that is done with a stream is a function of each block, gathered in order (`map`) or added up (`reduce`).  Blocks
-without rows are passed over.
-
-Blocks from arrays, memory maps, iterators, Parquet files and dask collections.
+A block has points, what is known of each, and weights.  All that is done with a stream is a function of each block,
+gathered in order (`map`) or added up (`reduce`).  Blocks without rows are passed over.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import chain
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +18,10 @@ from scipy.sparse import issparse
 
 from rkhs._backend.arrays import Vector, as_column, check_unmasked
 from rkhs.errors import BlockError
+
+ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
+NO_ROWS = "There are no blocks of rows to learn from."
+Task = Callable[[Any, "Block", Any], Any]
 
 
 class Columns:
@@ -49,11 +47,6 @@ def check_columns(owner: Any, X: Any, first: bool = False) -> None:
     validate_data(owner, X, reset=first, skip_check_array=True)
 
 
-ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
-NO_ROWS = "There are no blocks of rows to learn from."
-Task = Callable[[Any, "Block", Any], Any]
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
     """Some rows of a stream.
@@ -76,9 +69,9 @@ class Block:
 
     @classmethod
     def of(cls, index: int, X: Any, y: Any = None, weight: Any = None, *, columns: Any, first: bool = False) -> Block:
-        """A checked block, with the columns that an owner of `columns` remembers; it learns them from the first one.
+        """Return a checked block, with the columns that an owner of `columns` remembers, of the first block its own.
 
-        A `BlockError` says what is wrong with it.
+        A `BlockError` tells what is wrong with it.
         """
         try:
             for name, column in (("X", X), ("y", y), ("weights", weight)):
@@ -96,10 +89,9 @@ class Block:
         empty = points.shape[:1] == (0,)
         if not empty and (points.ndim != 2 or points.shape[1] == 0):
             raise BlockError(index, f"has shape {points.shape}, and (rows, features) is needed.")
-        finite = np.isfinite(points)
-        if not finite.all():
-            row, column = (int(i[0]) for i in np.nonzero(~finite))
-            raise BlockError(index, f"has NaN or infinity in row {row}, feature {column}: impute or drop that row.")
+        if not np.isfinite(points).all():
+            row, feature = np.argwhere(~np.isfinite(points))[0]
+            raise BlockError(index, f"has NaN or infinity in row {row}, feature {feature}: impute or drop that row.")
         y, weight = (None if column is None else as_column(column) for column in (y, weight))
         for name, column in (("y", y), ("weights", weight)):
             if column is not None and column.shape != points.shape[:1]:
@@ -107,15 +99,11 @@ class Block:
         if weight is not None and not (np.all(np.isfinite(weight)) and np.all(weight >= 0)):
             raise BlockError(index, "has weights that are negative or not finite.")
         if not empty:
-            _check_columns(index, X, columns, first)
+            try:
+                check_columns(columns, X, first)
+            except (TypeError, ValueError) as error:
+                raise BlockError(index, f"cannot be used: {error}") from error
         return cls(index, points, y, weight, getattr(columns, "feature_names_in_", None))
-
-
-def _check_columns(index: int, X: Any, owner: Any, first: bool) -> None:
-    try:
-        check_columns(owner, X, first)
-    except (TypeError, ValueError) as error:
-        raise BlockError(index, f"cannot be used: {error}") from error
 
 
 class Blocks(ABC):
@@ -133,11 +121,19 @@ class Blocks(ABC):
 
     @abstractmethod
     def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
-        """task(shared, block, argument) for each block, in their order; None for one without rows."""
+        """Return task(shared, block, argument) for each block, in their order; None for one without rows."""
 
     @abstractmethod
     def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
-        """The sum of the same."""
+        """Return the sum of the same."""
+
+
+def _added(results: Iterable[Any]) -> Any:
+    """Return the sum of all results that are not None; None where there is none."""
+    total = None
+    for result in results:
+        total = result if total is None else total if result is None else total + result
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +147,7 @@ class LocalBlocks(Blocks):
         return list(self._results(task, shared, arguments))
 
     def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
-        return reduce(add, (found for found in self._results(task, shared, arguments) if found is not None))
+        return _added(self._results(task, shared, arguments))
 
     def __iter__(self) -> Iterator[Block]:
         parts = self.read()
@@ -174,6 +170,77 @@ class LocalBlocks(Blocks):
     def _results(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> Iterator[Any]:
         for block in self:
             yield task(shared, block, None if arguments is None else arguments[block.index]) if len(block.X) else None
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks(Blocks):
+    """The chunks of a dask array, or the partitions of a dask data frame, summed as a tree of dask tasks.
+
+    They run wherever the current dask client runs them.  Workers that are lost are replaced by dask, which computes
+    their blocks again; blocks are read where they are needed and forgotten after.  Without a client, dask uses the
+    threads of this process.
+    """
+
+    parts: list[tuple[Any, Any, Any]]  # delayed X, y and weights
+    columns: Columns  # which all partitions must have
+
+    @classmethod
+    def of(cls, X: Any, y: Any, weight: Any) -> DaskBlocks:
+        """Return rows in the chunks of X; y and weights, arrays or dask collections, are cut as it is."""
+        columns = [_delayed(column, X) for column in (X, y, weight)]
+        counts = [len(column) for column in columns]
+        if len(set(counts)) > 1:
+            raise ValueError(f"X, y and weights have {counts} chunks: rechunk or repartition them alike.")
+        like = np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta
+        return cls(list(zip(*columns, strict=True)), Columns.of(like))
+
+    def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
+        import dask
+
+        return list(dask.compute(*self._tasks(task, shared, arguments)))
+
+    def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
+        import dask
+
+        level, width = self._tasks(task, shared, arguments), 8  # results that are added up by one task
+        add = dask.delayed(_added, pure=False)
+        while len(level) > 1:
+            level = [add(level[k : k + width]) for k in range(0, len(level), width)]
+        found = dask.compute(level[0])[0]
+        if found is None:
+            raise ValueError(NO_ROWS)
+        return found
+
+    def _tasks(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> list[Any]:
+        """Return one task for each block; what they share is sent to a worker once."""
+        import dask
+
+        common, columns = (dask.delayed(each, traverse=False) for each in (shared, self.columns))
+        run = dask.delayed(_run, pure=False)
+        each = [None] * len(self.parts) if arguments is None else arguments
+        return [run(task, common, k, columns, part, each[k]) for k, part in enumerate(self.parts)]
+
+
+def _run(task: Task, shared: Any, index: int, columns: Columns, part: Any, argument: Any) -> Any:
+    block = Block.of(index, *part, columns=columns)
+    return task(shared, block, argument) if len(block.X) else None
+
+
+def _delayed(column: Any, X: Any) -> list[Any]:
+    """Return one delayed piece for each block of rows of X."""
+    import dask.array
+
+    if column is None:
+        return [None] * (len(X.chunks[0]) if hasattr(X, "chunks") else X.npartitions)
+    if not hasattr(column, "__dask_graph__"):
+        if not hasattr(X, "chunks"):
+            raise TypeError("y and weights of a dask data frame must be dask series, divided as it is.")
+        column = dask.array.from_array(column, chunks=(X.chunks[0],))
+    if not hasattr(column, "chunks"):  # dask's whole optimisation joins partitions, of X and y in different ways
+        return list(column.simplify().to_delayed(optimize_graph=False))
+    if column.ndim == 2:
+        column = column.rechunk({1: -1})
+    return list(column.to_delayed().ravel())
 
 
 def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int = ROWS) -> Blocks:
@@ -206,21 +273,32 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     if isinstance(source, Blocks):
         return source
     if in_blocks(source):
-        from rkhs.streams.distributed import DaskBlocks
-
         return DaskBlocks.of(source, y, sample_weight)
+    if not isinstance(source, Iterator) and not callable(source):
+        return LocalBlocks(lambda: _cut(source, y, sample_weight, rows))
+    if y is not None or sample_weight is not None:
+        raise ValueError("Blocks of an iterator bring y and weights themselves: yield (X, y) or (X, y, weights).")
     if isinstance(source, Iterator):
-        _alone(y, sample_weight)
         return LocalBlocks(lambda: map(_triple, source), replays=False)
-    if callable(source):
-        _alone(y, sample_weight)
-        return LocalBlocks(lambda: map(_triple, iter(source())))
-    return LocalBlocks(lambda: _cut(source, y, sample_weight, rows))
+    return LocalBlocks(lambda: map(_triple, iter(source())))
 
 
 def in_blocks(source: Any) -> bool:
-    """Whether rows come in blocks by themselves: ours, or those of dask."""
+    """Return whether rows come in blocks by themselves: ours, or those of dask."""
     return isinstance(source, Blocks) or hasattr(source, "__dask_graph__")
+
+
+def _triple(part: Any) -> tuple[Any, ...]:
+    """Return X, y, weights from X, (X, y) or all three."""
+    return (*(part if isinstance(part, tuple) else (part,)), None, None)[:3]
+
+
+def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
+    """Yield slices of an array, of which a memory map reads no more."""
+    X = X.tocsr() if issparse(X) else X  # others cannot be cut
+    columns = [getattr(column, "iloc", column) for column in (X, y, weight)]  # by position, not by labels
+    for start in range(0, X.shape[0] if issparse(X) else len(X), rows):
+        yield tuple(None if column is None else column[start : start + rows] for column in columns)
 
 
 def parquet(
@@ -270,41 +348,12 @@ def parquet(
 
 
 def replayed(stream: Blocks) -> tuple[Blocks, Blocks]:
-    """What to look at before learning, and what to learn from: the first rows, and all, of what is read only once."""
+    """Return what to look at before learning, and what to learn from; of a single-use stream the first rows and all."""
     if stream.replays or not isinstance(stream, LocalBlocks):
         return stream, stream
-    parts = stream.read()
-    first = list(_first(parts))
-    return LocalBlocks(lambda: iter(first)), LocalBlocks(lambda: chain(first, parts), replays=False)
-
-
-def _first(parts: Iterator[Any]) -> Iterator[Any]:
-    """All up to the first one with rows."""
+    parts, first = stream.read(), []
     for part in parts:
-        yield part
+        first.append(part)
         if np.shape(part[0])[:1] != (0,):
-            return
-
-
-def _triple(part: Any) -> tuple[Any, ...]:
-    """X, y, weights from X, (X, y) or all three."""
-    whole = part if isinstance(part, tuple) else (part,)
-    return (*whole, None, None)[:3]
-
-
-def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
-    """Slices of an array, of which a memory map reads no more."""
-    X = X.tocsr() if issparse(X) else X  # others cannot be cut
-    for start in range(0, X.shape[0] if issparse(X) else len(X), rows):
-        some = slice(start, start + rows)
-        yield tuple(None if column is None else _by_place(column)[some] for column in (X, y, weight))
-
-
-def _by_place(column: Any) -> Any:
-    """What is cut by the places of rows; a slice of a pandas object may be one of labels."""
-    return getattr(column, "iloc", column)
-
-
-def _alone(y: Any, sample_weight: Any) -> None:
-    if y is not None or sample_weight is not None:
-        raise ValueError("Blocks of an iterator bring y and weights themselves: yield (X, y) or (X, y, weights).")
+            break
+    return LocalBlocks(lambda: iter(first)), LocalBlocks(lambda: chain(first, parts), replays=False)

@@ -1,11 +1,11 @@
-"""What to do with each block of a stream.
+"""What is computed from each block of a stream: the sums of its terms, a sample of its rows, products with them.
 
-A uniform sample of the rows of a stream, the same wherever its blocks are read.
+*Sampling.*  The sample is uniform, and the same wherever blocks are read: each row draws a number, from the seed and
+the number of its block, and the rows with the smallest ones are kept.  Rows of two kinds (with and without a label)
+have a sample each, so that a few labels among many rows are not lost.
 
-Each row draws a number, from the seed and the number of its block; the rows with the smallest ones are kept.  Rows of
-two kinds (with and without a label) have a sample each, so that a few labels among many rows are not lost.
-
-The rows E of losses that are not quadratic, read again each time they are needed: a number a row is kept, not p.
+*Lazy rows.*  The rows E of losses that are not quadratic are read again each time they are needed: a number a row is
+kept, not p.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Plan:
     functions: Orthonormal | None = None  # in which rows are summed up; None for those of the space
 
     def features(self, block: Block, only: int | None = None) -> FeatureBlocks:
-        """The sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
+        """Return the sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
         terms = list(self.terms(block))
         some = terms if only is None else terms[only : only + 1]
         try:
@@ -50,7 +50,7 @@ class Plan:
 
 
 def summarise(plan: Plan, block: Block, _: Any = None) -> FeatureBlocks:
-    """The sums of a block."""
+    """Return the sums of a block."""
     return plan.features(block)
 
 
@@ -64,96 +64,82 @@ class Wanted:
     describe: Callable[[Block], Any] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """The rows of one kind that are kept, and the weight of all that there were."""
-
-    keys: Vector
-    X: Vector
-    y: Vector | None
-    weight: Vector
-    total: float
-
-    def smallest(self, size: int) -> Kind:
-        rows = np.argsort(self.keys, kind="stable")[:size]
-        y = None if self.y is None else self.y[rows]
-        return replace(self, keys=self.keys[rows], X=self.X[rows], y=y, weight=self.weight[rows])
-
-    def block(self) -> Block:
-        """The rows as a block, with their own weights."""
-        return Block(-1, self.X, self.y, self.weight)
-
-    def __add__(self, other: Kind) -> Kind:
-        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
-        columns = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("keys", "X", "weight")]
-        return Kind(columns[0], columns[1], y, columns[2], self.total + other.total)
+COLUMNS = ("keys", "X", "weight", "kind")  # of a reservoir, besides y
 
 
 @dataclass(frozen=True, eq=False)
 class Reservoir:
-    """The sample of both kinds."""
+    """A sample of rows of two kinds, those of a mask and the others, and the weight of all that there were of each."""
 
-    size: int
-    kinds: tuple[Kind, Kind]
+    size: int  # of each kind, at most
+    keys: Vector
+    X: Vector
+    y: Vector | None
+    weight: Vector
+    kind: Vector  # 0 for rows of the mask, 1 for others
+    totals: Vector  # (2,)
     facts: Any
 
+    def smallest(self, size: int) -> Reservoir:
+        """Return the rows of each kind with the smallest keys."""
+        order = np.argsort(self.keys, kind="stable")
+        rows = np.concatenate([order[self.kind[order] == kind][:size] for kind in (0, 1)])
+        taken = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return replace(self, y=None if self.y is None else self.y[rows], **taken)
+
     def __add__(self, other: Reservoir) -> Reservoir:
-        first, second = ((a + b).smallest(self.size) for a, b in zip(self.kinds, other.kinds, strict=True))
+        joined: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
+        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
         facts = None if self.facts is None else self.facts + other.facts
-        return Reservoir(self.size, (first, second), facts)
+        return replace(self, y=y, totals=self.totals + other.totals, facts=facts, **joined).smallest(self.size)
 
     def block(self) -> Block:
-        """The sample as a block, its weights those of all the rows it stands for."""
-        parts = [part for part in self.kinds if len(part.keys)]
-        weight = [part.weight * (part.total / (part.weight.sum() or 1.0)) for part in parts]
-        y = None if parts[0].y is None else np.concatenate([part.y for part in parts if part.y is not None])
-        return Block(-1, np.concatenate([part.X for part in parts]), y, np.concatenate(weight))
+        """Return the sample as a block, its weights those of all the rows it stands for."""
+        sums = np.bincount(self.kind, weights=self.weight, minlength=2)
+        factors = self.totals / np.where(sums > 0, sums, 1.0)
+        return Block(-1, self.X, self.y, self.weight * factors[self.kind])
+
+    def of_kind(self, kind: int) -> Block:
+        """Return the rows of one kind as a block, with their own weights."""
+        rows = self.kind == kind
+        return Block(-1, self.X[rows], None if self.y is None else self.y[rows], self.weight[rows])
 
 
 def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
-    """The sample of one block."""
+    """Return the sample of one block."""
     keys = np.random.default_rng([wanted.seed, block.index]).random(len(block.X))
     mask = np.zeros(len(keys), dtype=bool) if wanted.kind is None else wanted.kind(block)
     weight = np.ones(len(keys)) if block.weight is None else block.weight
-
-    def some(rows: Vector) -> Kind:
-        y = None if block.y is None else block.y[rows]
-        return Kind(keys[rows], block.X[rows], y, weight[rows], float(weight[rows].sum())).smallest(wanted.size)
-
+    kind = np.where(mask, 0, 1)
+    totals = np.bincount(kind, weights=weight, minlength=2)
     facts = None if wanted.describe is None else wanted.describe(block)
-    return Reservoir(wanted.size, (some(np.flatnonzero(mask)), some(np.flatnonzero(~mask))), facts)
+    return Reservoir(wanted.size, keys, block.X, block.y, weight, kind, totals, facts).smallest(wanted.size)
 
 
 class LazyRows:
-    """E (t, m) of one term, as far as Newton's method needs it: E @ theta, E.T @ v, E.T @ (h * E)."""
+    """E (t, m) of one term, as far as Newton's method needs it: E @ theta, E.T @ v, E.T @ (h * E), E[:, columns]."""
 
     __array_ufunc__ = None  # so that `h * E` comes to us
 
     def __init__(self, blocks: Blocks, plan: Plan, term: int, matrix: Vector, counts: list[int]) -> None:
-        self.blocks, self.plan, self.term, self.matrix = blocks, plan, term, matrix
-        self.ends, self.total = np.cumsum(counts)[:-1], int(sum(counts))
+        self.blocks, self.plan, self.term, self.matrix, self.counts = blocks, plan, term, matrix, counts
 
     def __matmul__(self, theta: Vector) -> Vector:
-        return np.concatenate(_with_rows(self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta))))
+        found = self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta))
+        return np.concatenate([part for part in found if part is not None])
 
     def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
-        """Some of the columns."""
-        counts = np.diff(np.concatenate([[0], self.ends, [self.total]]))
-        return LazyRows(self.blocks, self.plan, self.term, self.matrix[:, key[1]], counts.tolist())
+        return LazyRows(self.blocks, self.plan, self.term, self.matrix[:, key[1]], self.counts)
 
     @property
     def T(self) -> LazyAdjoint:
         return LazyAdjoint(self)
 
-    def __rmul__(self, column: Vector) -> Weighted:
-        return Weighted(self, column[:, 0])
-
-    def split(self, v: Vector) -> list[Vector]:
-        """The shares of the blocks."""
-        return list(np.split(v, self.ends))
+    def __rmul__(self, column: Vector) -> WeightedRows:
+        return WeightedRows(self, column[:, 0])
 
 
-class Weighted:
+class WeightedRows:
     """h * E."""
 
     __array_ufunc__ = None
@@ -168,36 +154,29 @@ class LazyAdjoint:
     def __init__(self, rows: LazyRows) -> None:
         self.rows = rows
 
-    def __matmul__(self, other: Any) -> Vector:
-        rows = self.rows
-        shared = (rows.plan, rows.term, rows.matrix)
-        if isinstance(other, Weighted):
-            inner = rows.blocks.reduce(_square, (rows.plan, rows.term, None), rows.split(other.h))
-            return np.asarray(rows.matrix.T @ inner @ rows.matrix)
-        return np.asarray(rows.blocks.reduce(_adjoint, shared, rows.split(other)))
+    def __matmul__(self, other: Vector | WeightedRows) -> Vector:
+        own, weighted = self.rows, isinstance(other, WeightedRows)
+        shares = np.split(other.h if isinstance(other, WeightedRows) else other, np.cumsum(own.counts)[:-1])
+        found = own.blocks.reduce(_square if weighted else _adjoint, (own.plan, own.term, None), shares)
+        return np.asarray(own.matrix.T @ (found @ own.matrix if weighted else found))
 
 
 def lazy_images(blocks: Blocks, plan: Plan) -> Any:
-    """What the small problem asks for where rows were not kept: (term, matrix) -> E, targets and weights."""
+    """Return what gives E, targets and weights of a (term, matrix) whose rows were not kept; None if not read again."""
     if not blocks.replays:
         return None
 
     def images(term: int, matrix: Vector) -> tuple[LazyRows, Vector, Vector]:
         parts = blocks.map(_columns, (plan, term, None))
         rows = LazyRows(blocks, plan, term, matrix, [0 if part is None else len(part[0]) for part in parts])
-        there = _with_rows(parts)
-        return rows, np.concatenate([part[0] for part in there]), np.concatenate([part[1] for part in there])
+        target, weight = zip(*(part for part in parts if part is not None), strict=True)
+        return rows, np.concatenate(target), np.concatenate(weight)
 
     return images
 
 
-def _with_rows(results: list[Any]) -> list[Any]:
-    """Those of the blocks that have rows."""
-    return [result for result in results if result is not None]
-
-
 def _rows(plan: Plan, term: int, block: Block) -> tuple[Vector, Vector, Vector]:
-    """E, targets and weights of one term in one block."""
+    """Return E, targets and weights of one term in one block."""
     features = plan.features(block, only=term)
     kept = features.blocks[0]
     assert isinstance(kept, KeptRows)
@@ -217,8 +196,7 @@ def _forward(shared: Any, block: Block, _: Any) -> Vector:
 
 
 def _adjoint(shared: Any, block: Block, v: Vector) -> Vector:
-    plan, term, matrix = shared
-    return np.asarray(matrix.T @ (_rows(plan, term, block)[0].T @ v))
+    return np.asarray(_rows(shared[0], shared[1], block)[0].T @ v)
 
 
 def _square(shared: Any, block: Block, h: Vector) -> Vector:

@@ -60,7 +60,7 @@ class StreamedProblem:
     tuning: Tuning | None = None  # what `tune` found
 
     def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
-        """The minimiser in the span of the approximation, its gap certified there.
+        """Return the minimiser in the space of the approximation, its gap certified there.
 
         Progress is shown on a terminal after two seconds (`verbose=True`: everywhere).  Ctrl-C is raised: sums of some
         rows are not those of the problem.
@@ -74,7 +74,7 @@ class StreamedProblem:
             return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
-        """The problem with numbers in the place of all that was left open by `rkhs.learn()`, by a sample of its rows.
+        """Return the problem with numbers for all that was left open by `rkhs.learn()`, found on a sample of its rows.
 
         The sample is that from which landmarks are chosen, 5,000 rows or ten for each landmark.  Its problem is tuned
         as `Problem.tune` does it, with the same options; the search ends with the evidence of all sampled rows in the
@@ -93,10 +93,10 @@ class StreamedProblem:
         (1, 'converged')
         """
         look, learn = replayed(self.blocks)
-        _, seen = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0)).kinds  # none is marked
+        seen = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0))
         problem = Problem(
             self.kernel,
-            list(self.terms(seen.block())),
+            list(self.terms(seen.of_kind(1))),  # none is marked
             self.basis,
             approximation=self.approximation,
             device=self.device,
@@ -124,7 +124,7 @@ def _with_weights(terms: TermsOf, found: Mapping[str, float], block: Block) -> l
 
 
 def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
-    """The blocks, which tell a monitor how many rows were read, if they are read here."""
+    """Return the blocks so that a monitor shows how many rows were read, if they are read here."""
     if not isinstance(blocks, LocalBlocks):
         return blocks
     given = blocks.read
