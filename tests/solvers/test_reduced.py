@@ -13,7 +13,7 @@ from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.problem import LossBlock
 from rkhs.solvers import _subspace
 from rkhs.solvers._projected import ProjectedProblem
-from rkhs.solvers._reduced import Part, ReducedProblem
+from rkhs.solvers._reduced import FeatureBlock, ReducedProblem
 from rkhs.solvers._subspace import solve
 from rkhs.spaces import LandmarkSpace
 
@@ -33,7 +33,7 @@ def small(losses, seen=True, rank=2, tau=5):
         E = rng.standard_normal((12, rank + tau))
         b = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
         weight = 10 ** rng.uniform(-1, 1, (12, 1))
-        parts.append(Part(LossBlock(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
+        parts.append(FeatureBlock(LossBlock(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
     return ReducedProblem(S, linear, 0.7, parts, rank)
 
 

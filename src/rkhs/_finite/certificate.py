@@ -19,7 +19,7 @@ moves J and its lower bound together, by `shift`, to the first order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -65,58 +65,48 @@ class Certificate:
 
     @classmethod
     def joined(cls, outputs: Sequence[Certificate]) -> Certificate:
-        """Of several outputs."""
-
-        def all_of(name: str) -> Vector:
-            return np.concatenate([getattr(one, name) for one in outputs])
-
-        return cls(**{name: all_of(name) for name in PARTS}, eps=outputs[0].eps)
+        """Join the certificates of several outputs."""
+        columns = (np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS)
+        return cls(*columns, eps=outputs[0].eps)
 
     @property
     def dual(self) -> Vector:
-        """Lower bounds on the minima, (c,)."""
+        """Return lower bounds on the minima, (c,)."""
         return np.where(np.isfinite(self.gaps), self.primal, 0.0) - self.gaps
 
     @property
     def gap(self) -> float:
-        """Summed over the outputs."""
+        """Return the sum of the gaps of all outputs."""
         return float(np.sum(self.gaps))
 
     @property
     def relative(self) -> float:
-        """The largest gap of any output, relative to its value; 0 where that is nothing but rounding."""
+        """Return the largest gap of any output, relative to its value; 0 where that is nothing but rounding."""
         return float(np.max(self._share(self.gaps), initial=0.0))
 
     @property
     def uncertain(self) -> float:
-        """The largest `rounding` of any output, relative to its value."""
+        """Return the largest `rounding` of any output, relative to its value."""
         return float(np.max(self._share(self.rounding), initial=0.0))
 
     def within(self, tol: float) -> bool:
-        """Whether the relative gap is at most tol, whatever rounding has done."""
+        """Return whether the relative gap is at most tol, whatever rounding has done."""
         return bool(np.all(self.done(tol)))
 
     def done(self, tol: float) -> Vector:
-        """The same for each output (c,)."""
+        """Return for each output (c,) whether its relative gap is at most tol, whatever rounding has done."""
         return np.asarray(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps)
 
     def status(self, tol: float, stopped: str) -> str:
-        """What may be said of a solution: that it converged, what stopped the solver, or what rounding leaves."""
+        """Say of a solution that it converged, what stopped the solver, or what rounding leaves."""
         if self.within(tol):
             return CONVERGED
         if stopped != CONVERGED:
             return stopped
         return f"rounding leaves {self.uncertain:.0e}" if self.relative <= tol else "no further progress"
 
-    def updated(self, outputs: Vector, other: Certificate) -> Certificate:
-        """With those of some outputs from another certificate."""
-        changed = {name: getattr(self, name).copy() for name in PARTS}
-        for name, values in changed.items():
-            values[outputs] = getattr(other, name)
-        return replace(self, **changed)
-
     def _share(self, part: Vector) -> Vector:
-        """A part of each value; 0 where the value is lost in rounding."""
+        """Return a part relative to each value, 0 where the value is lost in rounding."""
         size = np.maximum(np.abs(self.primal), np.abs(self.dual))
         lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size <= self.eps * self.nothing)
         lost &= np.isfinite(size)  # an overflow is not rounding

@@ -35,9 +35,7 @@ from rkhs.solvers.subspace import Galerkin
 EXACT: tuple[Solver, ...] = (*DENSE, Absorption())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
-SHORT = 0.02  # seconds, too few to look for anything better
-TRIAL, WORTH = 6, 6  # iterations that are tried of a solver that seems dear, where this many times more cost as much
-FAR = 1000  # times the cost of a dense solver, beyond which an iterative one will not be lucky either
+TRIAL = 6  # iterations that are tried of a solver that seems dear, where six times as many cost no more
 
 
 def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
@@ -51,10 +49,10 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
     cost, exact = costs.pop(dense), dense
     if isinstance(dense, Newton):  # which may lose its way, after twice the steps that it was expected to take
         second = min(costs, key=costs.__getitem__, default=others[0])
-        if others[0].cost(estimate) <= FAR * costs.get(second, inf):
+        if others[0].cost(estimate) <= 1000 * costs.get(second, inf):  # beyond, it will not be lucky either
             second = others[0]
         exact = Fallback(dense, second, int(2 * system.columns * expected(estimate)), True)
-    if cost <= max(LEAST * estimate.product, SHORT):
+    if cost <= max(LEAST * estimate.product, 0.02):
         return exact
     other = min(others, key=lambda solver: solver.cost(estimate))
     if other.cost(estimate) < cost:
@@ -65,7 +63,7 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
     # ten where few of the losses matter in the end.  A few of them show which, where they cost little.
     lucky = replace(estimate, hoped=TRIAL)
     trial = Fallback.of(min(others, key=lambda solver: solver.cost(lucky)), exact, cost, lucky, TRIAL)
-    return trial if trial.steps >= WORTH * TRIAL else exact
+    return trial if trial.steps >= 6 * TRIAL else exact
 
 
 @dataclass(frozen=True)

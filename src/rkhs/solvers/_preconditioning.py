@@ -29,12 +29,8 @@ from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers._costs import FLOP
 
 LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: G - FF' cancels beyond
-FEWEST = 100  # landmarks
 PRODUCTS = 15  # whose time landmarks may take: half of thirty
-PLAIN, COLUMN = 12, 1e-7  # iterations without landmarks, where these cost more: seconds for an entry of a column
-SETUP = 0.2  # of the time that there is, for landmarks
-FEW, WORK = 8, 3.0  # columns whose time is taken, and what is done with them beside computing them, in units of that
-JITTER = (1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the trace of A, what rounding may need for Cholesky's factorisation
+PLAIN = 12  # iterations without landmarks, where these cost more
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +46,7 @@ class Nystroem:
         """From so many landmarks, drawn with chances in proportion to G_ii strength_i; strength (N, 1).
 
         Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer
-        landmarks where their columns would take more than a `SETUP` of the seconds that there are.
+        landmarks where their columns would take more than a fifth of the seconds that there are.
         """
         xp, gram, Q = namespace(strength), geometry.gram, geometry.Q
         if count <= 0:
@@ -64,7 +60,7 @@ class Nystroem:
         diagonal = xp.clip(diagonal, 0, None)
         chosen = drawn(to_numpy(diagonal * strength)[:, 0], count)
         if seconds < inf:
-            kept = np.random.default_rng(0).permutation(count)[: _affordable(gram, chosen, SETUP * seconds)]
+            kept = np.random.default_rng(0).permutation(count)[: _affordable(gram, chosen, 0.2 * seconds)]
             chosen = chosen[np.sort(kept)]
 
         def columns(rows: Any) -> Array:
@@ -108,13 +104,16 @@ def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 
     gram = geometry.gram
     size = gram.shape[0]
     if landmarks is None:
-        landmarks = max(FEWEST, int(sqrt(PRODUCTS * gram.core_seconds / (products * FLOP * max(size, 1)))))
+        landmarks = max(100, int(sqrt(PRODUCTS * gram.core_seconds / (products * FLOP * max(size, 1)))))
     return min(landmarks, int(gram.budget // (8 * max(size, 1))), size // 4)
 
 
 def iterations_before(geometry: Geometry, count: int) -> int:
-    """How many iterations to try without landmarks, which may do, and cost less than so many landmarks."""
-    return PLAIN if PLAIN * geometry.gram.core_seconds < COLUMN * geometry.gram.shape[0] * count else 0
+    """Return how many iterations to try without landmarks, which may do, and cost less than this many landmarks.
+
+    An entry of a column takes 1e-7 s.
+    """
+    return PLAIN if PLAIN * geometry.gram.core_seconds < 1e-7 * geometry.gram.shape[0] * count else 0
 
 
 def drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
@@ -128,7 +127,7 @@ def _inverse_root(A: Array) -> Array:
     """R with RR' = A^-1, of a matrix that is positive semidefinite up to rounding, moved away from zero a little."""
     xp = namespace(A)
     unit = float(xp.linalg.trace(A)) * identity(A)
-    for share in JITTER:
+    for share in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # of the trace, what rounding may need
         try:
             return xp.linalg.inv(xp.linalg.cholesky(A + share * unit)).T
         except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
@@ -138,7 +137,8 @@ def _inverse_root(A: Array) -> Array:
 
 def _affordable(gram: GramOperator, rows: np.ndarray[Any, Any], seconds: float) -> int:
     """How many columns can be computed and worked with in so many seconds, by the time that a few take."""
+    few = 8
     start = perf_counter()
-    gram.block(slice(None), rows[:FEW])
-    each = WORK * (perf_counter() - start) / FEW
-    return max(FEW, min(len(rows), int(seconds / each)))
+    gram.block(slice(None), rows[:few])
+    each = 3 * (perf_counter() - start) / few  # two thirds of the time is what is done with them
+    return max(few, min(len(rows), int(seconds / each)))

@@ -47,7 +47,7 @@ from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
 from rkhs._finite.problem import LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
-from rkhs.solvers._reduced import DETERMINED, Part, ReducedProblem, upright
+from rkhs.solvers._reduced import DETERMINED, FeatureBlock, ReducedProblem, upright
 from rkhs.solvers._subspace import solve
 from rkhs.spaces.base import EPS, UNIT, Orthonormal
 
@@ -216,12 +216,12 @@ class WeightedProblem:
         """The part of S in c alone."""
         return Curvature.of(self.S[: self.rank, : self.rank], self.rank)
 
-    def parts(self, c: int) -> list[Part]:
+    def parts(self, c: int) -> list[FeatureBlock]:
         """Return the kept rows of output c."""
         found = []
         for loss, rows in self.rows:
             block = LossBlock(slice(0, len(rows.weight)), loss, rows.target[:, c : c + 1], rows.weight)
-            found.append(Part(block, np.zeros(len(rows.weight)), rows.E))
+            found.append(FeatureBlock(block, np.zeros(len(rows.weight)), rows.E))
         return found
 
     def solve(self, c: int, tol: float, near: Vector | None, seconds: float) -> tuple[Vector, Certificate]:
@@ -245,7 +245,7 @@ class WeightedProblem:
                 break
         return theta, certificate
 
-    def certificate(self, c: int, theta: Vector, parts: list[Part], alphas: list[Vector]) -> Certificate:
+    def certificate(self, c: int, theta: Vector, parts: list[FeatureBlock], alphas: list[Vector]) -> Certificate:
         """Return J and the gap to the dual point that alpha on the kept rows and theta on the others make."""
         S, r, linear, constant = self.S, self.rank, self.linear[:, c], float(self.constant[c])
         alphas = self._balanced(parts, alphas)
@@ -301,7 +301,7 @@ class WeightedProblem:
         value = of_sums @ [basis, summed] + UNIT * (turned + largest * long) * long
         return float(np.linalg.norm(force)), float(of_sums[0]) * basis + excess, float(value) + excess, UNIT * long
 
-    def _balanced(self, parts: list[Part], alphas: list[Vector]) -> list[Vector]:
+    def _balanced(self, parts: list[FeatureBlock], alphas: list[Vector]) -> list[Vector]:
         """Return alpha within its bounds, moved to vanish on basis functions that S does not see."""
         if not alphas:
             return []

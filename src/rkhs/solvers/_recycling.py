@@ -24,7 +24,7 @@ from rkhs._finite.certificate import feasible
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import VerifiedProducts
-from rkhs.solvers._subspace import Directions, Points, Task
+from rkhs.solvers._subspace import Directions, Task, TaskPoints
 
 BATCH = 16  # problems that share a product
 FEWEST, MOST = 32, 300  # directions: fewer lose too much by restarts, more cost more than the products that they save
@@ -96,7 +96,7 @@ def _run(
         batch = open_ones[:BATCH]
         for task in batch:
             task.solve(directions, tol, monitor.left)
-        points = Points.of(batch, directions)
+        points = TaskPoints.of(batch, directions)
         product = system.gram @ points.gradients
         points.certify(batch, product)
         for k, task in enumerate(batch):
@@ -137,7 +137,7 @@ def _give_up(tasks: list[Task], directions: Directions, verified: VerifiedProduc
     left = [task for task in tasks if task.entry is None and len(task.theta)]
     if len(left) <= BATCH or directions.system.inexact:
         return
-    points, none = Points.of(left, directions), directions.system.zeros(1)
+    points, none = TaskPoints.of(left, directions), directions.system.zeros(1)
     for k, task in enumerate(left):
         iterate = Iterate(points.a[:, [k]], points.basis[:, [k]], none)
         task.entry = verified.enter(task.system, iterate, points.image[:, [k]], none, inf)

@@ -78,7 +78,7 @@ class Smoothing:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class FeatureBlock:
     """Rows of a loss that is not quadratic, of one output: at u + E theta, E (t, m) with u (t,)."""
 
     rows: LossBlock
@@ -100,7 +100,7 @@ class ReducedProblem:
     square: Matrix
     linear: Matrix
     constant: float
-    parts: Sequence[Part]
+    parts: Sequence[FeatureBlock]
     rank: int
 
     @classmethod
@@ -123,7 +123,7 @@ class ReducedProblem:
                 square += 2 * to_numpy(weighted.T @ E)
                 constant += float(xp.sum(t.weight[:, 0] * residual**2))
             else:
-                parts.append(Part(t, u[t.rows], E))
+                parts.append(FeatureBlock(t, u[t.rows], E))
         return cls(upright(square, a), linear, constant, parts, r)
 
     @property

@@ -19,7 +19,7 @@ from rkhs._finite.monitor import Monitor, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
 from rkhs._finite.verified import Entry
 from rkhs._linalg.saddle import inverse_root
-from rkhs.solvers._reduced import Elimination, Part, ReducedProblem, Smoothing, upright
+from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, upright
 from rkhs.solvers.base import cheapest
 from rkhs.solvers.interior_point import BoxDual
 from rkhs.solvers.libsvm import LibSVM
@@ -252,7 +252,7 @@ class Task:
         for k, t in enumerate(self.system.terms):
             xp, multiple = namespace(t.target), self.multiples[k]
             if not t.loss.quadratic:
-                parts.append(Part(t, zeros((int(t.target.shape[0]),), t.target), directions.images(t.rows)))
+                parts.append(FeatureBlock(t, zeros((int(t.target.shape[0]),), t.target), directions.images(t.rows)))
                 continue
             if isinstance(multiple, float):
                 square += 2 * multiple * directions.moments[k][:size, :size]
@@ -279,7 +279,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class TaskPoints:
     """Where some tasks are: coefficients a (N, b) with images, u with those of the basis (r, b), and gradients."""
 
     a: Array
@@ -289,7 +289,7 @@ class Points:
     gradients: Array
 
     @classmethod
-    def of(cls, tasks: list[Task], directions: Directions) -> Points:
+    def of(cls, tasks: list[Task], directions: Directions) -> TaskPoints:
         system, r = directions.system, directions.rank
         wide = r + directions.count
         T = np.stack([np.concatenate([task.theta, np.zeros(wide - len(task.theta))]) for task in tasks], axis=1)

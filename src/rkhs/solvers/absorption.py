@@ -37,9 +37,6 @@ from rkhs.solvers.warped import SEEN, QuadraticTerms, factorable
 
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), Descent())
 REST = 3000  # functionals that may be left
-COPIES = 4  # of the matrix G_ql
-SETUP = 5e-3  # seconds, of solving with the equations of the squared losses and of lifting
-TIGHTER = 0.1  # of the tolerance, that of conjugate gradients, squared: losses with a kink see the root of their gap
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Absorption(Solver):
                 "Absorption needs positive weights on squared losses, and some are zero, as in a fold of a grid: leave "
                 "these functionals out, or use rkhs.solvers.Galerkin()."
             )
-        needed = COPIES * 8 * absorbed * left
+        needed = 4 * 8 * absorbed * left  # copies of G_ql
         if left > REST or needed > budget_bytes(None, system.Q):
             raise NotApplicableError(
                 f"Absorption would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
@@ -94,12 +91,12 @@ class Absorption(Solver):
         left = FACTORISATIONS * factorisation(rest)
         if system.smooth:  # the steps are those that Newton's method would take on the whole problem
             left = min(left, expected(estimate) * (STEP + factorisation(rest)))
-        return estimate.matrix + SETUP + factorisation(q) + 4 * FLOP * q**2 * rest + system.columns * left
+        return estimate.matrix + 5e-3 + factorisation(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        with monitor.showing(FACTOR):
-            rest = _Rest(inside, QuadraticTerms.of(inside, (TIGHTER * monitor.tol) ** 2))
+        with monitor.showing(FACTOR):  # losses with a kink see the root of the gap of conjugate gradients
+            rest = _Rest(inside, QuadraticTerms.of(inside, (0.1 * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:

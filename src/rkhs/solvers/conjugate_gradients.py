@@ -30,8 +30,6 @@ from rkhs.solvers._preconditioning import check_landmarks, iterations_before, la
 from rkhs.solvers.base import Solver
 from rkhs.solvers.direct import check_quadratic
 
-PATIENCE = 100  # iterations without any gain after which rounding has the last word
-
 
 @dataclass(frozen=True)
 class ConjugateGradients(Solver):
@@ -156,7 +154,7 @@ class _Progress:
         if self.primal.size == 0 or np.any(_moved(self.primal, points.primal) | _moved(self.dual, points.dual)):
             self.primal, self.dual, self.since = points.primal, points.dual, 0
         self.since += 1
-        return self.since > PATIENCE
+        return self.since > 100
 
 
 def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -23,8 +23,6 @@ from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers.base import NotApplicableError, Solver
 
-PATIENCE = 0.1  # of the iterations so far, until a certificate that failed is tried again
-
 
 @dataclass(frozen=True)
 class LBFGS(Solver):
@@ -108,7 +106,7 @@ class _Objective:
             self.gap = gap
         elif gap <= self.monitor.tol and self.iterations >= self.next_check:  # a bound where Q's = 0 holds as well
             self.gap = certify(self.system, self.last).relative
-            self.next_check = int((1 + PATIENCE) * self.iterations) + 1
+            self.next_check = int(1.1 * self.iterations) + 1
         self.monitor.report(self.last, self.primal, self.gap)
         if self.gap <= self.monitor.tol:
             raise StopIteration

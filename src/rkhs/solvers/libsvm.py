@@ -27,9 +27,6 @@ from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.interior_point import BoxDual
 
-TOLERANCES = (1e-3, 1e-6)  # of LIBSVM, one after the other until the gap is small enough
-EACH = 10e-9  # seconds for an entry of the matrix, and for each order of the weights
-INSIDE = 1e-7  # of the box, how far from its ends a coefficient counts as inside
 HARD = 1e6  # weight at which LIBSVM does not get there every other time
 ITERATIONS = 50_000  # of LIBSVM, each a pair of examples
 
@@ -65,12 +62,12 @@ class LibSVM(OutputSolver):
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
         hardest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
-        own = estimate.matrix + EACH * system.columns * system.size**2 * float(1 + np.log1p(hardest))
+        own = estimate.matrix + 10e-9 * system.columns * system.size**2 * float(1 + np.log1p(hardest))
         return own + hardest / (HARD + hardest) * BoxDual().cost(estimate)
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
-        for tol in TOLERANCES:
+        for tol in (1e-3, 1e-6):  # of LIBSVM, until the gap is small enough
             *rough, ended = _machine(system.gram.dense(), labels, weights, system.Q, tol)
             found, certificate = _best(system, (_sharpened(system, *rough), _iterate(*rough)), monitor.tol)
             monitor.report(found, float(certificate.primal[0]), certificate.relative)
@@ -114,7 +111,7 @@ def _iterate(a: Matrix, c: Matrix) -> Iterate:
 def _sharpened(system: FiniteProblem, a: Matrix, c: Matrix) -> Iterate:
     """The iterate with u_i = b_i wherever a_i is inside its box."""
     low, high = (end[:, 0] for end in system.box)
-    margin = INSIDE * (high - low)
+    margin = 1e-7 * (high - low)
     free = np.flatnonzero((a > low + margin) & (a < high - margin))
     if len(free) == 0:
         return _iterate(a, c)

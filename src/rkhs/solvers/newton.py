@@ -29,12 +29,7 @@ from rkhs.solvers._reduced import ReducedProblem
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 
 CURVED = 1e-200  # under which a second derivative counts as zero
-STEPS, HARDER = 4, 2.5  # that it takes, as a rule, and more for each power of ten of the conditioning
-FEWEST, ROOT = 2, 0.8  # with losses that are quadratic in pieces, and more for the root of the number of such rows
-STEP = 3e-3  # seconds of a step, beside its factorisation
-AT_WORK = 0.4  # of the rows of a one-sided loss, those that cost something
-FALL, PATIENCE = 1e-10, 8  # share of J that is a fall, and steps without one
-WHOLE = 1e-7  # difference in length under which a step of Newton's counts as one to the minimum of the model
+STEP = 3e-3  # s, of a step, without its factorisation
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,11 @@ class Newton(OutputSolver):
         for t in system.terms:
             if isinstance(t.loss, IntervalLoss):
                 idle += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
-        curved = system.size - int((1 - AT_WORK) * idle)
+        curved = system.size - int(0.6 * idle)  # of the rows of one-sided losses about 0.4 cost something
         return estimate.matrix + system.columns * expected(estimate) * (STEP + factorisation(curved))
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        point = _Point(system, start)
+        point = _NewtonPoint(system, start)
         best, least = point.iterate, inf
         lowest, since = inf, 0
         for _ in range(self.max_iterations):
@@ -87,8 +82,8 @@ class Newton(OutputSolver):
                 best, least = iterate, certificate.relative
             monitor.report(best, float(certificate.primal[0]), certificate.relative)
             value = float(certificate.primal[0])
-            lowest, since = (value, 0) if value < (1 - FALL) * lowest else (lowest, since + 1)
-            if certificate.within(monitor.tol) or point.stuck or since > PATIENCE:
+            lowest, since = (value, 0) if value < (1 - 1e-10) * lowest else (lowest, since + 1)
+            if certificate.within(monitor.tol) or point.stuck or since > 8:
                 return best
             monitor.afford(factorisation(point.curved))
             with monitor.showing(FACTOR):
@@ -97,19 +92,17 @@ class Newton(OutputSolver):
 
 
 def expected(estimate: Estimate) -> float:
-    """The steps that it takes for an output, as a rule: fewer where few rows have pieces, all of them quadratic."""
+    """Return the steps that it takes for an output, as a rule: 4, and 2.5 for each power of ten of the conditioning.
+
+    Fewer where few rows have pieces, all of them quadratic.
+    """
     system = estimate.system
     pieces = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
-    most = FEWEST + ROOT * len(system.other_rows) ** 0.5 if pieces else inf
-    return most if most <= STEPS else min(most, enough(estimate))  # the conditioning takes a while
+    most = 2 + 0.8 * len(system.other_rows) ** 0.5 if pieces else inf
+    return most if most <= 4 else min(most, 4 + 2.5 * log10(estimate.conditioning))  # the conditioning takes a while
 
 
-def enough(estimate: Estimate) -> float:
-    """The steps that it should do with, by the conditioning alone."""
-    return STEPS + HARDER * log10(estimate.conditioning)
-
-
-class _Point:
+class _NewtonPoint:
     """One output: its iterate and its image."""
 
     def __init__(self, system: FiniteProblem, start: Iterate) -> None:
@@ -142,7 +135,7 @@ class _Point:
             d, image = goal[0] - self.a, goal[1] - self.image
             size = max(float(d @ image), 0.0) ** 0.5 or 1.0
             length = self._minimise((d / size)[:, None], (image / size)[:, None]) / size
-            if abs(length - 1) > WHOLE:
+            if abs(length - 1) > 1e-7:  # not the minimum of the model
                 self.stuck = not np.any(self.a != before)
                 return
         self.a, self.image, self.basis = goal

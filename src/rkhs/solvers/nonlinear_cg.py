@@ -35,12 +35,7 @@ from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_
 from rkhs.solvers._reduced import SHRINK, ReducedProblem, Smoothing
 from rkhs.solvers.base import Solver
 
-SMOOTH, ROUGH = 1.5, 6  # times the iterations of conjugate gradients, without kinks and with
-KINKS = 4  # times the work of a step, where losses are smoothed
 UPDATES = 5  # of the second derivatives, for each output, that landmarks are to be worth
-CHANGED = (
-    0.5  # share of the second derivatives that must have changed for that: 0.02 took more products, and 0.6 as many
-)
 DEPENDENT = 1e-2  # units of the root of rounding, under which directions count as dependent
 SEEN = 0.25  # share that rounding may have in the energy of a direction
 
@@ -75,17 +70,17 @@ class Descent(Solver):
         """Every problem will do."""
 
     def cost(self, estimate: Estimate) -> float:
-        times = SMOOTH if estimate.system.smooth else ROUGH
+        times = 1.5 if estimate.system.smooth else 6  # the iterations of conjugate gradients
         return times * estimate.iterating(self.step(estimate)) * estimate.system.columns
 
     def step(self, estimate: Estimate) -> float:
-        return estimate.step * (1 if estimate.system.smooth else KINKS)
+        return estimate.step * (1 if estimate.system.smooth else 4)  # losses are smoothed
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         xp = namespace(start.a)
         images = system.exact @ start.a if bool(xp.any(start.a != 0)) else system.zeros()
         columns = [
-            _Point(system.output(c), start.a[:, c], images[:, c], start.basis[:, c], self.memory)
+            _DescentPoint(system.output(c), start.a[:, c], images[:, c], start.basis[:, c], self.memory)
             for c in range(system.columns)
         ]
         count = landmark_count(system.geometry, self.landmarks, 4 + 2 * UPDATES * system.columns)
@@ -121,7 +116,7 @@ class Descent(Solver):
         raise OutOfIterations
 
 
-class _Point:
+class _DescentPoint:
     """One output: its point, image and directions, and the best points of the primal and of the dual so far."""
 
     def __init__(self, system: FiniteProblem, a: Array, image: Array, basis: Array, memory: int) -> None:
@@ -160,7 +155,7 @@ class _Point:
         The two may be nearly parallel, and images of differences that are taken after the product have lost digits.
         """
         xp, h = namespace(g), self.bend
-        if self.model is None or float(xp.sum(abs(h - self.model[0]))) > CHANGED * float(xp.sum(self.model[0])):
+        if self.model is None or float(xp.sum(abs(h - self.model[0]))) > 0.5 * float(xp.sum(self.model[0])):
             self.model = h, near.with_diagonal(h)
         h, model = self.model
         step = model.solve(g[:, None] / (1 + h * near.left))[:, 0]
@@ -267,7 +262,7 @@ def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
     return D[:, kept] @ turn, U[:, kept] @ turn
 
 
-def _together(columns: list[_Point]) -> Iterate:
+def _together(columns: list[_DescentPoint]) -> Iterate:
     xp = namespace(columns[0].a)
     parts = zip(*((*column.best, column.alpha) for column in columns), strict=True)
     return Iterate(*(xp.stack(part, axis=1) for part in parts))

@@ -20,12 +20,8 @@ from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.interior_point import BoxDual
 
-MODELS = 5  # solved, as a rule
 INNER = 1e-8  # relative gap of the last models, whose coefficients are then put exactly in their places
 FORCING = 0.1  # of the gap of J, that of a model on the way there (inexact steps: Lee, Sun and Saunders 2014)
-FLATTEST = 1e-6  # curvature of the model, where that of the loss is less
-SHORTEST = 1e-10  # fraction of a step
-DECREASE = 1e-4  # share of what a step promises that it must keep
 
 
 @dataclass(frozen=True)
@@ -60,10 +56,10 @@ class ProximalNewton(OutputSolver):
                 )
 
     def cost(self, estimate: Estimate) -> float:
-        return MODELS * BoxDual().cost(estimate)
+        return 5 * BoxDual().cost(estimate)  # models, as a rule
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        point = _Point(system, start.a, start.basis)
+        point = _ProximalPoint(system, start.a, start.basis)
         for _ in range(self.max_iterations):
             certificate = certify(system, point.iterate, monitor.tol)
             monitor.report(point.iterate, point.value, certificate.relative)
@@ -73,7 +69,7 @@ class ProximalNewton(OutputSolver):
         raise OutOfIterations
 
 
-class _Point:
+class _ProximalPoint:
     """A point with its image and objective."""
 
     def __init__(self, system: FiniteProblem, a: Matrix, basis: Matrix) -> None:
@@ -103,10 +99,10 @@ class _Point:
             model, goal.a, self.image + image, self.u + image + self.system.Q @ basis
         )
         fraction = 1.0
-        while fraction > SHORTEST:
+        while fraction > 1e-10:
             point = self.a + fraction * a, self.image + fraction * image, self.basis + fraction * basis
             value = self._objective(*point)
-            if value <= self.value - DECREASE * fraction * promise and value < self.value:
+            if value <= self.value - 1e-4 * fraction * promise and value < self.value:
                 self.a, self.image, self.basis = point
                 self.value = value
                 return
@@ -121,7 +117,7 @@ class _Point:
         if isinstance(t.loss, IntervalLoss):
             return t
         u = self.u[t.rows]
-        slope, bend = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), FLATTEST)
+        slope, bend = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), 1e-6)
         return replace(t, loss=Squared(), target=u - slope / bend, weight=t.weight * bend / 2)
 
 

@@ -29,7 +29,7 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import joined
 from rkhs.solvers._costs import FLOP, SHARED, Estimate, factorisation
 from rkhs.solvers._recycling import OTHERS, capacity_of, few_others, solve_together
-from rkhs.solvers._subspace import Directions, Points, Task
+from rkhs.solvers._subspace import Directions, Task, TaskPoints
 from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.interior_point import FACTORISATIONS
 from rkhs.solvers.nonlinear_cg import Descent
@@ -148,7 +148,7 @@ class Growth(Solver):
         while True:
             for task in tasks:
                 task.solve(pool.directions, monitor.tol, monitor.left)
-            points = Points.of(tasks, pool.directions)
+            points = TaskPoints.of(tasks, pool.directions)
             products = system.gram @ points.gradients
             points.certify(tasks, products)
             found = Iterate.joined([task.iterate or task.system.start() for task in tasks])
