@@ -209,7 +209,7 @@ def test_tensors_give_the_same_system():
     tensors = [rkhs.Term(rkhs.Evaluation(torch.asarray(X)), rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
     one, other = (RepresenterProblem.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
     u = np.linspace(-1, 2, 3)[:, None]
-    for name in ("risk", "slope", "bend"):
+    for name in ("loss", "gradient", "hessian_diagonal"):
         np.testing.assert_allclose(getattr(one, name)(u), to_numpy(getattr(other, name)(torch.asarray(u))))
     for mine, theirs in zip(one.box, other.box, strict=True):
         np.testing.assert_array_equal(mine, to_numpy(theirs))

@@ -9,7 +9,7 @@ import rkhs
 from rkhs._finite.monitor import quiet
 from rkhs._gram import Gram
 from rkhs.solvers._recycling import OTHERS
-from rkhs.solvers._reduced import Elimination, ReducedProblem
+from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem
 from rkhs.solvers._subspace import Directions
 
 RNG = np.random.default_rng(4)

@@ -67,7 +67,7 @@ class Certificate:
     def joined(cls, outputs: Sequence[Certificate]) -> Certificate:
         """Join the certificates of several outputs."""
         columns = (np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS)
-        return cls(*columns, eps=outputs[0].eps)
+        return cls(*columns, outputs[0].eps)
 
     @property
     def dual(self) -> Vector:
