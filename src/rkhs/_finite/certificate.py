@@ -66,8 +66,8 @@ class Certificate:
     @classmethod
     def joined(cls, outputs: Sequence[Certificate]) -> Certificate:
         """Join the certificates of several outputs."""
-        columns = (np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS)
-        return cls(*columns, outputs[0].eps)
+        columns = {name: np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS}
+        return cls(**columns, eps=outputs[0].eps)
 
     @property
     def dual(self) -> Vector:
