@@ -217,7 +217,7 @@ def solution_of(
 
     basis = None if features.basis is None else flat(found.basis)
     function = function_in(space, flat(found.tau), features.basis, basis)
-    name, count, size = type(approximation).__name__, problem.independent, space.size
+    name, count, size = type(approximation).__name__, len(problem.functions.values), space.size
     told = f"{size} functions" if count == size else f"{size} functions, {count} of which rounding tells apart"
     hidden = space.hidden(problem.functions) if count < size else 0
     certificate = found.certificate

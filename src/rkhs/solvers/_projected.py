@@ -117,11 +117,6 @@ class ProjectedProblem:
         return all(loss.quadratic for loss in self.losses)
 
     @property
-    def independent(self) -> int:
-        """How many of the functions rounding tells apart."""
-        return len(self.functions.values)
-
-    @property
     def free(self) -> int:
         """N - r of squared losses: targets that neither the basis nor terms whose targets are all zero explain."""
         blocks = [block for block in self.blocks if isinstance(block, Moments)]

@@ -74,17 +74,6 @@ class AtomicLandmarks:
             return slice(first, first + count)
         return indices(self.slopes, self.C)
 
-    @cached_property
-    def plain(self) -> bool:
-        """Whether all factors are one."""
-        return bool(np.all(to_numpy(self.factors) == 1))
-
-    def scaled(self, columns: Array, which: Any = slice(None)) -> Array:
-        """Multiply the columns of some landmarks by their factors, in place."""
-        if not self.plain:
-            columns *= self.factors[which]
-        return columns
-
     def pulled(self, points: Array) -> Array:
         """Return M'y: the metric is |M'y|^2."""
         linear = self.form.linear
@@ -107,7 +96,8 @@ class AtomicLandmarks:
         found[:, slopes] += mixed
         found[slopes] += mixed.T
         found[np.ix_(slopes, slopes)] += BB * (V @ V.T)
-        return (found + found.T) / 2
+        factors = to_numpy(self.factors)
+        return factors[:, None] * (found + found.T) / 2 * factors
 
 
 class LandmarkTile(Tile):
@@ -130,7 +120,8 @@ class LandmarkTile(Tile):
         self.q, self.s = q, s
         last = 2 if len(landmarks.slopes) else 1
         self.phi = phi = form.ladder(xp.asarray(q, copy=True), range(last + 1))
-        self.alike = landmarks.plain and all(derivative is phi[0] for derivative in phi.values())
+        plain = bool(np.all(to_numpy(landmarks.factors) == 1))
+        self.alike = plain and all(derivative is phi[0] for derivative in phi.values())
 
     def _correct_near_pairs(self, points: Array, q: Array, s: Array, x_halves: Array, c_halves: Array) -> None:
         """Compute q and s of points near a landmark from their differences, where |x|^2 - 2<x, c> + |c|^2 cancels."""
@@ -150,16 +141,16 @@ class LandmarkTile(Tile):
         E, index = namespace(self.q).asarray(self.phi[0], copy=True), self.landmarks.columns
         if len(self.landmarks.slopes):
             E[:, index] = self.phi[1][:, index] * self.s
-        return self.landmarks.scaled(E)
+        E *= self.landmarks.factors
+        return E
 
     def gradient_products(self, root: Array, known: Array | None) -> list[Array]:
-        """Return A'A, A'W, A'B and B'B."""
+        """Return A'A, A'W, A'B and B'B, for landmarks without their factors."""
         landmarks, index = self.landmarks, self.landmarks.columns
         A = self.phi[1] * root
         B = namespace(A).asarray(A[:, index], copy=True)
         if len(landmarks.slopes):
             A[:, index] = self.phi[2][:, index] * (self.s * root)
-        A, B = landmarks.scaled(A), landmarks.scaled(B, index)
         AA = A.T @ A if known is None else known
         AW = A.T @ self._moved(A, B) if landmarks.form.rho else 0 * AA
         return [AA, AW, A.T @ B, B.T @ B]

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, Vector, like, taken, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
@@ -200,16 +201,17 @@ def _among(functional: Functional, landmarks: Functional) -> bool:
 
 def _same(part: Part, other: Part, start: int) -> bool:
     """Return whether two parts are equal but for their rows, which begin `start` later in the other one."""
-    atoms, theirs = part.atoms, other.atoms
     if part.start + start != other.start or part.weight != other.weight:
         return False
-    if (part.matrix is None) != (other.matrix is None) or (atoms.blur is None) != (theirs.blur is None):
-        return False
-    matrices = part.matrix is other.matrix or (
-        part.matrix.shape == other.matrix.shape and abs(part.matrix - other.matrix).sum() == 0
-    )
-    pairs = ((getattr(atoms, name), getattr(theirs, name)) for name in ("points", "directions", "blur"))
-    return matrices and all(a is b or np.array_equal(to_numpy(a), to_numpy(b)) for a, b in pairs)
+    pairs = [(part.matrix, other.matrix)]
+    pairs += [(getattr(part.atoms, name), getattr(other.atoms, name)) for name in ("points", "directions", "blur")]
+    return all(a is b or (a is not None and b is not None and _equal(a, b)) for a, b in pairs)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if scipy.sparse.issparse(a) and scipy.sparse.issparse(b):
+        return a.shape == b.shape and (a != b).nnz == 0
+    return np.array_equal(to_numpy(a), to_numpy(b))
 
 
 @dataclass(frozen=True, eq=False)
