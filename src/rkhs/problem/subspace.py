@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,8 +31,6 @@ from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.solvers.warped import SubspaceCovariance
 from rkhs.spaces import Approximation, DenseSpace, LandmarkSpace
 from rkhs.spaces.base import EPS, Orthonormal
-
-Solved = tuple[ProjectedProblem, ProjectedSolution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,36 +81,20 @@ class SubspaceProblem:
 
     def solve(self, monitor: Monitor) -> Solution:
         """Return the minimiser; f = 0 where it is stopped before there is anything better."""
-        found, status = self._solve([None], {}, 1, monitor)
-        if not found:
-            return self._zero([1.0] * len(self.terms), monitor, status)
-        return solution_of(*found[0], self.approximation, monitor, status)
+        found: Solution = self.grid(Cells(len(self.terms), {}, {}), monitor).item()
+        return found
 
     def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
-        """Return the solutions of all cells in one space, and what stopped it.
+        """Return the solutions of all cells in one space.
 
         They come from one pass over the rows, or two where that loses digits.  Where it is stopped, the cells that are
         left have f = 0.
         """
+        outputs, kept = outputs_of(self.terms), sum(term.size for term in self.terms if not term.loss.quadratic)
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = grouped(parts)
-        found, status = self._solve(cells.multiples(factors), shares, cells.count or 1, monitor)
-        solutions = np.empty(len(cells.multiples()), dtype=object)
-        for k, weights in enumerate(cells.multiples()):
-            if k in found:
-                solutions[k] = solution_of(*found[k], self.approximation, monitor, status, posterior=False)
-            else:
-                solutions[k] = self._zero(weights, monitor, status)
-        return solutions.reshape(cells.shape)
-
-    def _solve(
-        self, weightings: Sequence[Sequence[Any] | None], shares: Mapping[int, Matrix], folds: int, monitor: Monitor
-    ) -> tuple[dict[int, Solved], str]:
-        """Return what was solved before something stopped it, and what that was."""
-        outputs = outputs_of(self.terms)
-        found: dict[int, Solved] = {}
-        kept = sum(term.size for term in self.terms if not term.loss.quadratic)
+        found: dict[int, tuple[ProjectedProblem, ProjectedSolution]] = {}
 
         def projected(functions: Orthonormal | None) -> ProjectedProblem:
             check_range(self._loss_blocks)
@@ -125,11 +107,18 @@ class SubspaceProblem:
 
         def work() -> None:
             rows = sum(term.size for term in self.terms)
-            for k, problem, solution in solve_weightings(projected, weightings, monitor, rows, folds):
-                found[k] = problem, solution
+            # one by one: what was solved before it is stopped stays
+            found.update(solve_weightings(projected, cells.multiples(factors), monitor, rows, cells.count or 1))
 
         status = stopped(monitor, work)
-        return found, status
+        own = not (cells.axes or cells.folds)  # the weights of the problem
+        solutions = np.empty(len(cells.multiples()), dtype=object)
+        for k, weights in enumerate(cells.multiples()):
+            if k in found:
+                solutions[k] = solution_of(*found[k], self.approximation, monitor, status, posterior=own)
+            else:
+                solutions[k] = self._zero(weights, monitor, status)
+        return solutions.reshape(cells.shape)
 
     def _zero(self, factors: Sequence[Any], monitor: Monitor, status: str) -> Solution:
         """Return f = 0, with factors on the weights of terms, or on rows: its J is known, and that no J is negative."""
@@ -162,7 +151,7 @@ def solve_weightings(
     monitor: Monitor,
     rows: float,
     folds: int = 1,
-) -> Iterator[tuple[int, ProjectedProblem, ProjectedSolution]]:
+) -> Iterator[tuple[int, tuple[ProjectedProblem, ProjectedSolution]]]:
     """Solve a problem for several weightings, from small weights to large ones, each from the one before in its fold.
 
     Those whose certificate shows that sums have lost digits are solved again with sums in orthonormal functions.
@@ -187,7 +176,7 @@ def solve_weightings(
             monitor.check(slowest)
             before, fold = monitor.seconds, k % folds
             found = problem.solve(monitor.tol, weightings[k], near.get(fold), monitor.left)
-            yield k, problem, found
+            yield k, (problem, found)
             near[fold], slowest = found.theta, max(slowest, monitor.seconds - before)
             if not found.certificate.within(monitor.tol):
                 lost.append(k)

@@ -36,8 +36,8 @@ TILE_ROWS = 128  # the least that a tile has
 TILE_COPIES = 12  # arrays of the size of a tile that are alive at once, measured
 
 
-class Product(Protocol):
-    """Anything that multiplies: a matrix, a sparse matrix, or an operator."""
+class Operator(Protocol):
+    """Anything with `@`: a matrix, dense or sparse, or a linear operator."""
 
     def __matmul__(self, other: Any, /) -> Any: ...
 
@@ -72,7 +72,7 @@ class FiniteSpace(ABC):
 
     @property
     @abstractmethod
-    def gram(self) -> Product:
+    def gram(self) -> Operator:
         """K (p, p): |f|^2 = tau'K tau."""
 
     @property
@@ -85,7 +85,7 @@ class FiniteSpace(ABC):
         """Return L_i(psi_a), (size, p)."""
 
     @abstractmethod
-    def normal(self, functional: Functional, weight: Vector) -> Product:
+    def normal(self, functional: Functional, weight: Vector) -> Operator:
         """Return sum_i w_i L_i(psi_a) L_i(psi_b), (p, p), for weights (size,)."""
 
     @abstractmethod

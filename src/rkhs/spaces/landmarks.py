@@ -121,7 +121,14 @@ class Landmarks(Approximation):
         steep = any(family.order for family in others) and kernel.smoothness(points.shape[1]) > 1
         most = max(left - 1 - unpenalised, 0) if kernel.order else left  # only values tell polynomials apart
         slopes = min(round(self.derivatives * left), most) if steep else 0
-        at = self._selected(points, min(left - slopes, len(points)), random)
+        count = min(left - slopes, len(points))
+        if self.selection == "random" or count == 0:
+            at = random.choice(points, count, replace=False) if count else points[:0]
+        else:
+            from sklearn.cluster import kmeans_plusplus  # which takes a second to import
+
+            apart = (points - points.mean(axis=0)).astype(np.float64)
+            at = points[kmeans_plusplus(apart, count, random_state=int(random.integers(2**31)))[1]]
         values = [*few, Evaluation(like(at, prototype))] if len(at) else few
         if slopes == 0 or not values:
             return stack(values) if values else Evaluation(like(points[:p], prototype))
@@ -131,17 +138,6 @@ class Landmarks(Approximation):
         f = pilot(space, PILOT * (space.size + len(anchors)), random)
         directions = _along(to_numpy(Gradient(anchors)(f)), to_numpy(anchors), random) * _unit_length(kernel, anchors)
         return stack([*values, DirectionalDerivative(anchors, like(directions, anchors))])
-
-    def _selected(self, points: Matrix, count: int, random: np.random.Generator) -> Matrix:
-        """Select some of the points, the best first."""
-        if count == 0:
-            return points[:0]
-        if self.selection == "random":
-            return random.choice(points, count, replace=False)
-        from sklearn.cluster import kmeans_plusplus  # which takes a second to import
-
-        apart = (points - points.mean(axis=0)).astype(np.float64)
-        return points[kmeans_plusplus(apart, count, random_state=int(random.integers(2**31)))[1]]
 
 
 def _points(families: Sequence[Functional], most: int, random: np.random.Generator) -> Matrix:

@@ -147,8 +147,8 @@ def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[Projecte
         own = replace(plan, functions=functions)
         return ProjectedProblem(blocks.reduce(summarise, own), lazy_images(blocks, own))
 
-    *_, (_, problem, found) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
-    return problem, found
+    *_, (_, solved) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
+    return solved
 
 
 def planned(
