@@ -23,7 +23,7 @@ from rkhs.functionals.base import Functional, stack
 from rkhs.learning._observations import Observations
 from rkhs.solvers.warped import SubspaceCovariance, WarpedGram
 
-TO_TELL, TO_DRAW = 4, 8  # square tables that covariances and draws need at once, measured
+COV_TABLES, SAMPLE_TABLES = 4, 8  # matrices of the size of the result in memory at once, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,11 @@ class Posterior:
     amplitude: float | Matrix
 
     def mean(self, L: Functional) -> Array:
-        """L(f), in the shape of L, with a last axis for several outputs."""
+        """Return L(f), in the shape of L, with a last axis for several outputs."""
         return L(self.function)
 
     def std(self, L: Functional, weight: float | None = None) -> Array:
-        """The standard deviation of L(f), in the same shape; infinite where a basis function is not determined.
+        """Return the standard deviation of L(f), in the same shape; infinite where a basis function is not determined.
 
         With a `weight`, that of a new observation of L, whose noise has the variance tau^2 / (2 weight).
         """
@@ -62,7 +62,7 @@ class Posterior:
         return self._scaled(xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape), 1)
 
     def cov(self, L: Functional, M: Functional | None = None, weight: float | None = None) -> Array:
-        """The covariances of L(f) with M(f), of L with itself if M is None: the shape of L, then that of M.
+        """Return the covariances of L(f) with M(f), or with itself if M is None: the shape of L, then that of M.
 
         With a `weight`, those of new observations of L.
         """
@@ -77,10 +77,10 @@ class Posterior:
         return self._scaled(namespace(own).reshape(own, (*L.shape, *(L if M is None else M).shape)), 2)
 
     def sample(self, L: Functional, n: int = 1, random_state: Any = None) -> Array:
-        """n draws of L(f), (n, shape of L), with a last axis for several outputs, which are independent."""
+        """Draw L(f) n times: (n, shape of L), with a last axis for several outputs, which are independent."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive whole number of draws, got {n!r}.")
-        self.check_memory(L.size, L.prototype, TO_DRAW)
+        self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
         table = to_numpy(self.spread.covariance(L)).astype(np.float64)
         values, vectors = np.linalg.eigh((table + table.T) / 2)
         root = vectors * np.sqrt(np.clip(values, 0, None))
@@ -93,13 +93,13 @@ class Posterior:
         return mean[None] + like(drawn.reshape(n, *mean.shape), mean)
 
     @staticmethod
-    def check_memory(size: int, array: Array, tables: int = TO_TELL) -> None:
+    def check_memory(size: int, array: Array, tables: int = COV_TABLES) -> None:
         """Refuse covariances of more functionals than there is memory for, before any is computed."""
         remedy = "ask for standard deviations, which are one number each, or for fewer points at a time"
         check_tables(size, tables, array, "Covariances", remedy)
 
     def _scaled(self, values: Array, power: int) -> Array:
-        """Times tau^power, with a last axis for several outputs."""
+        """Multiply by tau^power, with a last axis for several outputs."""
         if np.ndim(self.amplitude) == 0:
             return values * float(self.amplitude) ** power
         return values[..., None] * like(self.amplitude**power, values)

@@ -156,12 +156,13 @@ class WarpedGram:
         time_limit: float | None = None,
         verbose: bool | None = None,
     ) -> WarpedGram:
-        """Given the quadratic terms of a `Problem`, or of its `represented`.
+        """Condition on the quadratic terms of a `Problem`, or of its `represented`.
 
-        `tol` is the relative accuracy where there are too many to be exact.
-
-        A time limit, in seconds for all that is asked for, ends in a TimeoutError: half a variance is none.  Ctrl-C is
-        raised; progress is shown on a terminal after two seconds, where `verbose` does not say otherwise.
+        Parameters
+        ----------
+        tol : the relative accuracy of conjugate gradients, where there are too many terms for a factorisation
+        time_limit : seconds for everything that is asked of the result, after which a TimeoutError is raised
+        verbose : progress; by default on a terminal, when it takes more than two seconds
         """
         represented = represented_by(problem, "WarpedGram")
         if not any(t.loss.quadratic for t in represented.rows):
