@@ -175,11 +175,6 @@ class Gram:
             seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
         return seconds
 
-    @property
-    def firsts(self) -> np.ndarray[Any, Any]:
-        """The rows at which the functionals of a point begin."""
-        return self.L.firsts()
-
     def dense(self, out: Array | None = None) -> Array:
         """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
 

@@ -163,21 +163,6 @@ class Functional(ABC):
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
         return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
 
-    def firsts(self) -> np.ndarray[Any, Any]:
-        """The flat indices at which groups begin that are best taken together: all functionals of a point.
-
-        Examples
-        --------
-        >>> import numpy as np, rkhs
-        >>> rkhs.Gradient(np.zeros((3, 5))).firsts()
-        array([ 0,  5, 10])
-        """
-        begins = np.ones(self.size, dtype=bool)
-        for part in self.parts:
-            if part.matrix is None:
-                begins[part.rows] &= np.arange(part.size) % max(part.atoms.per_point, 1) == 0
-        return np.flatnonzero(begins)
-
     def __add__(self, other: Functional) -> Functional:
         return _sum(self, other, 1.0)
 
