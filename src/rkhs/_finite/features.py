@@ -25,7 +25,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_nump
 from rkhs._backend.memory import out_of_memory, release_memory
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.term import Term
-from rkhs._gram.jet_points import same_points
+from rkhs._gram.jets import same_points
 from rkhs._gram.operator import cancelled, magnitudes
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional

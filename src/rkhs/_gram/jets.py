@@ -9,8 +9,8 @@ the gradients at y_j give
 
 (phi, phi', phi'' at q_ij): four matrix products of t x t x n and some element-wise work on tiles that stay
 in the cache.  The column of ones that makes S and the row sums of Q part of those products is all the
-overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j before, and contract
-grad f with their directions after.
+overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j = sum_a alpha_ja V_ja before,
+and contract grad f with their directions, <V_ia, grad f(x_i)>, after.
 
 In the product of a family with itself, tile (j, i) has the rungs of tile (i, j): half of the element-wise
 work and an eighth of the matrix products are saved.
@@ -20,19 +20,174 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
-from rkhs._backend.arrays import Array, add_at, inner, namespace, zeros
-from rkhs._backend.memory import tile_entries, tiles
+from rkhs._backend.arrays import Array, add_at, inner, like, namespace, zeros
+from rkhs._backend.memory import on_cpu, tile_entries, tiles
 from rkhs._backend.precision import Products
 from rkhs._backend.threads import cores, in_threads
+from rkhs._calculus.atoms import Atoms, LinearMap
 from rkhs._calculus.forms import Form, near_pairs
-from rkhs._gram.jet_points import JetPoints, Jets, augmented, by_points
 from rkhs.functionals.base import Part
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
 COPIES = 8  # arrays of the size of a tile that are alive at once, at most
 SHARED, EACH = 2**20, 4  # pairs of points from which threads share the tiles; tiles each has, so that all end together
+
+
+@dataclass(frozen=True, eq=False)
+class Jets:
+    """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
+
+    values: Array | None  # (t, r)
+    gradients: Array | None  # (r, t, n)
+
+    @property
+    def count(self) -> int:
+        """r."""
+        if self.values is not None:
+            return int(self.values.shape[1])
+        return 0 if self.gradients is None else int(self.gradients.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory they take, counted as float64."""
+        return sum(8 * prod(array.shape) for array in (self.values, self.gradients) if array is not None)
+
+    def zeros(self) -> Jets:
+        """Return zeros of the same shapes."""
+        arrays = (self.values, self.gradients)
+        return Jets(*(None if array is None else zeros(array.shape, array) for array in arrays))
+
+    def add(self, other: Jets) -> None:
+        """Add other jets, in place."""
+        if self.values is not None:
+            self.values[...] += other.values
+        if self.gradients is not None:
+            self.gradients[...] += other.gradients
+
+
+@dataclass(frozen=True, eq=False)
+class JetPoints:
+    """One set of points with the parts of a family that read or write jets there."""
+
+    points: Array  # (t, n), centred and mapped
+    parts: tuple[Part, ...]
+    linear: LinearMap
+    products: Products
+
+    @property
+    def given(self) -> Array:
+        """The points as they were given."""
+        return self.parts[0].atoms.points
+
+    @cached_property
+    def halves(self) -> Array:
+        """|x|^2 / 2, (t,)."""
+        return namespace(self.points).sum(self.points * self.points, axis=1) / 2
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest of the halves."""
+        return float(namespace(self.points).max(self.halves)) if self.halves.shape[0] else 0.0
+
+    @cached_property
+    def fine(self) -> Any:
+        """X as an operand of fine products."""
+        return self.products.fine.operand(self.points)
+
+    @cached_property
+    def plain(self) -> tuple[Any, Any]:
+        """X as operands by rows and by columns."""
+        return self.products.operands(self.points)
+
+    @cached_property
+    def augmented(self) -> tuple[Any, Any]:
+        """[X, 1] as operands by rows and by columns, see `augmented`."""
+        return self.products.operands(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
+
+    def scatter(self, v: Array) -> Jets:
+        """Return the coefficients of the jets, from those (size, r) of the functionals."""
+        c = A = None
+        for part in self.parts:
+            own = part.adjoint(v)
+            if part.atoms.order == 0:
+                c = own if c is None else c + own
+            else:
+                spread = _spread(part.atoms, own)
+                A = spread if A is None else A + spread
+        if A is not None and self.linear is not None:  # after the change of input
+            A = A * self.linear if self.linear.ndim == 1 else A @ self.linear.T
+        return Jets(c, A)
+
+    def zeros(self, r: int) -> Jets:
+        """Return zeros for the jets that the parts need."""
+        t, n = self.points.shape
+        orders = {part.atoms.order for part in self.parts}
+        values = zeros((t, r), self.points) if 0 in orders else None
+        return Jets(values, zeros((r, t, n), self.points) if 1 in orders else None)
+
+    def contract(self, jets: Jets, out: Array) -> None:
+        """Add the functionals of f to `out`, from the jets of f."""
+        gradients = jets.gradients
+        if gradients is not None and self.linear is not None:  # of f(A x), from those of f at A x
+            gradients = gradients * self.linear if self.linear.ndim == 1 else gradients @ self.linear
+        for part in self.parts:
+            own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
+            out[part.rows] += part.forward(own)
+
+
+def augmented(A: Array, column: Array) -> Array:
+    """Return [A, column], on accelerators with zeros up to a multiple of 8 columns: tensor cores need aligned rows."""
+    more = 0 if on_cpu(A) else -(A.shape[-1] + 1) % 8
+    return namespace(A).concat([A, column, zeros((*A.shape[:-1], more), A)], axis=-1)
+
+
+def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, products: Products) -> list[JetPoints]:
+    """Group the parts by the points they share."""
+    groups: list[list[Part]] = []
+    for part in parts:
+        known = [group for group in groups if same_points(group[0].atoms.points, part.atoms.points)]
+        if known:
+            known[0].append(part)
+        else:
+            groups.append([part])
+    found = []
+    for group in groups:
+        points = group[0].atoms.points
+        centred = Atoms.values(points if origin is None else points - origin)
+        here = None if linear is None else like(linear, points)
+        found.append(JetPoints(centred.pushed(linear).points, tuple(group), here, products))
+    return found
+
+
+def same_points(one: Array, other: Array) -> bool:
+    """Return whether two arrays hold the same points in the same order."""
+    return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
+
+
+def _spread(atoms: Atoms, coefficients: Array) -> Array:
+    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
+    xp = namespace(coefficients)
+    t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
+    alpha = xp.reshape(coefficients, (t, k, r))
+    if not atoms.shared:
+        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
+    alpha = xp.permute_dims(alpha, (2, 0, 1))
+    return xp.asarray(alpha, copy=True) if atoms.gradient else alpha @ atoms.directions[:, 0, :]
+
+
+def _contracted(atoms: Atoms, gradients: Any) -> Array:
+    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
+    xp = namespace(gradients)
+    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
+    if not atoms.shared:
+        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
+    else:
+        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
+        found = xp.permute_dims(along, (1, 2, 0))
+    return xp.reshape(found, (t * k, r))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +241,9 @@ class Flow:
             else:
                 B, columns = (slopes[r, j] for slopes in self.slopes)
                 straight = self.products(first, columns)
-                if f is not None:  # sum_j phi' S_ij
-                    f[i, r] += _rowwise(straight, self.target.points[i])
+                if f is not None:  # sum_j phi' S_ij, of straight * [X, 1]
+                    along = inner(straight[:, :n], self.target.points[i])
+                    f[i, r] += along + straight[:, n] if self.rho else along
                 if g is None:
                     continue
                 g[r, i] += straight[:, :n]
@@ -113,7 +269,7 @@ class Flow:
 
     def apart(self) -> Flow:
         """The same flow to jets of its own, zero so far."""
-        other = replace(self, jets=self.jets.emptied())
+        other = replace(self, jets=self.jets.zeros())
         if self.coefficients.gradients is not None and self.rungs[-1]:
             other.__dict__["slopes"] = self.slopes  # which are made once
         return other
@@ -237,13 +393,6 @@ class JetProduct:
         if back is not None:
             transposed = None if first is None else first.T
             back.add({k: rung.T for k, rung in phi.items()}, transposed, j, i, mirrored=True)
-
-
-def _rowwise(straight: Array, X: Array) -> Array:
-    """sum over columns of straight * [X, 1], or * X where it has no column for the 1."""
-    n = X.shape[1]
-    found = inner(straight[:, :n], X)
-    return found if straight.shape[1] == n else found + straight[:, n]
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:

@@ -15,8 +15,7 @@ from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import Block, blocks, check_bounded
-from rkhs._gram.jet_points import same_points
-from rkhs._gram.jets import ORDER, JetProduct
+from rkhs._gram.jets import ORDER, JetProduct, same_points
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Combination, Functional, Part

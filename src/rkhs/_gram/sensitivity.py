@@ -18,7 +18,7 @@ features together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,48 +53,32 @@ def sensitivity(
     {('scale', 0): 0.7357588823428847, ('scale', 1): 0.7357588823428847}
     """
     found: dict[Setting, float] = {}
-    if isinstance(kernel, Sum):
+    if isinstance(kernel, Sum | Multiple | PushedKernel):
         for place, child in kernel.children().items():
-            found |= _within(place, sensitivity(child, L, M, B, _inside(place, settings)))
-    elif isinstance(kernel, Multiple):
-        inner = sensitivity(kernel.kernel, L, M, B, _inside("kernel", settings))
-        found |= {setting: kernel.factor * value for setting, value in _within("kernel", inner).items()}
-    elif isinstance(kernel, PushedKernel):
-        found |= _within("kernel", _of_pushed(kernel, L, M, B, _inside("kernel", settings)))
+            inside = [(name.removeprefix(place + "."), j) for name, j in settings if name.startswith(place + ".")]
+            for weight, left, right in _seen(kernel, L, M) if inside else ():
+                for (name, j), value in sensitivity(child, left, right, B, inside).items():
+                    found[f"{place}.{name}", j] = found.get((f"{place}.{name}", j), 0.0) + weight * value
     elif isinstance(kernel, Laplace):
-        found |= _of_laplace(kernel, L, M, B, settings)
+        found = _of_laplace(kernel, L, M, B, settings)
     else:
-        found |= _of_scales(kernel, L, M, B, settings)
-    left = [setting for setting in settings if setting not in found]
-    for name, feature in left:
-        table = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
-        found[name, feature] = float(np.vdot(B, table))
+        found = _of_scales(kernel, L, M, B, settings)
+    for name, feature in settings:
+        if (name, feature) not in found:
+            table = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
+            found[name, feature] = float(np.vdot(B, table))
     return {setting: found[setting] for setting in settings}
 
 
-def _of_pushed(
-    kernel: PushedKernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
-) -> dict[Setting, float]:
-    """Those of the kernel behind one that pushes its inputs, on pushed families."""
-    total = dict.fromkeys(settings, 0.0)
-    for weight, on_left, on_right in kernel.pushes() if settings else ():
+def _seen(kernel: Kernel, L: Functional, M: Functional) -> Iterator[tuple[float, Functional, Functional]]:
+    """Yield the families on which the children of a kernel add up to it, with their weights."""
+    if not isinstance(kernel, PushedKernel):
+        yield kernel.factor if isinstance(kernel, Multiple) else 1.0, L, M
+        return
+    for weight, on_left, on_right in kernel.pushes():
         ours, theirs = pushed(L.parts, on_left), pushed(M.parts, on_right)
-        if not (ours and theirs):
-            continue
-        left, right = (Combination(one.shape, own, repr(one)) for one, own in ((L, ours), (M, theirs)))
-        for setting, value in sensitivity(kernel.kernel, left, right, B, settings).items():
-            total[setting] += weight * value
-    return total
-
-
-def _inside(place: str, settings: Sequence[Setting]) -> list[Setting]:
-    """The settings of a child."""
-    return [(name.removeprefix(place + "."), j) for name, j in settings if name.startswith(place + ".")]
-
-
-def _within(place: str, found: dict[Setting, float]) -> dict[Setting, float]:
-    """The way back."""
-    return {(f"{place}.{name}", j): value for (name, j), value in found.items()}
+        if ours and theirs:
+            yield weight, Combination(L.shape, ours, repr(L)), Combination(M.shape, theirs, repr(M))
 
 
 def _of_scales(
