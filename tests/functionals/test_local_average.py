@@ -165,7 +165,7 @@ MIXTURES = {
 }
 
 
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, pytest.param(2, marks=pytest.mark.slow), 5])
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixture(name, n):
     """One- and two-sided, near (within the width, where Matern has its kink) and far."""

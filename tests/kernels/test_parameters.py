@@ -45,7 +45,7 @@ def check(kernel, L):
         assert np.abs(found - expected).max() <= 1e-9 * np.abs(expected).max(), (name, feature)
 
 
-@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("d", [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS])
 @pytest.mark.parametrize("name", [k for k in KERNELS if KERNELS[k].make(2).parameters()])
 def test_tangents_are_derivatives(name, d):
     """For every kernel and every kind of functional; points in pairs that coincide."""
