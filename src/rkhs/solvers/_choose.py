@@ -28,6 +28,7 @@ from rkhs.solvers._costs import Estimate
 from rkhs.solvers.absorption import DENSE, Absorption
 from rkhs.solvers.base import Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers.conjugate_gradients import ConjugateGradients
+from rkhs.solvers.direct import Direct
 from rkhs.solvers.newton import Newton, expected
 from rkhs.solvers.nonlinear_cg import Descent
 from rkhs.solvers.subspace import Galerkin
@@ -41,18 +42,21 @@ TRIAL = 6  # iterations that are tried of a solver that seems dear, where six ti
 def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
     """Return the solver for a problem; with a time limit one that is expected to keep it, if there is one."""
     estimate = Estimate(system, tol)
-    costs = {solver: solver.cost(estimate) for solver in EXACT if solver.applies(system)}
+    among = (Direct(),) if system.quadratic else EXACT  # the others are never cheaper where Direct applies
+    costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}
     dense = min((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__, default=None)
-    others = [solver for solver in ITERATIVE if solver.applies(system)]
     if dense is None or (time_limit is not None and slowness() * costs[dense] > time_limit):
-        return others[0]
-    cost, exact = costs.pop(dense), dense
+        return next(solver for solver in ITERATIVE if solver.applies(system))
+    cost, exact, short = costs.pop(dense), dense, max(LEAST * estimate.product, 0.02)
+    if cost <= short and not isinstance(dense, Newton):
+        return dense
+    others = [solver for solver in ITERATIVE if solver.applies(system)]
     if isinstance(dense, Newton):  # which may lose its way, after twice the steps that it was expected to take
         second = min(costs, key=costs.__getitem__, default=others[0])
         if others[0].cost(estimate) <= 1000 * costs.get(second, inf):  # beyond, it will not be lucky either
             second = others[0]
         exact = Fallback(dense, second, int(2 * system.columns * expected(estimate)), True)
-    if cost <= max(LEAST * estimate.product, 0.02):
+    if cost <= short:
         return exact
     other = min(others, key=lambda solver: solver.cost(estimate))
     if other.cost(estimate) < cost:
