@@ -147,7 +147,7 @@ def subspace_log_evidence(
     if 0 < len(known) < observations.size:
         theirs = [terms[k] for k in np.unique(observations.term[known])]
         prior = _SubspaceEquations(space, basis, theirs, observations.take(known), weight[known])
-    linear = whole.problem.linear[: whole.problem.told]
+    linear = whole.problem.linear[: whole.problem.resolved]
     theta = whole.problem.curvature.minimum(linear)  # the minimiser, (r + m, c)
     energies = 2 * whole.problem.constant + np.sum(linear * theta, axis=0)
     log_det = whole.log_det - (0.0 if prior is None else prior.log_det)
@@ -191,7 +191,7 @@ class _SubspaceEquations:
         self.space, self.basis, self.observations, self.weight = space, basis, observations, weight
         projected = ProjectedProblem(FeatureBlocks.of(space, basis, terms, outputs_of(terms)))
         self.problem, self.r = projected.weighted(), projected.rank
-        self.R = projected.functions.map[:, : self.problem.told - self.r]  # (p, m)
+        self.R = projected.functions.map[:, : self.problem.resolved - self.r]  # (p, m)
 
     @property
     def log_det(self) -> float:
@@ -210,7 +210,7 @@ class _SubspaceEquations:
         assert isinstance(self.space, LandmarkSpace), "features have no derivatives in hyperparameters"
         r, R, H = self.r, self.R, self.problem.curvature.seen
         marks, kernel, size = self.space.functionals, self.space.kernel, len(self.weight)
-        cross = self.problem.S[r : self.problem.told, :r]  # F'D^-1 P
+        cross = self.problem.S[r : self.problem.resolved, :r]  # F'D^-1 P
         down = self.problem.curvature.down(np.concatenate([R.T, cross @ H], axis=1))
         half, lower = down[:, : len(R)], down[:, len(R) :]
         core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P H

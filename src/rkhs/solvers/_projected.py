@@ -73,9 +73,10 @@ class ProjectedProblem:
     def __init__(self, features: FeatureBlocks, reread: Reread | None = None) -> None:
         self.reread, self.rank, self.outputs = reread, features.rank, features.outputs or 1
         self.functions = features.functions or Orthonormal.of(features.space)
-        self.map = scipy.linalg.block_diag(np.eye(self.rank), self.functions.map)  # (r + p, m), to the psi
+        self.size = self.rank + len(self.functions.values)  # m
         self.turned = features.functions is not None  # the features are orthonormal already
-        self.turn = np.eye(self.map.shape[1]) if self.turned else self.map
+        basis = np.eye(self.rank)
+        self.turn = np.eye(self.size) if self.turned else scipy.linalg.block_diag(basis, self.functions.map)
         self.losses = [block.loss for block in features.blocks]
         self.norms = [self._norms(block) for block in features.blocks]
         self.strongest = [block.strongest if isinstance(block, Moments) else 0.0 for block in features.blocks]
@@ -102,7 +103,7 @@ class ProjectedProblem:
             return replace(block, sums=np.stack([turn.T @ (own @ turn) for own in block.sums]))
         if block.count and block.tiles is None and self.reread is None:
             raise MemoryError(
-                f"{block.count} rows have the loss {block.loss!r}, too many to keep their {len(self.map)} features "
+                f"{block.count} rows have the loss {block.loss!r}, too many to keep their {len(self.turn)} features "
                 "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
                 "that can be read again: arrays, files, or a function that returns an iterator."
             )
@@ -148,15 +149,13 @@ class ProjectedProblem:
             start = None if near is None else near[:, c]
             found.append(weighted.solve(c, tol, start, ends - perf_counter()))
         theta = np.stack([one for one, _ in found], axis=1)
-        whole = self.map @ theta
         certificate = Certificate.joined([one for _, one in found])
-        return ProjectedSolution(whole[self.rank :], whole[: self.rank], certificate, theta)
+        return ProjectedSolution(self.functions.map @ theta[self.rank :], theta[: self.rank], certificate, theta)
 
     def weighted(self, factors: Sequence[Any] | None = None) -> WeightedProblem:
         """Return the problem for some weights."""
         factors = [1.0] * len(self.blocks) if factors is None else factors
-        m = self.map.shape[1]
-        sums = np.zeros((m + self.outputs, m + self.outputs))
+        m, sums = self.size, np.zeros((self.size + self.outputs,) * 2)
         rows: list[tuple[Loss, Rows]] = []
         norms, strong = np.zeros((2, 3)), 0.0
         for k, (block, factor) in enumerate(zip(self.blocks, factors, strict=True)):
@@ -193,7 +192,7 @@ class WeightedProblem:
         return self.projected.rank
 
     @cached_property
-    def told(self) -> int:
+    def resolved(self) -> int:
         """How many variables, the c first, rounding does not drown: errors of moments of psi D grow by 1 / values."""
         values = self.projected.functions.values
         if self.projected.turned:
@@ -203,8 +202,8 @@ class WeightedProblem:
 
     @cached_property
     def curvature(self) -> Curvature:
-        """S + diag(0, I), of the variables that are told."""
-        return Curvature.of(self.S[: self.told, : self.told], self.rank)
+        """S + diag(0, I), of the variables that are resolved."""
+        return Curvature.of(self.S[: self.resolved, : self.resolved], self.rank)
 
     @cached_property
     def basis(self) -> Curvature:
@@ -221,17 +220,17 @@ class WeightedProblem:
 
     def solve(self, c: int, tol: float, near: Vector | None, seconds: float) -> tuple[Vector, Certificate]:
         """Return theta (m,) of output c and its certificate, to a relative gap of at most tol if rounding allows."""
-        ends, told, rest = perf_counter() + seconds, self.told, np.zeros(len(self.S) - self.told)
+        ends, resolved, rest = perf_counter() + seconds, self.resolved, np.zeros(len(self.S) - self.resolved)
         parts = self.parts(c)
         if not parts:
-            theta = np.concatenate([self.curvature.minimum(self.linear[:told, c : c + 1])[:, 0], rest])
+            theta = np.concatenate([self.curvature.minimum(self.linear[:resolved, c : c + 1])[:, 0], rest])
             return theta, self.certificate(c, theta, [], [])
-        square = self.S[:told, :told].copy()
-        square[self.rank :, self.rank :] += np.eye(told - self.rank)
-        some = [replace(part, E=part.E[:, :told]) for part in parts]
+        square = self.S[:resolved, :resolved].copy()
+        square[self.rank :, self.rank :] += np.eye(resolved - self.rank)
+        some = [replace(part, E=part.E[:, :resolved]) for part in parts]
         constant = float(self.constant[c])
-        reduced = ReducedProblem(upright(square, square), self.linear[:told, c], constant, some, self.rank)
-        start = None if near is None else near[:told]
+        reduced = ReducedProblem(upright(square, square), self.linear[:resolved, c], constant, some, self.rank)
+        start = None if near is None else near[:resolved]
         for enough in (tol / 100, 0.0) if reduced.smooth else (0.0,):
             found = solve(reduced, tol / 4, start, enough, ends - perf_counter())
             theta, start = np.concatenate([found.theta, rest]), found.theta

@@ -283,7 +283,7 @@ class SubspaceCovariance:
         """Return the covariance from a problem all of whose losses are squared."""
         assert problem.quadratic, "a loss is not squared"
         features, weighted = problem.features, problem.weighted()
-        R = problem.functions.map[:, : weighted.told - problem.rank]
+        R = problem.functions.map[:, : weighted.resolved - problem.rank]
         return cls(features.space, features.basis, R, weighted.curvature, problem.free, features.outputs)
 
     def variance(self, M: Functional) -> Array:
