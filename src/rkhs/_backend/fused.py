@@ -57,14 +57,14 @@ def combine(S: Array, phi: Array, psi: Array, c: Array | None) -> None:
 
 
 def split_combined(S: Array, phi: Array, psi: Array, c: Array | None, cut: int) -> tuple[Array, Array, Array]:
-    """The parts of phi * S + psi * c, see `split`; the first is written over S."""
+    """Return the parts of phi * S + psi * c, see `split`; the first is written over S."""
     parts = S, *_bfloat16(S)
     _over(S, (phi, psi), c, parts, cut)
     return parts
 
 
 def split(A: Array, cut: int) -> tuple[Array, Array, Array]:
-    """A less its last `cut` bits, and in bfloat16 A itself and what those bits leave, all laid out as A is."""
+    """Return A less its last `cut` bits, and in bfloat16 A itself and what those bits leave, all laid out as A is."""
     parts = torch.empty_like(A), *_bfloat16(A)
     _over(A, None, None, parts, cut)
     return parts

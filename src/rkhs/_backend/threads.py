@@ -19,7 +19,7 @@ from rkhs._backend.arrays import Array
 
 
 def cores(array: Array) -> int:
-    """The threads that BLAS may use for a NumPy array, by its own settings; 1 for other arrays."""
+    """Return the threads that BLAS may use for a NumPy array, by its own settings; 1 for other arrays."""
     if not isinstance(array, np.ndarray):
         return 1
     with _LOCK:

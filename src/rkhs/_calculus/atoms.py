@@ -77,16 +77,16 @@ class Atoms:
         return bool(xp.all(self.directions[:, 0, :] == like(np.eye(self.dimension), self.directions)))
 
     def x(self) -> Array:
-        """The points, ready to broadcast: (t, 1, n)."""
+        """Return the points, ready to broadcast: (t, 1, n)."""
         return self.points[:, None, :]
 
     def u(self, which: int) -> Array:
-        """The directions number `which` of all atoms, ready to broadcast: (t or 1, k, n)."""
+        """Return the directions number `which` of all atoms, ready to broadcast: (t or 1, k, n)."""
         chosen = self.directions[..., which, :]
         return chosen[None] if self.shared else chosen
 
     def restricted(self, which: Sequence[int]) -> Atoms:
-        """The same atoms with only some of their directions (for Leibniz's rule)."""
+        """Return the same atoms with only some of their directions (for Leibniz's rule)."""
         if len(which) == self.order:
             return self
         xp = namespace(self.directions)
@@ -95,24 +95,24 @@ class Atoms:
         return replace(self, directions=xp.stack(kept, axis=-2) if kept else empty)
 
     def sharp(self) -> Atoms:
-        """The same atoms without blur."""
+        """Return the same atoms without blur."""
         return replace(self, blur=None)
 
     def shifted(self, origin: Array) -> Atoms:
-        """The same atoms seen from another origin."""
+        """Return the same atoms seen from another origin."""
         return replace(self, points=self.points - origin)
 
     def absolute(self) -> Atoms:
-        """The atoms whose points, directions and blur are the absolute values of these."""
+        """Return the atoms whose points, directions and blur are the absolute values of these."""
         blur = None if self.blur is None else np.abs(self.blur)
         return Atoms(abs(self.points), abs(self.directions), blur)
 
     def like(self, array: Array) -> Atoms:
-        """The same atoms in the namespace, dtype and on the device of an array."""
+        """Return the same atoms in the namespace, dtype and on the device of an array."""
         return replace(self, points=like(self.points, array), directions=like(self.directions, array))
 
     def pushed(self, linear: LinearMap) -> Atoms:
-        """The atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
+        """Return the atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
         if linear is None:
             return self
         check_map(linear, self.dimension)
@@ -123,7 +123,7 @@ class Atoms:
         return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
 
     def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
-        """The atoms of the given flat indices, one per point of the result."""
+        """Return the atoms of the given flat indices, one per point of the result."""
         xp = namespace(self.points)
         points = taken(self.points, flat // self.per_point)
         if self.shared and self.per_point == 1:
@@ -136,7 +136,7 @@ class Atoms:
         return replace(self, points=points, directions=own[:, None])
 
     def gathered(self, flat: np.ndarray[Any, Any]) -> Atoms:
-        """The same, with all atoms of a point together where the indices are those of whole points."""
+        """Return the same, with all atoms of a point together where the indices are those of whole points."""
         k = self.per_point
         first = flat[:: max(k, 1)]
         whole = k > 1 and flat.size % k == 0 and bool(np.all(first % k == 0))
@@ -171,7 +171,7 @@ def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
 
 
 def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The covariance A C A' of A z, diagonal as long as both are."""
+    """Return the covariance A C A' of A z, diagonal as long as both are."""
     check_map(linear, len(covariance))
     if linear.ndim == 1:
         return linear**2 * covariance if covariance.ndim == 1 else np.outer(linear, linear) * covariance
@@ -181,7 +181,7 @@ def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, An
 def add_covariances(
     one: np.ndarray[Any, Any] | None, other: np.ndarray[Any, Any] | None
 ) -> np.ndarray[Any, Any] | None:
-    """The covariance of a sum of independent Gaussians, either of which may be missing."""
+    """Return the covariance of a sum of independent Gaussians, either of which may be missing."""
     if one is None or other is None:
         return one if other is None else other
     if one.ndim == other.ndim:
@@ -190,7 +190,7 @@ def add_covariances(
 
 
 def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
-    """The linear map outer o inner."""
+    """Return the linear map outer o inner."""
     if outer is None or inner is None:
         return inner if outer is None else outer
     if outer.ndim == 1:

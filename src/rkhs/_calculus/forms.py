@@ -60,15 +60,15 @@ class Form:
     linear: LinearMap = None
 
     def after(self, linear: LinearMap) -> Form:
-        """The form of k(B x, B y)."""
+        """Return the form of k(B x, B y)."""
         return replace(self, linear=compose_maps(self.linear, linear))
 
     def careful(self, largest: float) -> bool:
-        """Whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
+        """Return whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
         return bool(self.rho) and not (self.smooth and largest <= FAR)
 
     def difference(self, x: Array, y: Array) -> Array:
-        """A (x - y) for rows x and y as they were given: for near points the difference is exact."""
+        """Return A (x - y) for rows x and y as they were given: for near points the difference is exact."""
         return Atoms.values(x - y).pushed(self.linear).points
 
     def __call__(self, pairing: Pairing) -> Array:
@@ -126,7 +126,7 @@ def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: li
 
 
 def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
-    """The indices (i, j) of near points that need care, in portions whose differences fit in `NEAR_ENTRIES`.
+    """Yield the indices (i, j) of near points that need care, in portions whose differences fit in `NEAR_ENTRIES`.
 
     One pass over q finds the pairs that are near by the largest |x|^2/2 and |y|^2/2, the `halves`; only those
     are looked at again, so that an outlier does not make all others near.
@@ -156,7 +156,7 @@ Matching = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
 
 @cache
 def matchings(n: int) -> tuple[Matching, ...]:
-    """All partial matchings of {0..n-1}, each as (matched pairs, unmatched elements).
+    """Return all partial matchings of {0..n-1}, each as (matched pairs, unmatched elements).
 
     Examples
     --------

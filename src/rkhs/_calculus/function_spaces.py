@@ -20,18 +20,18 @@ class FunctionSpace(ABC):
 
     @abstractmethod
     def size(self, dimension: int) -> int:
-        """The number r of basis functions over R^n."""
+        """Return the number r of basis functions over R^n."""
 
     @abstractmethod
     def on(self, atoms: Atoms) -> Array:
-        """The value of each atom on each basis function: (atoms, r)."""
+        """Return the value of each atom on each basis function: (atoms, r)."""
 
     def magnitude(self, atoms: Atoms) -> Array:
-        """The same with absolute values all along: by how much the rounding of `on` grows, (atoms, r)."""
+        """Return the same with absolute values all along: by how much the rounding of `on` grows, (atoms, r)."""
         return abs(self.on(atoms))
 
     def centred(self, points: Matrix) -> FunctionSpace:
-        """The same functions, on a basis that is seen from the middle of the points (t, n).
+        """Return the same functions, on a basis that is seen from the middle of the points (t, n).
 
         A space that knows no coordinates of its own, or was centred before, is returned as it is.
         """
@@ -93,7 +93,7 @@ class Functions(FunctionSpace):
         return self._on(atoms, abs)
 
     def _on(self, atoms: Atoms, sized: Callable[[Any], Any]) -> Array:
-        """The values of the atoms from `sized` numbers: as they are, or their absolute values."""
+        """Return the values of the atoms from `sized` numbers: as they are, or their absolute values."""
         if atoms.blur is not None:
             matrix, sharp = sharpen(atoms)
             return apply_matrix(sized(matrix), self._on(sharp, sized))
@@ -200,11 +200,11 @@ class Polynomials(FunctionSpace):
         return self._monomials(self._moved(atoms).absolute().pushed(sizes))
 
     def _moved(self, atoms: Atoms) -> Atoms:
-        """The atoms seen from the centre; near it, differences of floating-point numbers are exact."""
+        """Return the atoms seen from the centre; near it, differences of floating-point numbers are exact."""
         return atoms if self.centre is None else atoms.shifted(like(self.centre, atoms.points))
 
     def _monomials(self, atoms: Atoms) -> Array:
-        """The atoms on the monomials of their coordinates / scale."""
+        """Return the atoms on the monomials of their coordinates / scale."""
         atoms = atoms.pushed(None if self.scale is None else 1 / self.scale)
         xp = namespace(atoms.points)
         moments = _Moments(atoms)
@@ -228,7 +228,7 @@ def Constant() -> Polynomials:
 
 
 def exponents(dimension: int, degree: int) -> list[Exponents]:
-    """The exponents of all monomials of at most the degree, by degree."""
+    """Return the exponents of all monomials of at most the degree, by degree."""
     found = []
     for total in range(degree + 1):
         chosen = combinations_with_replacement(range(dimension), total)

@@ -45,7 +45,7 @@ class Map(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not know its second derivatives.")
 
     def pushed(self, atoms: Atoms) -> tuple[Atoms, ...]:
-        """The atoms of f o phi as atoms of f, which are to be added up."""
+        """Return the atoms of f o phi as atoms of f, which are to be added up."""
         xp, X = namespace(atoms.points), atoms.points
         points = self._checked(self.values(X), X, "values")
         (t, n), (k, m), p = X.shape, (atoms.per_point, atoms.order), int(points.shape[1])
@@ -204,7 +204,7 @@ class InverseDistances(Map):
         return len(self._pairs(dimension)[0])
 
     def moved(self, permutations: Any) -> np.ndarray[Any, Any]:
-        """What permutations of atoms (g, atoms) do to the distances, (g, p): a group for `rkhs.kernels.Symmetrised`.
+        """Return what permutations of atoms (g, atoms) do to the distances, (g, p): a group for `Symmetrised`.
 
         Examples
         --------

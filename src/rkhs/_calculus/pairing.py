@@ -56,15 +56,15 @@ class Pairing(ABC):
         return xp.reshape(xp.broadcast_to(values, self.shape), self.flat_shape)
 
     def pushed(self, linear: LinearMap) -> Self:
-        """The same pairing after a linear change of input."""
+        """Return the same pairing after a linear change of input."""
         return self if linear is None else type(self)(self.left.pushed(linear), self.right.pushed(linear))
 
     def restricted(self, left: Sequence[int], right: Sequence[int]) -> Self:
-        """The same pairing with only some of the directions on each side."""
+        """Return the same pairing with only some of the directions on each side."""
         return type(self)(self.left.restricted(left), self.right.restricted(right))
 
     def centred(self) -> Self:
-        """The same pairing seen from the middle of the right points (for translation-invariant forms)."""
+        """Return the same pairing seen from the middle of the right points (for translation-invariant forms)."""
         xp = namespace(self.right.points)
         if self.right.points.shape[0] == 0:
             return self

@@ -41,7 +41,7 @@ class Block:
 
 
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
-    """The blocks of the Gram matrix of L and M."""
+    """Return the blocks of the Gram matrix of L and M."""
     found = []
     parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
     lefts_by_blur = _by_blur(parts[: len(L.parts)])
@@ -55,7 +55,7 @@ def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
 
 
 def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[Block]:
-    """The summands of a kernel; in the place of one that pushes its inputs the kernel behind it, on pushed parts."""
+    """Yield the summands of a kernel; one that pushes its inputs becomes the kernel behind it, on pushed parts."""
     for weight, summand in kernel.summands():
         if not isinstance(summand, PushedKernel):
             yield Block(weight, summand, lefts, rights)
@@ -69,7 +69,7 @@ def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...])
 
 
 def pushed(parts: tuple[Part, ...], push: Push | None) -> tuple[Part, ...]:
-    """The parts with pushed atoms; where one atom becomes several, as many parts on the same rows."""
+    """Return the parts with pushed atoms; where one atom becomes several, as many parts on the same rows."""
     if push is None:
         return parts
     sharp = parts if push.linear else tuple(map(_by_cubature, parts))
@@ -90,7 +90,7 @@ def check_bounded(kernel: Kernel, L: Functional) -> None:
 
 
 def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """The parts grouped by their blur; those without atoms have nothing to add."""
+    """Return the parts grouped by their blur; those without atoms have nothing to add."""
     groups: dict[Any, list[Part]] = {}
     for part in parts:
         blur = part.atoms.blur
@@ -101,7 +101,7 @@ def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
 
 
 def _resolved(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> list[Block]:
-    """Blocks without blur that equal (or, by cubature, approximate) the given one."""
+    """Return blocks without blur that equal (or, by cubature, approximate) the given one."""
     covariance = add_covariances(lefts[0].atoms.blur, rights[0].atoms.blur)
     if covariance is None or kernel.blurs:
         return [Block(1.0, kernel, lefts, rights)]

@@ -30,7 +30,7 @@ RHO = np.exp(np.linspace(0.02, 7.0, 400))  # of the ellipses that are tried
 
 
 def integration_error(kernel: Kernel, L: Integral) -> Array:
-    """How far integrals by finitely many nodes may be off, as a share: (t,).
+    """Return how far integrals by finitely many nodes may be off, as a share: (t,).
 
     |L - L*| / |L| in the space of the kernel, so that |L(f) - L*(f)| is at most this share of |L| |f| for every f.  L*
     is the integral itself where the kernel is a Gaussian, or made of such ones by `+`, `*` and `@`: then a bound is
@@ -59,7 +59,7 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
 
 
 def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
-    """The same integrals with the fewest nodes a side whose `integration_error` is at most tol.
+    """Return the same integrals with the fewest nodes a side whose `integration_error` is at most tol.
 
     For Gaussian kernels (and sums, products and linear changes of input of them) that is integrals to rounding: 8 nodes
     a side for sides of a scale, 13 for three, 31 for ten, 141 for fifty.  Other kernels are rougher: ask for a tol of
@@ -99,7 +99,7 @@ def _check(L: Any) -> None:
 
 
 def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
-    """A bound of |L - L*| in the space of a kernel made of Gaussians, (t,); None for other kernels."""
+    """Return a bound of |L - L*| in the space of a kernel made of Gaussians, (t,); None for other kernels."""
     n, total = L.places.shape[2], np.zeros(len(L.places))
     for weight, summand in kernel.summands():
         found = _gaussian(summand, n)
@@ -115,7 +115,7 @@ def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
 
 
 def _along(half: Matrix, nodes: int, growing: bool) -> Matrix:
-    """The bound above for lines of the given half-lengths (m,), where the weights have the sum one.
+    """Return the bound above for lines of the given half-lengths (m,), where the weights have the sum one.
 
     With a density u on [0, 1], as triangles have, the integrand is larger in the ellipse, by |u|.
     """
@@ -127,7 +127,7 @@ def _along(half: Matrix, nodes: int, growing: bool) -> Matrix:
 
 
 def _gaussian(kernel: Kernel, n: int) -> tuple[float, Matrix] | None:
-    """A number and A (m, n) with k(x, y) = number * exp(-|A(x - y)|^2 / 2); None for other kernels."""
+    """Return a number and A (m, n) with k(x, y) = number * exp(-|A(x - y)|^2 / 2); None for other kernels."""
     match kernel:
         case Gaussian():
             return 1.0, np.diag(np.broadcast_to(kernel.linear(n), (n,)))

@@ -268,7 +268,7 @@ class Flow:
                 add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
     def apart(self) -> Flow:
-        """The same flow to jets of its own, zero so far."""
+        """Return the same flow to jets of its own, zero so far."""
         other = replace(self, jets=self.jets.zeros())
         if self.coefficients.gradients is not None and self.rungs[-1]:
             other.__dict__["slopes"] = self.slopes  # which are made once
@@ -396,5 +396,5 @@ class JetProduct:
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:
-    """The sum of the products of which both factors are there."""
+    """Return the sum of the products of which both factors are there."""
     return sum(one * other for one, other in terms if one is not None and other is not None)

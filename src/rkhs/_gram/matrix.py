@@ -38,15 +38,15 @@ class GramOperator(Protocol):
     def dense(self) -> Array: ...
 
     def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """The whole matrix in NumPy and float64, computed in float64 even for points in float32; in `out`, of zeros."""
+        """Return the whole matrix in NumPy and float64, computed so even for points in float32; added to `out`."""
 
     def diagonal(self) -> Array: ...
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """The dense submatrix of some rows and columns."""
+        """Return the dense submatrix of some rows and columns."""
 
     def part(self, rows: Any, columns: Any) -> Any:
-        """The same submatrix: an operator where the whole is one, an array where it is stored."""
+        """Return the same submatrix: an operator where the whole is one, an array where it is stored."""
 
 
 CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
@@ -104,6 +104,6 @@ class GramMatrix:
 
 
 def diagonal_part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:
-    """The operator of some functionals with each other; stored where the whole is."""
+    """Return the operator of some functionals with each other; stored where the whole is."""
     part = gram.part(rows, rows)
     return GramMatrix(part) if gram.stored else part

@@ -35,7 +35,7 @@ def gram(
     memory: float | None = None,
     precision: str | None = None,
 ) -> Gram:
-    """The matrix of inner products of two families of functionals under a kernel, as an operator.
+    """Return the matrix of inner products of two families of functionals under a kernel, as an operator.
 
         G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None)
 
@@ -143,7 +143,7 @@ class Gram:
         return out
 
     def _in_smaller_tiles(self, v: Array) -> Array:
-        """The same product where a device has less memory than it said; later products use the same tiles."""
+        """Return the same product where a device has less memory than it said; later products use the same tiles."""
         if self.budget < LEAST:
             raise MemoryError(
                 f"The device of {self!r} has too little memory for {v.shape[1]} right-hand sides, even in small tiles: "
@@ -175,7 +175,7 @@ class Gram:
         return seconds
 
     def dense(self, out: Array | None = None) -> Array:
-        """The whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
+        """Return the whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
 
         `out` is an array of zeros to write it to.
         """
@@ -197,7 +197,7 @@ class Gram:
         return out
 
     def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-        """The whole matrix in NumPy and float64, computed in float64 even for points in float32."""
+        """Return the whole matrix in NumPy and float64, computed in float64 even for points in float32."""
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:
             if out is None or isinstance(self._empty, np.ndarray):
@@ -225,11 +225,11 @@ class Gram:
         return out
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """The dense submatrix of the given rows and columns: integers, slices or masks."""
+        """Return the dense submatrix of the given rows and columns: integers, slices or masks."""
         return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
 
     def part(self, rows: Any, columns: Any) -> Gram:
-        """The operator of the given rows and columns; all of them, without a copy, for slice(None)."""
+        """Return the operator of the given rows and columns; all of them, without a copy, for slice(None)."""
         whole = isinstance(rows, slice) and rows == slice(None)
         L = self.L if whole else self.L.take(rows)
         return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
@@ -287,7 +287,7 @@ class Gram:
 
 
 def _places(parts: Sequence[Part]) -> int:
-    """The points that a product goes over, once for all parts that share them."""
+    """Return the points that a product goes over, once for all parts that share them."""
     seen: list[Array] = []
     for part in parts:
         if not any(same_points(points, part.atoms.points) for points in seen):
@@ -296,12 +296,12 @@ def _places(parts: Sequence[Part]) -> int:
 
 
 def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts that are functions of 1-jets."""
+    """Return the parts that are functions of 1-jets."""
     return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
 
 
 def _aligned(block: Block) -> bool:
-    """Whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
+    """Return whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
     if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
         return False
     return all(

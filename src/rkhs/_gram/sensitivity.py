@@ -84,7 +84,7 @@ def _seen(kernel: Kernel, L: Functional, M: Functional) -> Iterator[tuple[float,
 def _of_scales(
     kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
-    """Those of the scales of a radial kernel, perhaps after a linear change of input, where there are formulas."""
+    """Return those of the scales of a radial kernel, perhaps after a linear map, where there are formulas."""
     place = "kernel." if isinstance(kernel, Pullback) else ""
     wanted = [(name, j) for name, j in settings if name == place + "scale"]
     inner = kernel.kernel if isinstance(kernel, Pullback) else kernel
@@ -106,7 +106,7 @@ def _of_scales(
 def _of_laplace(
     kernel: Laplace, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
-    """Those of the scales of a Laplace kernel, where all atoms are values."""
+    """Return those of the scales of a Laplace kernel, where all atoms are values."""
     if any(part.atoms.blur is not None for part in L.parts + M.parts):
         return {}
     factors = kernel.linear(L.dimension)
@@ -121,7 +121,7 @@ def _of_laplace(
 
 
 def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:
-    """The coefficients on pairs of atoms, from those on pairs of functionals."""
+    """Return the coefficients on pairs of atoms, from those on pairs of functionals."""
     if left.matrix is not None:
         B = apply_matrix(left.matrix.T, B)
     if right.matrix is not None:
@@ -254,5 +254,5 @@ class _Tile:
 
 
 def _own(side: _Side, index: Matrix) -> Matrix:
-    """The directions of some points, (p or 1, k, m)."""
+    """Return the directions of some points, (p or 1, k, m)."""
     return side.U if side.U.shape[0] == 1 else side.U[index]

@@ -66,7 +66,7 @@ def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: flo
 
 
 def apart(parts: Sequence[Part]) -> bool:
-    """Whether no entry of the table of parts with themselves is a sum, so that mirror images are exact."""
+    """Return whether no entry of the table of parts with themselves is a sum, so that mirror images are exact."""
     rows = sorted((part.rows for part in parts), key=lambda own: int(own.start))
     disjoint = all(one.stop <= other.start for one, other in pairwise(rows))
     return disjoint and all(part.matrix is None for part in parts)
@@ -75,7 +75,7 @@ def apart(parts: Sequence[Part]) -> bool:
 def _tile(
     kernel: Kernel, left: Part, right: Part, one: tuple[slice, Atoms], other: tuple[slice, Atoms], weight: float
 ) -> Array:
-    """What a piece of the atoms of one part and a piece of those of another add to the table."""
+    """Return what a piece of the atoms of one part and a piece of those of another add to the table."""
     (i, a), (j, b) = one, other
     tile, factor = kernel.pair(AllPairs(a, b)), weight * left.weight * right.weight
     if factor != 1:
@@ -120,7 +120,7 @@ def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: fl
 
 
 def symmetrised(table: Array) -> Array:
-    """The table made exactly symmetric."""
+    """Return the table made exactly symmetric."""
     return (table + namespace(table).matrix_transpose(table)) / 2
 
 

@@ -99,7 +99,7 @@ class Preconditioner:
 
 
 def row_squares(F: Array) -> Array:
-    """The diagonal of FF', (N, 1), without a copy of F."""
+    """Return the diagonal of FF', (N, 1), without a copy of F."""
     found = zeros((int(F.shape[0]), 1), F)
     for start in range(0, int(F.shape[0]), ROWS):
         some = F[start : start + ROWS]

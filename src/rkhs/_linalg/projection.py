@@ -119,7 +119,7 @@ class _Multiplier:
         return self._fraction(y, float(step @ self.still)) * step
 
     def _fraction(self, y: Vector, still: float) -> float:
-        """The root t of the slope y'clip(x + t y, low, high) + still of phi, which increases with t from below 0."""
+        """Return the root t of the slope y'clip(x + t y, low, high) + still of phi, which grows with t from below 0."""
 
         def slope(t: float) -> float:
             return float(y @ np.clip(self.x + t * y, self.low, self.high)) + still

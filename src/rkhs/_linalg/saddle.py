@@ -122,7 +122,7 @@ class Saddle:
         return self.halves.product(a) + self.d[:, None] * a
 
     def _left(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
-        """The residual of the scaled equations, G and d apart."""
+        """Return the residual of the scaled equations, G and d apart."""
         return b - self.halves.product(a) - self.d[:, None] * a - self.Q @ c
 
 
@@ -162,7 +162,7 @@ def inverse_root(M: Matrix, least: float) -> Matrix:
 
 
 def _largest(G: Matrix, diagonal: Matrix, s: Matrix) -> Matrix:
-    """The largest entry of each scaled row, 1 where there is none."""
+    """Return the largest entry of each scaled row, 1 where there is none."""
     sizes = np.abs(diagonal) * s**2
     tall = max(1, SCANNED // max(len(s), 1))
     for start in range(0, len(s), tall):

@@ -54,18 +54,18 @@ class Part:
         return slice(self.start, self.start + self.size)
 
     def forward(self, values: Array) -> Array:
-        """The part of L(f) from the values (atoms, ..) of the atoms on f."""
+        """Return the part of L(f) from the values (atoms, ..) of the atoms on f."""
         mapped = values if self.matrix is None else apply_matrix(self.matrix, values)
         return mapped if self.weight == 1.0 else self.weight * mapped
 
     def adjoint(self, coefficients: Array) -> Array:
-        """The coefficients of the atoms from the coefficients (rows of the family, ..) of L."""
+        """Return the coefficients of the atoms from the coefficients (rows of the family, ..) of L."""
         own = coefficients[self.rows]
         mapped = own if self.matrix is None else apply_matrix(self.matrix.T, own)
         return mapped if self.weight == 1.0 else self.weight * mapped
 
     def like(self, array: Array) -> Part:
-        """The same part in the namespace, dtype and on the device of an array; sparse matrices stay SciPy's."""
+        """Return the same part in the namespace, dtype and on the device of an array; sparse matrices stay SciPy's."""
         dense = self.matrix is not None and not scipy.sparse.issparse(self.matrix)
         return replace(self, atoms=self.atoms.like(array), matrix=like(self.matrix, array) if dense else self.matrix)
 
@@ -121,7 +121,7 @@ class Functional(ABC):
         return self.parts[0].atoms.points
 
     def like(self, array: Array) -> Functional:
-        """The same family in the namespace, dtype and on the device of an array."""
+        """Return the same family in the namespace, dtype and on the device of an array."""
         return Combination(self.shape, tuple(part.like(array) for part in self.parts), repr(self))
 
     def __call__(self, f: Any) -> Array:
@@ -142,14 +142,14 @@ class Functional(ABC):
         return total
 
     def absolute(self) -> Functional:
-        """The same family with |weight| and |W|: what it makes of magnitudes, no two of which cancel."""
+        """Return the same family with |weight| and |W|: what it makes of magnitudes, no two of which cancel."""
         parts = (
             replace(p, weight=abs(p.weight), matrix=None if p.matrix is None else abs(p.matrix)) for p in self.parts
         )
         return Combination(self.shape, tuple(parts), f"|{self!r}|")
 
     def take(self, rows: Any) -> Functional:
-        """The functionals of the given flat indices (integers, a slice or a mask)."""
+        """Return the functionals of the given flat indices (integers, a slice or a mask)."""
         if not isinstance(rows, slice | int):  # also tensors and empty lists
             rows = to_numpy(rows)
             if rows.ndim > 1:
@@ -281,7 +281,7 @@ def stack(functionals: Sequence[Functional]) -> Functional:
 
 
 def in_one_dtype(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts in the widest floating-point type among them."""
+    """Return the parts in the widest floating-point type among them."""
     widest = same_kind(*(part.atoms.points[:0] for part in parts))[0]
     return tuple(part if part.atoms.points.dtype == widest.dtype else part.like(widest) for part in parts)
 
@@ -325,7 +325,7 @@ def _as_matrix(matrix: Any, family: Functional) -> Any:
 
 
 def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:
-    """The part of the rows `index` of a family, with no atom that they do not need."""
+    """Return the part of the rows `index` of a family, with no atom that they do not need."""
     inside = np.flatnonzero((index >= part.start) & (index < part.start + part.size))
     if inside.size == 0:
         return None

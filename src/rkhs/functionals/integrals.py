@@ -75,7 +75,7 @@ class Integral(Functional):
         return (Part(Atoms.values(self.places.reshape(t * k, n)), matrix=W),)
 
     def with_nodes(self, nodes: int) -> Integral:
-        """The same integrals with another number of nodes a side."""
+        """Return the same integrals with another number of nodes a side."""
         return getattr(Integral, self.kind)(*self.regions, nodes=nodes, mean=self.mean)
 
     @property

@@ -14,7 +14,7 @@ from rkhs.functionals.base import Functional, Part
 
 
 def places(family: Functional) -> np.ndarray[Any, Any]:
-    """A number for each functional (N,), the same for those that look at the same point, or at the same set of points.
+    """Number the functionals (N,), those that look at the same point, or at the same set of points, alike.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def centred(space: FunctionSpace, families: Sequence[Functional]) -> FunctionSpa
 @overload
 def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None: ...
 def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None:
-    """The same functions on a basis for the points of the families (`FunctionSpace.centred`).
+    """Return the same functions on a basis for the points of the families (`FunctionSpace.centred`).
 
     Examples
     --------
@@ -97,7 +97,7 @@ def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> Func
 
 
 def pointwise(family: Functional) -> Part | None:
-    """The one part of a multiple of plain values, or of whole gradients; None for any other family.
+    """Return the one part of a multiple of plain values, or of whole gradients; None for any other family.
 
     Examples
     --------

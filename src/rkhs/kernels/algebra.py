@@ -126,7 +126,7 @@ class _Derived(Kernel):
     kernel: Kernel
 
     def image(self, dimension: int) -> int:
-        """The dimension of the points that the other kernel sees."""
+        """Return the dimension of the points that the other kernel sees."""
         return dimension
 
     @property
@@ -273,7 +273,7 @@ def additive(kernel: Any, n: int) -> Sum:
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """All ways to share directions 0..count-1 between two factors."""
+    """Yield all ways to share directions 0..count-1 between two factors."""
     for size in range(count + 1):
         for chosen in combinations(range(count), size):
             yield chosen, tuple(i for i in range(count) if i not in chosen)

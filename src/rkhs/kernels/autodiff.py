@@ -55,7 +55,7 @@ class AutodiffKernel(Kernel):
             return array if native else torch.tensor(np.ascontiguousarray(array))  # no negative strides in PyTorch
 
         def flat(atoms: Atoms) -> tuple[Any, Any]:
-            """The point (size, n) and the directions (size, m, n) of each atom."""
+            """Return the point (size, n) and the directions (size, m, n) of each atom."""
             t, k, m, n = atoms.points.shape[0], atoms.per_point, atoms.order, atoms.dimension
             points = tensor(atoms.points)[:, None, :].expand(t, k, n)
             return points.reshape(t * k, n), tensor(atoms.directions).expand(t, k, m, n).reshape(t * k, m, n)

@@ -53,14 +53,14 @@ class Kernel(ABC):
 
     @abstractmethod
     def pair(self, pairing: Pairing) -> Array:
-        """The inner products of the representers of the paired atoms, flat."""
+        """Return the inner products of the representers of the paired atoms, flat."""
 
     @abstractmethod
     def smoothness(self, dimension: int) -> float:
-        """The s such that derivatives of order m are bounded functionals in R^n iff m < s."""
+        """Return the s such that derivatives of order m are bounded functionals in R^n iff m < s."""
 
     def smoother(self, order: int, dimension: int) -> str | None:
-        """A kernel of the family that bounds derivatives of this order, as text; None if there is none."""
+        """Return a kernel of the family that bounds derivatives of this order, as text; None if there is none."""
         return None
 
     @property
@@ -69,27 +69,27 @@ class Kernel(ABC):
         return Polynomials(self.order - 1)
 
     def summands(self) -> tuple[tuple[float, Kernel], ...]:
-        """The kernel as a weighted sum of kernels that are not sums themselves."""
+        """Return the kernel as a weighted sum of kernels that are not sums themselves."""
         return ((1.0, self),)
 
     def form(self, dimension: int) -> Form | None:
-        """The kernel as phi(q(A x, A y)), where it is that."""
+        """Return the kernel as phi(q(A x, A y)), where it is that."""
         return None
 
     def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
-        """The kernel E k(x + z, y), z ~ N(0, covariance), of a translation-invariant k, if known."""
+        """Return the kernel E k(x + z, y), z ~ N(0, covariance), of a translation-invariant k, if known."""
         return None
 
     def resolved(self, X: Array) -> Kernel:
-        """The kernel with every ``scale="median"`` replaced by the median distance of the points."""
+        """Return the kernel with every ``scale="median"`` replaced by the median distance of the points."""
         return self.with_children({place: child.resolved(self.seen(X)) for place, child in self.children().items()})
 
     def seen(self, X: Array) -> Array:
-        """The points as those see them that this kernel is made of."""
+        """Return the points as those see them that this kernel is made of."""
         return X
 
     def children(self) -> dict[str, Kernel]:
-        """The kernels that this one is made of, by the names under which it has them: "kernel", "kernels[0]", .."""
+        """Return the kernels that this one is made of, by the names of its fields: "kernel", "kernels[0]", .."""
         found: dict[str, Kernel] = {}
         names: list[str] = [field.name for field in fields(cast(Any, self))] if is_dataclass(self) else []
         for name in names:
@@ -101,7 +101,7 @@ class Kernel(ABC):
         return found
 
     def with_children(self, children: Mapping[str, Kernel]) -> Self:
-        """The same kernel made of other kernels, by the names of `children`; those not named stay."""
+        """Return the same kernel made of other kernels, by the names of `children`; those not named stay."""
         changed: dict[str, Any] = {}
         for place, child in children.items():
             name, bracket, index = place.partition("[")
@@ -114,7 +114,7 @@ class Kernel(ABC):
         return replace(cast(Any, self), **changed) if changed else self
 
     def parameters(self) -> dict[str, Any]:
-        """All positive numbers of this kernel and of those that it is made of, open ones included.
+        """Return all positive numbers of this kernel and of those that it is made of, open ones included.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class Kernel(ABC):
         return found
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """The same kernel with other numbers, by the names that `parameters` gives them."""
+        """Return the same kernel with other numbers, by the names that `parameters` gives them."""
         own = {name: values[name] for name in self.positive if name in values}
         changed: Self = replace(cast(Any, self), **own) if own else self
         inner: dict[str, Kernel] = {}
@@ -139,7 +139,7 @@ class Kernel(ABC):
         return changed.with_children(inner)
 
     def tangent(self, name: str, feature: int | None = None) -> Kernel:
-        """The derivative of k in the logarithm of a parameter; of one feature's, where it has one for each.
+        """Return the derivative of k in the logarithm of a parameter; of one feature's, where it has one for each.
 
         It is symmetric and as smooth as k, but not positive definite: it can be paired with atoms, not solved with.
 
@@ -157,15 +157,15 @@ class Kernel(ABC):
         return self.own_tangent(name, feature)
 
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
-        """The same for a parameter of its own."""
+        """Return the derivative in the logarithm of one of its own parameters."""
         raise NotImplementedError(f"{type(self).__name__} has a parameter {name!r} and does not say how it follows it.")
 
     def along(self, place: str, tangent: Kernel) -> Kernel:
-        """The derivative of k where that of one of its `children` is given: k with it in that child's place."""
+        """Return the derivative of k where that of one of its `children` is given: k with it in that child's place."""
         return self.with_children({place: tangent})
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
-        """The matrix k(x_i, y_j) of values, (t, s)."""
+        """Return the matrix k(x_i, y_j) of values, (t, s)."""
         check_known(self)
         X = as_points(X)
         Y = X if Y is None else as_points(Y, "Y")
@@ -194,7 +194,7 @@ class FormKernel(Kernel):
 
     @abstractmethod
     def form(self, dimension: int) -> Form:
-        """The kernel as phi(q(A x, A y))."""
+        """Return the kernel as phi(q(A x, A y))."""
 
     def pair(self, pairing: Pairing) -> Array:
         return self.form(pairing.dimension)(pairing)
@@ -249,7 +249,7 @@ class Open:
 
 
 def learn(start: float | None = None, low: float | None = None, high: float | None = None, each: bool = False) -> Open:
-    """A setting that `Problem.tune` is to find, wherever a positive number may stand.
+    """Return a setting that `Problem.tune` is to find, wherever a positive number may stand.
 
     Parameters
     ----------

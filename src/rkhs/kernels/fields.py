@@ -138,7 +138,7 @@ class _Slope:
 
 
 def _turns(n: int) -> list[np.ndarray[Any, Any]]:
-    """The M of fields without sources: a right angle in the plane, e_c x in space."""
+    """Return the M of fields without sources: a right angle in the plane, e_c x in space."""
     if n == 2:
         return [np.array([[0.0, -1.0], [1.0, 0.0]])]
     if n == 3:

@@ -60,7 +60,7 @@ class Gaussian(ScaledKernel):
         return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
 
     def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
-        """The mixture of Gaussians that it is."""
+        """Return the mixture of Gaussians that it is."""
         return [(1.0, self)]
 
     def blurred_tangent(self, covariance: Matrix, feature: int | None) -> Kernel:
@@ -100,7 +100,7 @@ def Periodic(period: Any, scale: Any = 1.0) -> Composition:
 
 
 def exponential(q: Array, rungs: range) -> dict[int, Array]:
-    """The ladder of exp(q): one array at every rung."""
+    """Return the ladder of exp(q): one array at every rung."""
     return dict.fromkeys(rungs, namespace(q).exp(q))
 
 

@@ -134,7 +134,7 @@ class ThinPlate(FormKernel):
         return f"ThinPlate(order={order + dimension // 2 + 1})"
 
     def in_dimension(self, dimension: int) -> Polyharmonic:
-        """The same function of x and y, which is polyharmonic of power 2m - d."""
+        """Return the same function of x and y, which is polyharmonic of power 2m - d."""
         if 2 * self.order <= dimension:
             raise ValueError(
                 f"{self!r} does not exist in R^{dimension}: it needs 2 * order > {dimension}. "

@@ -119,7 +119,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
         return product(p @ like(matrix, p), q)
 
     def series(odd: Any, even: Any) -> Series:
-        """Coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2)."""
+        """Return coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2)."""
         terms = [None] + [odd((j - 1) // 2) if j % 2 else even(j // 2 - 1) for j in range(1, degree + 1)]
         return Series(tuple(terms))
 

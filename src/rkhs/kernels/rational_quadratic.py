@@ -90,7 +90,7 @@ class AlphaTangent(FormKernel):
         return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in rungs}
 
     def blurred(self, covariance: Matrix) -> Kernel:
-        """Weights and scales of the mixture change: v = alpha / u, so that dlog scale = dlog alpha / 2."""
+        """Differentiate weights and scales of the mixture: v = alpha / u, so that dlog scale = dlog alpha / 2."""
         nodes, slopes = self.kernel.mixture(len(covariance))
         parts: list[tuple[float, Kernel]] = []
         for (weight, gaussian), slope in zip(nodes, slopes, strict=True):

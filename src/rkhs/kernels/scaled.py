@@ -22,7 +22,7 @@ Scale = float | tuple[float, ...] | str | Open
 
 
 def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
-    """The median distance between distinct points, a common choice of scale.
+    """Return the median distance between distinct points, a common choice of scale.
 
     Above 5,000 points (2,000 of 5,000 features) it is that of so many drawn at random.  `distance` is a name that SciPy
     knows.
@@ -47,7 +47,7 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
 
 
 def as_scale(scale: Any) -> Scale:
-    """A checked scale: float, tuple of floats, "median", or open."""
+    """Return a checked scale: float, tuple of floats, "median", or open."""
     if isinstance(scale, Open):
         return scale
     if isinstance(scale, str):
@@ -76,7 +76,7 @@ class Scaled(Kernel):
         object.__setattr__(self, "scale", as_scale(self.scale))
 
     def linear(self, dimension: int) -> np.ndarray[Any, Any]:
-        """The map x -> x / scale, one factor per feature."""
+        """Return the map x -> x / scale, one factor per feature."""
         if isinstance(self.scale, str):
             raise ValueError(
                 f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
@@ -178,7 +178,7 @@ def square(A: np.ndarray[Any, Any]) -> Kernel:
 
 
 def shifted(ladder: Ladder) -> Ladder:
-    """The ladder of phi'."""
+    """Return the ladder of phi'."""
 
     def phi(q: Array, rungs: range) -> dict[int, Array]:
         above = ladder(q, range(rungs[0] + 1, rungs[-1] + 2))
@@ -188,7 +188,7 @@ def shifted(ladder: Ladder) -> Ladder:
 
 
 def dilated(ladder: Ladder) -> Ladder:
-    """The ladder of -2 q phi'(q):  -2 (q phi^(k+1) + k phi^(k))."""
+    """Return the ladder of -2 q phi'(q):  -2 (q phi^(k+1) + k phi^(k))."""
 
     def phi(q: Array, rungs: range) -> dict[int, Array]:
         own = namespace(q).asarray(q, copy=True)

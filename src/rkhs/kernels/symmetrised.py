@@ -140,7 +140,7 @@ class _Moved:
 
 
 def generated(generators: Any) -> np.ndarray[Any, Any]:
-    """All products of some permutations (m, n): the group that they generate.
+    """Return all products of some permutations (m, n): the group that they generate.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class Loss(ABC):
 
     @abstractmethod
     def gradient(self, u: Array, b: Array) -> Array:
-        """A subgradient in u."""
+        """Return a subgradient in u."""
 
     @abstractmethod
     def prox(self, u: Array, b: Array, step: Any) -> Array:
@@ -51,14 +51,14 @@ class Loss(ABC):
 
     @abstractmethod
     def _conjugate(self, s: Array, b: Array) -> Array:
-        """The conjugate for s inside the domain."""
+        """Return the conjugate for s inside the domain."""
 
     @abstractmethod
     def domain(self, b: Array) -> tuple[Array, Array]:
-        """The interval on which the conjugate is finite: the range of the gradient, closed."""
+        """Return the interval on which the conjugate is finite: the range of the gradient, closed."""
 
     def curvature(self, u: Array, b: Array) -> Array:
-        """The second derivative in u, almost everywhere: zero for piecewise linear losses."""
+        """Return the second derivative in u, almost everywhere: zero for piecewise linear losses."""
         return namespace(u).zeros_like(u + b)
 
     def conjugate(self, s: Array, b: Array) -> Array:
@@ -76,11 +76,11 @@ class Loss(ABC):
         return namespace(u).clip(self.value(u, b) + self._conjugate(s, b) - s * u, 0, None)
 
     def smoothed(self, width: float) -> Loss:
-        """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
+        """Return the Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
         return Smoothed(self, width) if width > 0 else self
 
     def in_units(self, unit: float) -> tuple[Loss, float] | None:
-        """A loss and a factor with  loss(u / unit; b / unit) = factor * that loss(u; b);  None where it has none.
+        """Return a loss and a factor with loss(u / unit; b / unit) = factor * that loss(u; b), or None.
 
         Then numbers can stay in their own units, and whatever is fast for them stays fast.
 
@@ -129,7 +129,7 @@ class Smoothed(Loss):
         return xp.clip(1 - moved / (ahead - behind), 0, 1) / self.width
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """A blend of u and the loss's prox with step + width."""
+        """Return a blend of u and the loss's prox with step + width."""
         far = self.loss.prox(u, b, step + self.width)
         return u + (step / (step + self.width)) * (far - u)
 
@@ -141,7 +141,7 @@ class Smoothed(Loss):
 
 
 def between(u: Array, low: Array, high: Array) -> Array:
-    """The point of [low, high] nearest to u."""
+    """Return the point of [low, high] nearest to u."""
     xp = namespace(u)
     return xp.minimum(xp.maximum(u, low), high)
 

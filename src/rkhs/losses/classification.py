@@ -129,7 +129,7 @@ def _sigmoid(t: Array) -> Array:
 
 
 def _prox(m: Array, step: Array) -> Array:
-    """The root v of (v - m) (1 + exp(v)) = step.
+    """Return the root v of (v - m) (1 + exp(v)) = step.
 
     If v solves it for m then -v does for -m - step, so v >= 0 may be assumed.  Then, with m = p - q split into its
     positive and negative part and v = p + z, Newton's method finds the root z >= 0 of

@@ -28,15 +28,15 @@ class IntervalLoss(Loss):
     width: float = 0.0  # w
 
     def interval(self, b: Array) -> tuple[Array, Array]:
-        """The ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
+        """Return the ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
         return b, b
 
     def slopes(self) -> tuple[float, float]:
-        """The largest slopes p below and q above the interval."""
+        """Return the largest slopes p below and q above the interval."""
         return 1.0, 1.0
 
     def nearest(self, u: Array, b: Array) -> Array:
-        """The point of the interval nearest to u."""
+        """Return the point of the interval nearest to u."""
         low, high = self.interval(b)
         return low if low is high else between(u, low, high)
 
@@ -86,7 +86,7 @@ class IntervalLoss(Loss):
         return namespace(u).clip(self.value(u, b) - rest, 0, None)
 
     def _end(self, s: Array, b: Array) -> Array:
-        """The end of the interval at which a slope s is; 0 for no slope, where the end may be infinite."""
+        """Return the end of the interval at which a slope s is; 0 for no slope, where the end may be infinite."""
         low, high = self.interval(b)
         if low is high:
             return low
@@ -142,7 +142,7 @@ class Shifted(Loss):
         object.__setattr__(self, "attained", self.loss.attained)
 
     def at(self, u: Array) -> Array:
-        """The shift, as a column where u has columns."""
+        """Return the shift, as a column where u has columns."""
         return self.shift if u.ndim == 1 else self.shift[:, None]
 
     def value(self, u: Array, b: Array) -> Array:
