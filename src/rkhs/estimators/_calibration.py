@@ -95,7 +95,7 @@ class HeldOut:
             raise ValueError(f"{self.estimator} was learnt from one label: without it nothing is known.")
         left_out = dealt(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
         values, rows, times = self.without(left_out, "Intervals and sets")
-        own = rows < size  # copies are judged with their originals
+        own = rows < size  # copies are left out with their originals
         return LeftOut(values[own], to_numpy(term.target)[rows[own]], times[own])
 
     def without(self, left_out: Matrix, what: str) -> tuple[Vector, Vector, Vector]:

@@ -333,8 +333,8 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     held = np.random.default_rng(0).permutation(own)[: len(own) // 5]
     labelled = sample.labelled.copy()
     labelled[held] = False
-    part, judged = replace(sample, labelled=labelled), sample.take(np.sort(held))
-    term = replace(config, C=1.0).label_term(judged)
+    part, held_out = replace(sample, labelled=labelled), sample.take(np.sort(held))
+    term = replace(config, C=1.0).label_term(held_out)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
     points = taken(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # slopes are averaged
     spread = deviations(to_numpy(sample.X).astype(np.float64))
@@ -342,7 +342,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     def fitted(T: Matrix) -> tuple[Any, Vector]:
         problem = problem_of(part, _in_metric(config, part, T))
         f = problem.solve(config.solver, tol=config.tol, verbose=config.verbose or None).function
-        values = to_numpy(f(judged.X)).reshape(target.shape)
+        values = to_numpy(f(held_out.X)).reshape(target.shape)
         return f, weight * np.sum(to_numpy(term.loss.value(values, target)), axis=1)
 
     best = np.diag(1 / spread)

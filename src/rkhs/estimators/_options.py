@@ -200,7 +200,7 @@ def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
         list_of_changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
         raise ValueError(
             f"The rows that {type(estimator).__name__}.partial_fit has seen were added up with other parameters: "
-            f"{list_of_changes}. Set these back, or start anew with sklearn.base.clone(machine)."
+            f"{list_of_changes}. Set these back, or start anew with sklearn.base.clone(estimator)."
         )
 
 

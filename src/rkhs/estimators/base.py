@@ -155,7 +155,7 @@ class BaseKernelEstimator(BaseEstimator):
         self.function_, self.shape_certificate_ = function, certificate
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
-        """Keep a solution, in the place of that of an earlier fit; warn where it has not converged."""
+        """Keep a solution in place of an earlier one; warn where it has not converged."""
         for earlier in ("shape_certificate_", "_held_out"):
             self.__dict__.pop(earlier, None)
         self.problem_ = None if problem is None else replace(problem)  # without its caches

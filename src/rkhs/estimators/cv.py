@@ -505,30 +505,15 @@ class InvariantRegressorCV(Regressor, CrossValidated):
     Parameters
     ----------
     kernel : "auto", the Gaussian or the Laplace kernel, or as in `InvariantRegressor`
-    Cs, nus, scales, metric : as in `InvariantClassifierCV`
-    epsilons : the widths to try for losses that are given by name and have one
     invariance : "auto", or as in `InvariantRegressor`
-    loss, quantile, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose :
-        as in `InvariantRegressor`
-    approximation : as in `InvariantRegressor`, of rows in memory: they are summed up once for each scale and epsilon,
-        and the grid combines and solves p x p matrices
-    cv : the number of folds (no more than there are points), a splitter of scikit-learn for the
-        labelled points, or pairs of indices (train, test) of rows of X
-    random_state : the seed of the folds, 0 if None
-    cv_tol : the relative duality gap to which the models of the grid are solved
-    time_limit : seconds for the whole fit, or None.  The search ends after about six tenths of it with the best of
-        what was tried, and the model has fewer functions where all would take too long; warnings tell of both
-    device, precision : as in `InvariantRegressor`: where, and how exactly, folds, cells of the grid and the model are
-        computed; what "auto" judges candidates by is computed on the processor
+    loss, quantile, invariance_loss, fit_intercept, unlabeled, solver, tol, verbose, approximation, device, precision :
+        as in `InvariantRegressor`; approximation of rows in memory
+    Cs, nus, scales, metric, epsilons, cv, random_state, cv_tol, time_limit : as in `InvariantClassifierCV`
 
     Attributes
     ----------
-    C_, nu_, scale_, epsilon_ : the best values, together in `best_params_`, with the kernel
-    feature_importances_ : as in `InvariantClassifierCV`
-    knowledge_report_ : for "auto", as in `InvariantClassifierCV`
-    best_score_, best_index_, cv_results_ : as in scikit-learn's `GridSearchCV`; candidates that were not solved to
-        `cv_tol` have NaN as their scores and are not chosen
-    search_status_ : "converged" if all candidates were solved; otherwise what kept them from it
+    C_, nu_, scale_, epsilon_, best_params_, best_score_, best_index_, cv_results_, search_status_, knowledge_report_,
+        feature_importances_ : as in `InvariantClassifierCV`
     function_, solution_, problem_, labelled_ : of the model with the best values, trained on all labels
 
     Notes

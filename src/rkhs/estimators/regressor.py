@@ -216,8 +216,8 @@ class InvariantRegressor(Regressor, InvariantParameters):
 
     >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> slopes = np.cos(Z)
-    >>> machine = rkhs.InvariantRegressor(C=1e4, scale=1.5).fit(Z, np.sin(Z[:, 0]), gradients=slopes)
-    >>> machine.predict([[1.0]]).round(2), machine.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
+    >>> model = rkhs.InvariantRegressor(C=1e4, scale=1.5).fit(Z, np.sin(Z[:, 0]), gradients=slopes)
+    >>> model.predict([[1.0]]).round(2), model.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
     (array([0.84]), array([[0.54]]))
 
     With squared losses it says how sure it is, also in a span:
