@@ -417,7 +417,8 @@ class HyperparameterSearch:
             jac=True,
             method="L-BFGS-B",
             bounds=self.space.bounds,
-            options={"maxiter": self.iterations, "ftol": TOLERANCE, "gtol": TOLERANCE},
+            # Where landmarks are nearly dependent, rounding ends line searches: longer ones find nothing.
+            options={"maxiter": self.iterations, "ftol": TOLERANCE, "gtol": TOLERANCE, "maxls": 8},
         )
         self.ends.append(np.asarray(found.x))
         return int(found.nit) < self.iterations
