@@ -20,19 +20,20 @@ import pandas as pd
 from rkhs._backend.arrays import Vector
 from rkhs.cli.terminal import CommandError
 
-# Patterns of whole cells.  Digits are [0-9], because \d has those of other scripts too.
+# Patterns of whole cells.  Digits are [0-9], because \d has those of other scripts too.  Without \s and $ Arrow matches
+# them, ten times as fast as Python.
 EXPONENT = r"([eE][+-]?[0-9]+)?"
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)" + EXPONENT
 WITH_COMMA = r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)" + EXPONENT
 GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # a number below a million with a decimal comma, or a thousand times it
-UNUSUAL = r"[+-]?[$€£]?\s?[0-9][0-9.,'\s]*(%|[$€£])?"  # percents, prices, thousands set apart
+UNUSUAL = r"[+-]?[$€£]? ?[0-9][0-9.,' ]*(%|[$€£])?"  # percents, prices, thousands set apart
 # numbers whose decimal sign is known: the other sign sets thousands apart
 WITH_DECIMAL = {
     sign: rf"[+-]?(([0-9]{{1,3}}(\{other}[0-9]{{3}})+|[0-9]+)(\{sign}[0-9]*)?|\{sign}[0-9]+)" + EXPONENT
     for sign, other in ((".", ","), (",", "."))
 }
 CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}(?:\.[0-9]+)?))?"
-TIME = rf"(?:[ T]{CLOCK}\s?(?:Z|UTC|(?P<zone>[+-][0-9]{{2}}):?(?P<zone_minutes>[0-9]{{2}}))?)?"
+TIME = rf"(?:[ T]{CLOCK} ?(?:Z|UTC|(?P<zone>[+-][0-9]{{2}}):?(?P<zone_minutes>[0-9]{{2}}))?)?"
 YEAR, MONTH, DAY = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"(?P<day>[0-9]{1,2})"
 DATES = {
     "year-month-day": f"{YEAR}[-/.]{MONTH}[-/.]{DAY}{TIME}",
@@ -201,5 +202,6 @@ class TableColumn:
 
     def _parts(self, form: str) -> dict[str, Vector]:
         """Return the numbers in dates by name, NaN where there are none."""
-        found = self.cells.str.extract(DATES[form])
-        return {name: part.to_numpy(float, na_value=np.nan) for name, part in found.items()}
+        rows, texts = pd.factorize(self.cells)  # dates repeat; a missing cell has row -1, the NaN that is appended
+        found = texts.to_series().str.extract(DATES[form])
+        return {name: np.append(part.to_numpy(float, na_value=np.nan), np.nan)[rows] for name, part in found.items()}

@@ -200,7 +200,7 @@ def _rows(path: Path, lines: Iterator[str], skipped: int, separator: str) -> Ite
             raise CommandError(
                 f'{path}, line {line} {wrong}: write a quote within a quoted cell twice, as in "5"" wide".'
             ) from error
-        if any("\0" in cell for cell in row):
+        if "\0" in "".join(row):
             raise CommandError(f"{path}, line {line} has a NUL byte: this is no CSV text, or not one in UTF-8.")
         if len(row) < 2 and not "".join(row).strip():
             continue
