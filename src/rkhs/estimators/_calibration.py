@@ -1,6 +1,6 @@
 """What labels are worth that a fitted model has not seen: probabilities, intervals, sets, and proportions of classes.
 
-**Held-out predictions** (`HeldOut`), the settings as they are, in the first of three ways that there is:
+**Held-out predictions** (`HeldOutLabels`), the settings as they are, in the first of three ways that there is:
 
 jackknife  each label left out by itself: exact for squared losses, one Newton step for other smooth ones; of 5,000
            functionals at most
@@ -57,7 +57,7 @@ DENSE = 5000  # functionals whose matrix is inverted to leave labels out one by 
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class HeldOutPredictions:
     """Labels predicted by models without them, and what they are: (l,) or (l, outputs), each of `times` equal rows."""
 
     predicted: Vector
@@ -66,7 +66,7 @@ class LeftOut:
 
 
 @dataclass(eq=False)
-class HeldOut:
+class HeldOutLabels:
     """The labels of a fitted model, in the first term of its problem, predicted without themselves.
 
     Rows are left out, not points: the twins of a row stay.
@@ -78,7 +78,7 @@ class HeldOut:
     copies: int = 1  # of each point, one set of them after the other, which are held out together
 
     @cached_property
-    def labels(self) -> LeftOut:
+    def labels(self) -> HeldOutPredictions:
         term, size = self.problem.terms[0], self.problem.terms[0].size // self.copies
         if not isinstance(term.functional, Evaluation):
             raise ValueError(
@@ -89,14 +89,14 @@ class HeldOut:
         smooth = all(one.loss.smooth for one in problem.terms)
         if whole and smooth and sum(one.size for one in problem.terms) <= DENSE:
             predicted = to_numpy(left_out_of(problem, None, self.count).predictions[0])
-            return LeftOut(predicted, to_numpy(term.target), self.count)
+            return HeldOutPredictions(predicted, to_numpy(term.target), self.count)
         total = int(self.count[:size].sum())
         if total < 2:
             raise ValueError(f"{self.estimator} was learnt from one label: without it nothing is known.")
         left_out = dealt(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
         values, rows, times = self.without(left_out, "Intervals and sets")
         own = rows < size  # copies are left out with their originals
-        return LeftOut(values[own], to_numpy(term.target)[rows[own]], times[own])
+        return HeldOutPredictions(values[own], to_numpy(term.target)[rows[own]], times[own])
 
     def without(self, left_out: Matrix, what: str) -> tuple[Vector, Vector, Vector]:
         """Return `fold_values` of folds of the points, all copies of which are held out together."""
@@ -111,9 +111,9 @@ class HeldOutOfSums:
     solution: Solution
 
     @cached_property
-    def labels(self) -> LeftOut:
+    def labels(self) -> HeldOutPredictions:
         target = to_numpy(self.term.target)
-        return LeftOut(left_out_in_subspace(self.solution, self.term), target, np.ones(len(target)))
+        return HeldOutPredictions(left_out_in_subspace(self.solution, self.term), target, np.ones(len(target)))
 
 
 @dataclass(eq=False)
@@ -132,7 +132,7 @@ class HeldOutOfRows:
         return {**vars(self), "unfitted": None, "rows": None}
 
     @cached_property
-    def labels(self) -> LeftOut:
+    def labels(self) -> HeldOutPredictions:
         if self.rows is None:
             raise ValueError(
                 f"{self.estimator} has learnt loss={self.loss!r} from blocks, or was loaded from a file, and has no "
@@ -141,18 +141,18 @@ class HeldOutOfRows:
             )
         return self.held_out().labels
 
-    def held_out(self) -> HeldOut:
+    def held_out(self) -> HeldOutLabels:
         """Return the labels of all rows as those of one problem."""
         sample = self.unfitted._sample(*(self.rows or ()))
         problem = formulate(ModelConfig.of(self.unfitted), sample).problem
-        return HeldOut(self.estimator, problem, sample.count[sample.labelled])
+        return HeldOutLabels(self.estimator, problem, sample.count[sample.labelled])
 
 
 @dataclass(eq=False)
 class Calibration:
     """The sigmoid of held-out labels."""
 
-    held_out: HeldOut
+    held_out: HeldOutLabels
     function: Function  # for sets too small to hold anything out
     codes: Vector  # (l,) the class of each labelled point
     weight: Vector  # (l,)

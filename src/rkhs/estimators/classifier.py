@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
-from rkhs.estimators._calibration import Calibration, HeldOut, bound, class_scores
+from rkhs.estimators._calibration import Calibration, HeldOutLabels, bound, class_scores
 from rkhs.estimators._cross_validation import user_marks
 from rkhs.estimators._data import Sample, check_classes, fill_missing
 from rkhs.estimators._problem import formulate, keeps_rows
@@ -66,7 +66,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """Solve the problem, whose first term is that of the labels, and keep what probabilities and sets need."""
         self._solve(problem, variance)
         own = sample.take(sample.labelled)
-        self._held_out = HeldOut(type(self).__name__, self.problem_, own.count, copies)
+        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, own.count, copies)
         self._calibration = Calibration(self._held_out, self.function_, own.y, own.weight)
 
     def decision_function(self, X: Any) -> Array:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
-from rkhs.estimators._calibration import HeldOut, bound
+from rkhs.estimators._calibration import HeldOutLabels, bound
 from rkhs.estimators._cross_validation import user_marks
 from rkhs.estimators._data import Sample, fill_missing
 from rkhs.estimators._problem import formulate, keeps_rows
@@ -58,7 +58,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
         """Solve the problem, whose first term is that of the labels, and keep what intervals need."""
         self._solve(problem, variance)
-        self._held_out = HeldOut(type(self).__name__, self.problem_, sample.count[sample.labelled])
+        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, sample.count[sample.labelled])
         source = self.solution_.source
         if source is not None:
             self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))
