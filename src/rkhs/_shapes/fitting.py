@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -22,6 +21,7 @@ from rkhs._shapes.claims import parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
 from rkhs._shapes.derivatives import along, indices
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
+from rkhs.errors import warn
 from rkhs.invariances.base import as_invariances
 from rkhs.problem import Problem
 
@@ -138,10 +138,9 @@ def solve_with_shape(
     count = sum(term.size for term in whole.terms[len(problem.terms) :])
     certificate = ShapeCertificate(proofs, box, count, tilted, bent)
     if not certificate.proved:
-        warnings.warn(
+        warn(
             f"The shape is not proved on the whole box: {certificate}. {remedy(certificate, stopped)}",
             ConvergenceWarning,
-            stacklevel=5,
         )
     return whole, solution, f, certificate
 

@@ -6,7 +6,6 @@ that their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,15 +14,16 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.function_spaces import Constant, FunctionSpace
+from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._shapes.claims import Claim, check_provable
 from rkhs._shapes.constraints import FIRST, ROOM, filling
 from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
+from rkhs.errors import warn
 from rkhs.estimators._length_scales import as_kernel
 from rkhs.estimators._options import check_number
 from rkhs.estimators._problem import WeightNormalisation
@@ -46,15 +46,8 @@ class Offsets(FunctionSpace):
         return self.outputs
 
     def on(self, atoms: Atoms) -> Array:
-        xp, n = namespace(atoms.points), self.dimension
-        shape = (int(atoms.points.shape[0]), atoms.per_point, self.outputs)
-        if atoms.order == 0:
-            found = xp.broadcast_to(atoms.points[:, None, n:], shape)
-        elif atoms.order == 1:
-            found = xp.broadcast_to(atoms.u(0)[..., n:], shape)
-        else:
-            found = like(np.zeros(shape), atoms.points)
-        return xp.reshape(found, (atoms.size, self.outputs))
+        linear = Polynomials(1, linear=np.eye(self.dimension + self.outputs)[self.dimension :])  # 1, e_1 .. e_m
+        return linear.on(atoms)[:, 1:]
 
 
 class QuantileRegressor(BaseKernelEstimator):
@@ -118,7 +111,9 @@ class QuantileRegressor(BaseKernelEstimator):
     @transactional
     def fit(self, X: Any, y: Any) -> QuantileRegressor:
         """Learn the quantiles from points X (t, n) and their targets y."""
-        levels = _levels(self.quantiles)
+        levels = [float(q) for q in np.atleast_1d(np.asarray(self.quantiles, dtype=np.float64))]
+        if len(levels) < 2 or not all(0 < q < 1 for q in levels) or any(b <= a for a, b in pairwise(levels)):
+            raise ValueError(f"quantiles are two levels at least, rising, between 0 and 1, got {self.quantiles!r}.")
         points, _, y, _ = self._validated(X, y, own=False)  # of which a copy is made here
         X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
@@ -129,23 +124,19 @@ class QuantileRegressor(BaseKernelEstimator):
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
         norms, C = WeightNormalisation.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
-        middle, size = (
-            float(np.median(y)),
-            float(np.ptp(y)),
-        )  # offsets are free: y - middle rounds less
-        curves = list(zip(levels, np.eye(m), strict=True))
+        middle = float(np.median(y))  # offsets are free: y - middle rounds less
+        room, weight = ROOM * float(np.ptp(y)), 2 * C * len(y)
 
         def data(targets: Matrix) -> list[Term]:
+            curves = zip(levels, np.eye(m), strict=True)
             return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
-            held = [
-                norms.observed(Term(at(P, step), OneSided(), ROOM * size, 2 * C * len(y)))
-                for P, step in zip(places, steps, strict=True)
-            ]
+            both = zip(places, steps, strict=True)
+            held = [norms.observed(Term(at(P, step), OneSided(), room, weight)) for P, step in both]
             centred = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
             solution = centred.solve(tol=self.tol, verbose=self.verbose or None)
             gaps = outputs_of(solution.function, kernel, n, steps)
@@ -162,27 +153,26 @@ class QuantileRegressor(BaseKernelEstimator):
         self.functions_ = outputs_of(F, kernel, n, np.eye(m))
         self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
         if not self.crossing_certificate_.proved:
-            warnings.warn(
+            warn(
                 f"That quantiles do not cross is not proved on the whole box: {self.crossing_certificate_}.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 
     def predict(self, X: Any) -> Array:
-        """The quantiles at the rows of X, (t, quantiles)."""
+        """Return the quantiles at the rows of X, (t, quantiles)."""
         given = self._given(X, "predict")
         points = Evaluation(to_numpy(self._points(given)).astype(np.float64))
         return home(self._checked(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
 
 
 def at(X: Matrix, direction: Matrix) -> Evaluation:
-    """The values F(x_i, e)."""
+    """Return the functionals F -> F(x_i, e)."""
     return Evaluation(np.hstack([X, np.broadcast_to(direction, (len(X), len(direction)))]))
 
 
 def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[Function]:
-    """x -> F(x, e) for each direction e, as functions with the kernel of x."""
+    """Return x -> F(x, e) for each direction e, as functions with the kernel of x."""
     points = np.concatenate([to_numpy(part.atoms.points) for part in F.functionals.parts])
     a, own = to_numpy(F.coefficients), Evaluation(points[:, :n])
     offsets = to_numpy(F.basis_coefficients)
@@ -190,10 +180,3 @@ def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[
         Function(kernel, own, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
         for e in directions
     ]
-
-
-def _levels(quantiles: Any) -> list[float]:
-    levels = [float(q) for q in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
-    if len(levels) < 2 or not all(0 < q < 1 for q in levels) or any(b <= a for a, b in pairwise(levels)):
-        raise ValueError(f"quantiles are two levels at least, rising, between 0 and 1, got {quantiles!r}.")
-    return levels

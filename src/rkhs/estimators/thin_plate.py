@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from rkhs._backend.arrays import Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._finite.term import Term
 from rkhs.estimators.base import transactional
 from rkhs.estimators.classifier import Classifier
@@ -15,33 +15,22 @@ from rkhs.estimators.regressor import Regressor
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
 from rkhs.problem import Problem
 
-NULL_SPACES = ("kept", "dropped", "auto")
 
+def thin_plate_problem(labels: Term, null_space: str, explained: bool) -> Problem:
+    """Return the problem of the labels alone; "auto" drops the null space if it explains the labels by itself.
 
-def thin_plate_problem(machine: Any, labels: Term, explained: bool) -> Problem:
-    """The problem of the labels alone; "auto" drops the null space if it explains the labels by itself."""
-    if machine.null_space not in NULL_SPACES:
-        raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {machine.null_space!r}.')
-    kernel = second_order(labels.functional.dimension)
-    dropped = machine.null_space == "dropped" or (machine.null_space == "auto" and explained)
+    The kernel is the thin plate of order 2, and r^2 log r in R^4 and beyond, where that does not exist.  Both have the
+    linear functions as their null space; in the plane they are the same.
+    """
+    if null_space not in ("kept", "dropped", "auto"):
+        raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {null_space!r}.')
+    kernel: Kernel = ThinPlate(order=2) if labels.functional.dimension < 4 else Polyharmonic(power=2)
+    dropped = null_space == "dropped" or (null_space == "auto" and explained)
     return Problem(kernel, [labels], null_space="dropped" if dropped else "kept")
 
 
-def second_order(dimension: int) -> Kernel:
-    """The thin plate of order 2, and r^2 log r in R^4 and beyond, where that does not exist.
-
-    Both have the linear functions as their null space; in the plane they are the same.
-
-    Examples
-    --------
-    >>> second_order(2), second_order(60)
-    (ThinPlate(order=2), Polyharmonic(power=2))
-    """
-    return ThinPlate(order=2) if dimension < 4 else Polyharmonic(power=2)
-
-
-def linearly_separable(X: Vector, target: Vector) -> bool:
-    """Whether some linear function has the sign of the targets (+1 or -1) at all points.
+def linearly_separable(X: Matrix, target: Vector) -> bool:
+    """Return whether some linear function has the sign of the targets (+1 or -1) at all points.
 
     Examples
     --------
@@ -115,7 +104,7 @@ class ThinPlateClassifier(Classifier):
         points, target = to_numpy(sample.X), to_numpy(labels.target)
         outputs = target.T if target.ndim == 2 else [target]
         explained = self.null_space == "auto" and any(linearly_separable(points, one) for one in outputs)
-        self._learn(thin_plate_problem(self, labels, explained), sample)
+        self._learn(thin_plate_problem(labels, self.null_space, explained), sample)
         return self
 
 
@@ -178,5 +167,5 @@ class ThinPlateRegressor(Regressor):
         labels = self._config().label_term(sample)
         basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
         explained = int(np.linalg.matrix_rank(basis)) == sample.size
-        self._learn(thin_plate_problem(self, labels, explained), sample)
+        self._learn(thin_plate_problem(labels, self.null_space, explained), sample)
         return self
