@@ -5,7 +5,6 @@ Regression from observations of any linear kind, with settings that are learnt.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,20 +20,20 @@ from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs.errors import warn
 from rkhs.estimators._length_scales import as_kernel
 from rkhs.estimators.base import transactional
-from rkhs.functionals import Evaluation, Gradient, stack
+from rkhs.functionals import Evaluation, Gradient
 from rkhs.functionals.base import Functional
 from rkhs.kernels import Gaussian, Multiple, learn, median_scale
 from rkhs.losses import Absolute, Huber, Loss, OneSided, Squared
 from rkhs.problem import Problem
 
-EFFICIENT = 1.345  # standard deviations beyond which Huber's loss is linear: 95 % efficient where noise is Gaussian
-CAUCHY, NORMAL = 2.385, 1.4826  # the same for Cauchy's weights; the standard deviation over the median of |r|
-# losses of the residual in standard deviations, and the factor that makes them minus a log-likelihood
+# Losses of the residual in standard deviations, and the factor that makes them minus a log-likelihood.  Huber's loss is
+# linear beyond 1.345 of them, which is 95 % efficient where noise is Gaussian.
 BY_NAME: dict[str, tuple[Loss, float]] = {
     "squared": (Squared(), 0.5),
-    "huber": (Huber(delta=EFFICIENT), 0.5),
+    "huber": (Huber(delta=1.345), 0.5),
     "absolute": (Absolute(), 2**0.5),  # of the double exponential density of variance one
     "one_sided": (OneSided(), 2**0.5),
 }
@@ -98,37 +97,28 @@ class Observed:
         return self.loss == "one_sided"
 
     @property
-    def size(self) -> int:
-        return self.functional.size
-
-    @property
     def squared(self) -> bool:
-        """Whether its loss is squared."""
+        """Whether the loss is squared."""
         return self.loss == "squared" or isinstance(self.loss, Squared)
 
     @property
     def told(self) -> np.ndarray[Any, Any]:
         """The targets in NumPy, (size,) or (size, outputs), NaN where there was no observation."""
-        target, L = to_numpy(as_real(self.target, "target")).astype(np.float64), self.functional
-        if target.ndim > len(L.shape):
-            return target.reshape(L.size, -1)
-        return np.broadcast_to(target, L.shape).reshape(-1)
+        target, L = to_numpy(self.target).astype(np.float64), self.functional
+        return target.reshape(L.size, -1) if target.ndim > len(L.shape) else np.broadcast_to(target, L.shape).ravel()
 
     def squared_term(self, trust: Any = 1.0) -> Term:
-        """The term of a squared loss from which settings are learnt: weight trust / (2 noise^2), open without noise."""
-        if self.noise is None:
-            return Term(self.functional, Squared(), self.target, learn() * np.broadcast_to(trust, (self.size,)))
-        weight = np.broadcast_to(trust / (2 * np.reshape(self.noise, -1) ** 2), (self.size,))
+        """Return the squared loss from which settings are learnt: weight trust / (2 noise^2), open without noise."""
+        trust = np.broadcast_to(trust, (self.functional.size,))
+        weight = learn() * trust if self.noise is None else trust / (2 * np.reshape(self.noise, -1) ** 2)
         return Term(self.functional, Squared(), self.target, weight)
 
     def noise_in(self, term: Term, trust: Any = 1.0) -> Any:
-        """The standard deviation: that which was given, or which was learnt with the term."""
-        if self.noise is not None:
-            return self.noise
-        return float(np.sqrt(np.max(np.asarray(trust)) / (2 * np.max(term.weight))))
+        """Return the standard deviation that was given, or learnt with the term."""
+        return float(np.sqrt(np.max(trust) / (2 * np.max(term.weight)))) if self.noise is None else self.noise
 
     def term(self, noise: Any) -> Term:
-        """The term of its own loss, minus a log-likelihood where that has a name: then of residuals over the noise."""
+        """Return the term of the loss, of a named one minus a log-likelihood of residuals over the noise."""
         sizes = np.broadcast_to(np.asarray(noise, dtype=np.float64), self.functional.shape)
         if self.squared:
             return Term(self.functional, Squared(), self.target, 1 / (2 * sizes.reshape(-1) ** 2))
@@ -143,20 +133,17 @@ class Observed:
         return Term(L, loss, scaled.reshape(*L.shape, *told.shape[1:]), factor)
 
     def trust(self, f: Any) -> Any:
-        """How much each target may weigh when settings are learnt, at most 1: less where f says it is an outlier.
+        """Return how much each target may weigh when settings are learnt, at most 1: less where it is an outlier to f.
 
-        Cauchy's weights 1 / (1 + (r / 2.385 s)^2), with s the median residual: one for all where the loss is squared.
+        Cauchy's weights 1 / (1 + (r / 2.385 s)^2) are 95 % efficient where noise is Gaussian; its standard deviation s
+        is 1.4826 times the median of |r|.  They are one for all where the loss is squared.
         """
         if self.squared or self.bound:
             return 1.0
         found = to_numpy(self.functional(f)).reshape(self.told.shape)
-        away = np.abs(self.told - found).reshape(self.size, -1).max(axis=1)
-        typical = NORMAL * float(np.nanmedian(away))
-        return np.where(np.isnan(away), 1.0, 1 / (1 + (away / (CAUCHY * max(typical, np.finfo(float).tiny))) ** 2))
-
-
-ROUNDS = 3  # of learning settings with robust losses, each with less weight on outliers
-RAISES = 4  # of learnt noise, by ten each, where rounding has the last word
+        away = np.abs(self.told - found).reshape(self.functional.size, -1).max(axis=1)
+        typical = max(1.4826 * float(np.nanmedian(away)), np.finfo(float).tiny)
+        return np.where(np.isnan(away), 1.0, 1 / (1 + (away / (2.385 * typical)) ** 2))
 
 
 class FunctionalRegressor(BaseEstimator):
@@ -240,12 +227,12 @@ class FunctionalRegressor(BaseEstimator):
         measured = [one for one in kinds if not one.bound]
         if not any(np.any(np.nan_to_num(one.told) != 0) for one in measured):
             raise ValueError("Bounds, and targets that are all zero, say nothing about scales: add measurements.")
-        points = _points_of(stack([one.functional for one in kinds]))
+        points = np.concatenate([to_numpy(part.atoms.points) for one in kinds for part in one.functional.parts])
         kernel = as_kernel(self.kernel, learn(each=True) if self.scale is None else self.scale, points)
         level = _level(measured, points)
         units = Multiple(learn(start=level, low=1e-6 * level, high=1e8 * level), kernel)
         trust: list[Any] = [1.0] * len(measured)
-        for _ in range(1 if all(one.squared for one in measured) else ROUNDS):
+        for _ in range(1 if all(one.squared for one in measured) else 3):  # each with less weight on outliers
             tuned = Problem(
                 units,
                 [one.squared_term(own) for one, own in zip(measured, trust, strict=True)],
@@ -257,10 +244,9 @@ class FunctionalRegressor(BaseEstimator):
             problem, solution, noise = self._solved(tuned, kinds, noise)
             trust = [one.trust(solution.function) for one in measured]
         if solution.status != CONVERGED:
-            warnings.warn(
+            warn(
                 f"FunctionalRegressor stopped before tol={self.tol:g}: {solution}. Give it a larger tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.problem_, self.solution_, self.function_ = replace(problem), solution, solution.function
         self.tuning_, self.noise_ = tuned.tuning, [noise.get(one, one.noise) for one in kinds]
@@ -268,11 +254,11 @@ class FunctionalRegressor(BaseEstimator):
         return self
 
     def _solved(self, tuned: Problem, kinds: list[Observed], noise: dict[Observed, Any]) -> Any:
-        """The problem with its solution and noise, raised where so little was learnt that rounding spoils f.
+        """Return the problem, its solution and the noise, raised where so little was learnt that rounding spoils f.
 
         Data without noise would be followed to the last digit, and beyond.
         """
-        for _ in range(RAISES + 1):
+        for _ in range(5):
             problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
             solution = problem.solve(tol=self.tol, verbose=self.verbose)
             learnt = [one for one in noise if one.noise is None]
@@ -282,7 +268,7 @@ class FunctionalRegressor(BaseEstimator):
         return problem, solution, noise
 
     def apply(self, L: Functional, return_std: bool = False) -> Any:
-        """L(f) for any functionals L, in their shape; with `return_std` also the standard deviations of L(f).
+        """Return L(f) for any functionals L, in their shape; with `return_std` also the standard deviations of L(f).
 
         The latter are for squared losses only, and without the noise of a new measurement.
         """
@@ -296,24 +282,19 @@ class FunctionalRegressor(BaseEstimator):
         return values, replace(posterior, amplitude=np.ones_like(posterior.amplitude)[()]).std(L)
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
-        """f at the rows of X; with `return_std` also its standard deviation there."""
+        """Return f at the rows of X; with `return_std` also its standard deviation there."""
         return self.apply(Evaluation(X), return_std)
 
     def predict_gradient(self, X: Array, return_std: bool = False) -> Any:
-        """The slopes of f at the rows of X, (t, n); with `return_std` also their standard deviations."""
+        """Return the slopes of f at the rows of X, (t, n); with `return_std` also their standard deviations."""
         return self.apply(Gradient(X), return_std)
 
 
 def _level(kinds: Sequence[Observed], points: np.ndarray[Any, Any]) -> float:
-    """The mean square of f, about: of targets, over what a kernel with values of size one expects of them."""
+    """Return about the mean square of f: of targets, over what a kernel with values of size one expects of them."""
     kernel = Gaussian(median_scale(points) if len(np.unique(points, axis=0)) > 1 else 1.0)
     ratios = []
     for one in kinds:
         expected = float(np.mean(to_numpy(gram(kernel, one.functional).diagonal())))
         ratios.append(float(np.nanmean(one.told**2)) / max(expected, np.finfo(float).tiny))
     return max(*ratios, np.finfo(float).tiny)
-
-
-def _points_of(L: Functional) -> Array:
-    """All points of a family."""
-    return np.concatenate([to_numpy(part.atoms.points) for part in L.parts])

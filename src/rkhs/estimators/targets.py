@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 
 from rkhs._backend.arrays import Array, Vector, as_real, check_unmasked, to_numpy
 from rkhs._finite.term import Term
@@ -15,23 +16,15 @@ from rkhs.estimators._data import as_numpy, fill_missing, no_value
 from rkhs.problem import Problem
 from rkhs.streams.blocks import Columns, check_columns
 
-FACTORS = 10.0 ** np.arange(-4, 9, 2)  # of C that are tried for the noise
-LIKELIER = 20.0  # by which the log evidence of another C has to be larger
-MISSED = 0.1  # share of the spread of targets that f may miss without a word
-FEWEST = 10  # of them, of which something can be said
-OBSERVED = 300  # values and slopes, about, by which they are compared
-UNITS = 100.0  # times that slopes and differences of values may disagree between near points
-SEEN = 1000  # rows that are looked at for that
-
 
 def columns_of(y: Any) -> int:
-    """How many outputs y has: its columns, 1 for an array of one axis."""
+    """Return the number of outputs of y: its columns, 1 for an array of one axis."""
     shape = np.asarray(as_numpy(y)).shape
     return int(shape[1]) if len(shape) == 2 else 1
 
 
 def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
-    """y (t, outputs) with zeros where it says nothing, and the rows where it does not.
+    """Return y (t, outputs) with zeros where it was not observed, and the mask of those rows.
 
     Examples
     --------
@@ -52,7 +45,7 @@ def told_outputs(y: Any, marker: Any) -> tuple[Vector, Vector]:
 
 
 def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
-    """Measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none.
+    """Return measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none.
 
     Examples
     --------
@@ -79,16 +72,16 @@ def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     return slopes
 
 
-def check_columns_of(frame: Any, machine: Any, name: str) -> None:
+def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
     """Refuse a data frame beside X, such as one of slopes, whose columns are not those of X in the same order.
 
     Arrays have no names, and are about the features of X in their order.
     """
     named = getattr(Columns.of(frame), "feature_names_in_", None) if hasattr(frame, "columns") else None
-    if named is None or not hasattr(machine, "feature_names_in_"):
+    if named is None or not hasattr(estimator, "feature_names_in_"):
         return
     try:
-        check_columns(machine, frame)
+        check_columns(estimator, frame)
     except ValueError as error:
         raise ValueError(f"The columns of {name} must be those of X. {error}") from error
 
@@ -96,18 +89,19 @@ def check_columns_of(frame: Any, machine: Any, name: str) -> None:
 def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
     """Warn where slopes disagree with the differences of values between near points, as those of other units do.
 
-    X (t, n), y (t,) or (t, outputs) and slopes (t, n) or (t, n, outputs), NaN for what was not observed.
+    That is by a factor of 100 in the median over the first 1000 rows, more than noise and curvature make.  X (t, n),
+    y (t,) or (t, outputs) and slopes (t, n) or (t, n, outputs), NaN for what was not observed.
     """
     values = y.reshape(len(X), -1)
     along = slopes.reshape(*slopes.shape[:2], -1)
-    whole = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:SEEN]
+    whole = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:1000]
     if len(whole) < 3:
         return
     near = whole[scipy.spatial.cKDTree(X[whole]).query(X[whole], k=2)[1][:, 1]]
     steps = X[near] - X[whole]
     seen = float(np.median(np.abs(values[near] - values[whole])))
     told = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
-    if min(seen, told) > 0 and not 1 / UNITS < told / seen < UNITS:
+    if min(seen, told) > 0 and not 0.01 < told / seen < 100:
         warn(
             f"Between neighbours y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
             "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
@@ -118,25 +112,27 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
     """Warn where f misses values and slopes that are far likelier under another C than under that of the model.
 
     Weights are one over twice the variance of the noise, relative to that of f (`rkhs.learning.evidence`): data that a
-    small C takes for noise are not followed, however exact they are.
+    small C takes for noise are not followed, however exact they are.  About 300 observations are compared; nothing is
+    said of fewer than 10, or where f misses less than a tenth of their spread, and a log evidence that is larger by 20
+    is beyond doubt.
     """
     if not all(term.loss.quadratic for term in problem.terms):
         return
-    whole = sum(term.size for term in problem.terms)
-    terms = [_some(term, min(1.0, OBSERVED / whole)) for term in problem.terms]
+    share = min(1.0, 300 / sum(term.size for term in problem.terms))
+    terms = [_some(term, share) for term in problem.terms]
     terms = [term for term in terms if np.any(np.asarray(term.weight) > 0)]
     missed = max((_missed(term, function) for term in terms), default=0.0)
-    if missed < MISSED or sum(np.count_nonzero(term.weight) for term in terms) < FEWEST:
+    if missed < 0.1 or sum(np.count_nonzero(term.weight) for term in terms) < 10:
         return
-    found = []
-    for factor in FACTORS:
+    evidence = {}
+    for factor in (1.0, 1e-4, 1e-2, 1e2, 1e4, 1e6, 1e8):  # on C
         scaled = [term.changed(weight=factor * np.asarray(term.weight)) for term in terms]
-        found.append(Problem(problem.kernel, scaled, problem.basis).evidence().value)
-    own, best = found[int(np.flatnonzero(FACTORS == 1.0)[0])], int(np.argmax(found))
-    if found[best] > own + LIKELIER:
+        evidence[factor] = Problem(problem.kernel, scaled, problem.basis).evidence().value
+    best = max(evidence, key=lambda factor: evidence[factor])
+    if evidence[best] > evidence[1.0] + 20:
         warn(
             f"{name} misses values or slopes that it has learnt from by {missed:.0%} of their spread with C={C:g}, and "
-            f"C={C * FACTORS[best]:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
+            f"C={C * best:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
             "learns the noise and the length scales.",
         )
 
