@@ -83,8 +83,8 @@ def keep_freed_memory() -> None:
     np.empty(2**25 - 2**16, dtype=np.uint8)  # bytes, below the 32 MiB at which glibc stops to count
 
 
-def tile_entries(budget: int, array: Array, copies: int) -> int:
-    """Return how many entries one tile may have when `copies` arrays of its size are alive at once."""
+def tile_entries(budget: int, array: Array, copies: int = 8) -> int:
+    """Return how many entries one tile may have when `copies` arrays of its size, eight for kernels, are alive at once."""
     itemsize = 4 if "32" in str(array.dtype) else 8
     return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
 

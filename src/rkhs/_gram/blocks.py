@@ -23,7 +23,7 @@ from rkhs.kernels.base import Kernel
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class GramBlock:
     """weight * the inner products of all left with all right parts under the kernel."""
 
     weight: float
@@ -40,7 +40,7 @@ class Block:
         return ((left, right) for left in self.lefts for right in self.rights)
 
 
-def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
+def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[GramBlock]:
     """Return the blocks of the Gram matrix of L and M."""
     found = []
     parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
@@ -54,11 +54,11 @@ def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[Block]:
     return found
 
 
-def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[Block]:
+def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[GramBlock]:
     """Yield the summands of a kernel; one that pushes its inputs becomes the kernel behind it, on pushed parts."""
     for weight, summand in kernel.summands():
         if not isinstance(summand, PushedKernel):
-            yield Block(weight, summand, lefts, rights)
+            yield GramBlock(weight, summand, lefts, rights)
             continue
         for factor, on_left, on_right in summand.pushes():
             ours = pushed(lefts, on_left)
@@ -100,16 +100,16 @@ def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def _resolved(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> list[Block]:
+def _resolved(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> list[GramBlock]:
     """Return blocks without blur that equal (or, by cubature, approximate) the given one."""
     covariance = add_covariances(lefts[0].atoms.blur, rights[0].atoms.blur)
     if covariance is None or kernel.blurs:
-        return [Block(1.0, kernel, lefts, rights)]
+        return [GramBlock(1.0, kernel, lefts, rights)]
     average = kernel.blurred(np.asarray(covariance))
     if average is None:
-        return [Block(1.0, kernel, tuple(map(_by_cubature, lefts)), tuple(map(_by_cubature, rights)))]
+        return [GramBlock(1.0, kernel, tuple(map(_by_cubature, lefts)), tuple(map(_by_cubature, rights)))]
     sharp_lefts, sharp_rights = tuple(map(_sharp, lefts)), tuple(map(_sharp, rights))
-    return [Block(weight, k, sharp_lefts, sharp_rights) for weight, k in average.summands()]
+    return [GramBlock(weight, k, sharp_lefts, sharp_rights) for weight, k in average.summands()]
 
 
 def _sharp(part: Part) -> Part:

@@ -32,7 +32,6 @@ from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
-COPIES = 8  # arrays of the size of a tile that are alive at once, at most
 SHARED, EACH = 2**20, 4  # pairs of points from which threads share the tiles; tiles each has, so that all end together
 
 
@@ -336,7 +335,7 @@ class JetProduct:
         if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
             room = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
             hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
-        entries = tile_entries(self.budget // hands, flow.target.points, COPIES)
+        entries = tile_entries(self.budget // hands, flow.target.points)
         if hands > 1:
             entries = min(entries, t * s // (EACH * hands))
         work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]

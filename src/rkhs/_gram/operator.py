@@ -14,7 +14,7 @@ from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of
 from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
-from rkhs._gram.blocks import Block, blocks, check_bounded
+from rkhs._gram.blocks import GramBlock, blocks, check_bounded
 from rkhs._gram.jets import ORDER, JetProduct, same_points
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
@@ -24,7 +24,6 @@ from rkhs.kernels.base import Kernel, check_known
 # Seconds of a product on one core (`python -m benchmarks.regret`): for a call, for a point and a functional, and for a
 # pair of points with values alone and with derivatives.
 CALL, ENTRY, PAIR, PAIR_OF_JETS = 2e-4, 8e-11, 8e-9, 25e-9
-LEAST = 2**20  # bytes of a budget, under which smaller tiles would not help
 
 
 def gram(
@@ -144,7 +143,7 @@ class Gram:
 
     def _in_smaller_tiles(self, v: Array) -> Array:
         """Return the same product where a device has less memory than it said; later products use the same tiles."""
-        if self.budget < LEAST:
+        if self.budget < 2**20:  # bytes, under which smaller tiles would not help
             raise MemoryError(
                 f"The device of {self!r} has too little memory for {v.shape[1]} right-hand sides, even in small tiles: "
                 'multiply fewer at a time, use precision="float32", or leave the data on the CPU.'
@@ -250,7 +249,7 @@ class Gram:
         return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[GramBlock]:
         """What the matrix is the sum of."""
         return blocks(self.kernel, self.L, self.M)
 
@@ -300,7 +299,7 @@ def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
 
 
-def _aligned(block: Block) -> bool:
+def _aligned(block: GramBlock) -> bool:
     """Return whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
     if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
         return False

@@ -18,9 +18,6 @@ from rkhs._progress import tick
 from rkhs.functionals.base import Part
 from rkhs.kernels.base import Kernel
 
-MIRRORED = 1024  # rows of a tile that is mirrored
-COPIES = 8  # arrays of the size of a tile that `pair` has alive at once, about
-
 
 def add_table(
     out: Array,
@@ -37,7 +34,7 @@ def add_table(
     """
     target = out[left.rows, right.rows]
     half = lower and left.matrix is None and right.matrix is None
-    entries = tile_entries(budget, out, COPIES)
+    entries = tile_entries(budget, out)
     tall = _side(left.atoms.size, right.atoms.size, entries)
     for i, a in left.atoms.tiled(tall):
         for j, b in right.atoms.tiled(max(1, entries // a.size)):
@@ -49,7 +46,7 @@ def add_table(
 
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
     """Add the table of parts with themselves, of which one half is the mirror image of the other."""
-    side = max(1, int(tile_entries(budget, out, COPIES) ** 0.5))
+    side = max(1, int(tile_entries(budget, out) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
     for k, (left, one) in enumerate(pieces):
         rows = out[left.rows]
@@ -102,7 +99,7 @@ class TableProduct:
         left, right = self.left, self.right
         coefficients = right.adjoint(self.weight * v)
         values = zeros((left.atoms.size, v.shape[1]), v)
-        entries = tile_entries(self.budget, v, COPIES)
+        entries = tile_entries(self.budget, v)
         tall = _side(left.atoms.size, right.atoms.size, entries)
         for i, a in left.atoms.tiled(tall):
             for j, b in right.atoms.tiled(max(1, entries // a.size)):
@@ -112,7 +109,7 @@ class TableProduct:
 
 def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
     """Add the inner products of two parts without matrices, functional by functional."""
-    entries = tile_entries(budget, out, COPIES * max(left.atoms.dimension, 1))
+    entries = tile_entries(budget, out, 8 * max(left.atoms.dimension, 1))
     target = out[left.rows]
     pieces = zip(left.atoms.tiled(entries), right.atoms.tiled(entries), strict=True)
     for (i, a), (_, b) in pieces:
@@ -126,13 +123,13 @@ def symmetrised(table: Array) -> Array:
 
 def mirror(table: Array) -> None:
     """Make a table symmetric, in place: its upper half becomes the mirror image of the lower one."""
-    xp, size = namespace(table), int(table.shape[0])
-    for start in range(0, size, MIRRORED):
-        rows = slice(start, start + MIRRORED)
+    xp, size, tall = namespace(table), int(table.shape[0]), 1024  # rows of a tile
+    for start in range(0, size, tall):
+        rows = slice(start, start + tall)
         tile = table[rows, rows]
         table[rows, rows] = xp.tril(tile) + xp.matrix_transpose(xp.tril(tile, k=-1))
-        for below in range(start + MIRRORED, size, MIRRORED):
-            others = slice(below, below + MIRRORED)
+        for below in range(start + tall, size, tall):
+            others = slice(below, below + tall)
             table[rows, others] = xp.matrix_transpose(table[others, rows])
 
 

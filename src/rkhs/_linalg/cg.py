@@ -18,7 +18,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, identity, inner, like, namespace, taken, to_numpy, zeros
 
 ROWS = 2**14  # of F at a time
-ROUNDING = 4  # units, by which a residual that should be zero may differ from it
 
 
 class BlockCG:
@@ -185,7 +184,7 @@ class IterativeSaddle:
             b = b - self.product(particular)
         cg = BlockCG(self.product, self.precondition)
         cg.begin(xp.zeros_like(b), b)
-        lost = self.fit.gap(b) * (ROUNDING * float(xp.finfo(b.dtype).eps)) ** 2
+        lost = self.fit.gap(b) * (4 * float(xp.finfo(b.dtype).eps)) ** 2  # units by which a zero residual may differ
         for _ in range(self.max_iterations):
             c, rest = self.fit(cg.residual)
             energy = inner(cg.a, b + rest, axis=0) / 2

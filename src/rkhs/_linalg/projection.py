@@ -16,8 +16,6 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Vector, like, namespace, to_numpy
 
-STEPS = 200  # of Newton's method, which takes a handful
-PASSES = 3  # the second and third are for results that are small beside the rounding errors of the point
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -32,7 +30,7 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
     if Q.shape[1] == 0:
         return nearest
     a, p, lower, upper, basis = (to_numpy(array).astype(np.float64) for array in (nearest, point, low, high, Q))
-    for _ in range(PASSES):
+    for _ in range(3):  # twice more for results that are small beside the rounding errors of the point
         for c in np.flatnonzero(_size(basis.T @ a) > 4 * EPS * np.linalg.norm(a, axis=0)):
             with np.errstate(over="ignore", invalid="ignore"):  # there may be no such point, and no multiplier
                 found = _project_column(p[:, c], lower[:, c], upper[:, c], basis)
@@ -47,7 +45,7 @@ def _project_column(point: Vector, low: Vector, high: Vector, Q: Vector) -> Vect
     rows = np.any(Q != 0, axis=1) & (low < high)
     still = Q[~rows].T @ a[~rows]  # the share of what does not move
     at = _Multiplier(np.zeros(Q.shape[1]), point[rows], low[rows], high[rows], Q[rows], still)
-    for _ in range(STEPS):
+    for _ in range(200):  # steps of Newton's method, which takes a handful
         if _size(at.gradient(at.a)) <= at.rounding:
             break
         step = at.step()

@@ -28,8 +28,6 @@ from rkhs._backend.arrays import Matrix
 from rkhs._progress import tick
 
 EPS = float(np.finfo(np.float64).eps)
-REFINEMENTS = 20  # steps of iterative refinement, at most
-PASSES = 12  # of Ruiz's iteration; each halves the logarithm of what is left
 SCANNED = 2**22  # entries of G that are scaled at a time while the largest are sought
 ROWS = 512  # of a block of the factorisation: 8,000 rows take 10.1 s of one core, by one call of LAPACK 9.6
 
@@ -72,7 +70,7 @@ class Saddle:
         c = np.zeros((self.Q.shape[1], b.shape[1]))
         residual = self._left(a, c, b)
         size = np.full(b.shape[1], np.inf)
-        for _ in range(REFINEMENTS):
+        for _ in range(20):  # steps of iterative refinement, at most
             step, shift = self._solve(residual)
             tried, moved = a + step, c + shift
             left = self._left(tried, moved, b)
@@ -133,7 +131,7 @@ def equilibrate(G: Matrix, d: Matrix) -> Matrix:
     """
     diagonal = np.diag(G) + d
     s = 1 / np.sqrt(diagonal) if np.all(diagonal > 0) else np.ones(len(d))
-    for _ in range(PASSES):
+    for _ in range(12):  # each halves the logarithm of what is left
         sizes = _largest(G, diagonal, s)
         if np.all((sizes >= 0.5) & (sizes <= 2)):
             break

@@ -71,9 +71,6 @@ def repeats(family: Functional, group: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     return found
 
 
-LOOK = 4096  # points of each array that are looked at, about
-
-
 @overload
 def centred(space: FunctionSpace, families: Sequence[Functional]) -> FunctionSpace: ...
 @overload
@@ -93,7 +90,7 @@ def centred(space: FunctionSpace | None, families: Sequence[Functional]) -> Func
     if space is None or not families:
         return space
     arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
-    return space.centred(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // LOOK)]) for a in arrays.values()]))
+    return space.centred(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // 4096)]) for a in arrays.values()]))
 
 
 def pointwise(family: Functional) -> Part | None:

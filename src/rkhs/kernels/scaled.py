@@ -16,7 +16,6 @@ from rkhs.kernels.algebra import Product
 from rkhs.kernels.base import FormKernel, Kernel, Open, check_known
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
-MOST_COORDINATES = 1e10  # of all pairs, which take some ten seconds
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # below it squares are lost, and so they are above its inverse
 Scale = float | tuple[float, ...] | str | Open
 
@@ -33,7 +32,7 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     2.0
     """
     points = to_numpy(as_points(X))
-    most = min(MOST_POINTS, int((2 * MOST_COORDINATES / points.shape[1]) ** 0.5))
+    most = min(MOST_POINTS, int((2e10 / points.shape[1]) ** 0.5))  # 1e10 coordinates of all pairs take ten seconds
     if len(points) > most:
         points = np.random.default_rng(random_state).choice(points, most, replace=False)
     distances = scipy.spatial.distance.pdist(points, distance)

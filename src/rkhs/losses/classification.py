@@ -70,9 +70,6 @@ class SmoothedHinge(_Margin):
         positive(self, "width")
 
 
-STEPS = 20  # of Newton's method, which takes five: a bound for what is not a number
-
-
 @dataclass(frozen=True)
 class Logistic(Loss):
     """Logistic loss, for classes.
@@ -147,7 +144,7 @@ def _prox(m: Array, step: Array) -> Array:
     p, q, size = xp.clip(m, 0, None), xp.clip(-m, 0, None), xp.log(step)
     right = xp.minimum(_softplus(size - p), size - xp.log(xp.clip(q, tiny, None)))
     z = xp.where((q > 0) & (step < 4), (step / 2 - q) / (1 + step / 4), right)
-    for _ in range(STEPS):
+    for _ in range(20):  # it takes five: a bound for what is not a number
         z = xp.clip(z, tiny, None)
         h = xp.log(q + z) + _softplus(p + z) - size
         move = -h / (1 / (q + z) + _sigmoid(p + z))
