@@ -84,7 +84,7 @@ def keep_freed_memory() -> None:
 
 
 def tile_entries(budget: int, array: Array, copies: int = 8) -> int:
-    """Return how many entries one tile may have when `copies` arrays of its size, eight for kernels, are alive at once."""
+    """Return how many entries one tile may have when `copies` arrays of its size (kernels: 8) are alive at once."""
     itemsize = 4 if "32" in str(array.dtype) else 8
     return max(1, min(budget // (copies * itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
 
