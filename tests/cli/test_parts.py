@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from rkhs.cli.assessment import Comparison, HeldOut, plain_svm
+from rkhs.cli.assessment import Comparison, HeldOutPredictions, plain_svm
 from rkhs.cli.columns import TableColumn
 from rkhs.cli.learning import Examples
 from rkhs.cli.predict import new_texts
@@ -105,7 +105,7 @@ def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
 
 def held_out(right):
     truth = np.array(["a"] * len(right))
-    return HeldOut(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
+    return HeldOutPredictions(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,17 @@ def test_who_is_better_in_words(ours, plain, said):
 def test_intervals_hold_the_share_that_they_say():
     rng = np.random.default_rng(0)
     truth, spread = rng.standard_normal(500), rng.uniform(0.5, 2.0, 500)
-    own = HeldOut(truth, truth + spread * rng.standard_normal(500), deviation=spread)
+    own = HeldOutPredictions(truth, truth + spread * rng.standard_normal(500), deviation=spread)
     interval = own.interval()
     inside = np.abs(own.predicted - truth) <= interval["factor"] * spread
     assert interval["of the deviation"]
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
-    assert HeldOut(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
+    assert HeldOutPredictions(truth[:3], truth[:3] + 1).interval() == {
+        "level": 0.9,
+        "factor": 1.0,
+        "of the deviation": False,
+    }
 
 
 def test_dates_are_those_of_python():

@@ -36,7 +36,7 @@ from rkhs.estimators.regressor import likely_spread
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutPredictions:
     """What a model predicts for each labelled row without its label.
 
     `probabilities` (l, classes) of classifiers, `deviation` (l,) of regressors whose losses are all squared.
@@ -73,8 +73,8 @@ class HeldOut:
 class Comparison:
     """Our model and the plain SVM on the same folds, and what each piece of prior knowledge gained."""
 
-    ours: HeldOut
-    plain: HeldOut
+    ours: HeldOutPredictions
+    plain: HeldOutPredictions
     gains: list[dict[str, Any]]
 
     def sentence(self, measure: str) -> str:
@@ -125,10 +125,10 @@ def compare(learnt: Learnt, X: Vector) -> Comparison:
         others = {other: piece for other, piece in learnt.knowledge.items() if other != name}
         without = hold_out(learnt, params if others else {**params, **_best_without(learnt)}, others, X)
         gains.append({"prior knowledge": name, "error with it": ours.error, "error without it": without.error})
-    return Comparison(ours, HeldOut(y, predicted, ours.classes), gains)
+    return Comparison(ours, HeldOutPredictions(y, predicted, ours.classes), gains)
 
 
-def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> HeldOut:
+def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> HeldOutPredictions:
     """Fit a model for each fold, whose rows lose their labels, and predict these rows."""
     points, regression = learnt.chosen_on, learnt.request.regression
     known = np.flatnonzero(points.labelled)
@@ -149,8 +149,8 @@ def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X:
             elif squared:
                 second[test] = likely_spread(model, held_out)
     if not regression:
-        return HeldOut(points.y[known], predicted, classes, second)
-    return HeldOut(points.y[known], predicted, deviation=second if squared else None)
+        return HeldOutPredictions(points.y[known], predicted, classes, second)
+    return HeldOutPredictions(points.y[known], predicted, deviation=second if squared else None)
 
 
 def _best_without(learnt: Learnt) -> dict[str, Any]:

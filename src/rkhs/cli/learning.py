@@ -183,7 +183,8 @@ class Request:
         """Return the settings that a fitted search has chosen, as parameters of the plain estimator."""
         params: dict[str, Any] = {"invariance": None if self.invariance in (AUTO, NONE) else self.invariance}
         if "scale" not in search.best_params_:
-            params["scale"] = vars(search.function_.kernel)["scale"]
+            kernel: Any = search.function_.kernel  # of a search, which always has one or more length scales
+            params["scale"] = kernel.scale
         return params | {"loss": search.loss} | search.best_params_
 
     def knowledge(self, params: Mapping[str, Any], rows: int) -> dict[str, list[Invariance]]:
