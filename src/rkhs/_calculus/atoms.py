@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, like, namespace, taken, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, taken, zeros
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
-LinearMap = np.ndarray[Any, Any] | None
+LinearMap = Matrix | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +39,10 @@ class Atoms:
 
     points: Array
     directions: Array
-    blur: np.ndarray[Any, Any] | None = None
+    blur: Matrix | None = None
 
     @classmethod
-    def values(cls, points: Array, blur: np.ndarray[Any, Any] | None = None) -> Atoms:
+    def values(cls, points: Array, blur: Matrix | None = None) -> Atoms:
         """Evaluations at the points (blurred: local averages)."""
         return cls(points, zeros((1, 0, points.shape[1]), points), blur)
 
@@ -122,7 +122,7 @@ class Atoms:
             return Atoms(self.points * matrix, self.directions * matrix, blur)
         return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
 
-    def take(self, flat: np.ndarray[Any, Any]) -> Atoms:
+    def take(self, flat: Vector) -> Atoms:
         """Return the atoms of the given flat indices, one per point of the result."""
         xp = namespace(self.points)
         points = taken(self.points, flat // self.per_point)
@@ -135,7 +135,7 @@ class Atoms:
             own = taken(merged, flat)
         return replace(self, points=points, directions=own[:, None])
 
-    def gathered(self, flat: np.ndarray[Any, Any]) -> Atoms:
+    def gathered(self, flat: Vector) -> Atoms:
         """Return the same, with all atoms of a point together where the indices are those of whole points."""
         k = self.per_point
         first = flat[:: max(k, 1)]
@@ -161,7 +161,7 @@ class Atoms:
                 yield slice(i * k + a, (stop - 1) * k + end), piece
 
 
-def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
+def check_map(linear: Matrix, dimension: int) -> None:
     """Refuse a linear map of the input that does not fit the dimension of the points."""
     if linear.shape[-1] != dimension:
         what = "one scale per feature" if linear.ndim == 1 else f"a {linear.shape} matrix"
@@ -170,7 +170,7 @@ def check_map(linear: np.ndarray[Any, Any], dimension: int) -> None:
         )
 
 
-def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def push_covariance(linear: Matrix, covariance: Matrix) -> Matrix:
     """Return the covariance A C A' of A z, diagonal as long as both are."""
     check_map(linear, len(covariance))
     if linear.ndim == 1:
@@ -178,9 +178,7 @@ def push_covariance(linear: np.ndarray[Any, Any], covariance: np.ndarray[Any, An
     return linear @ (covariance[:, None] * linear.T if covariance.ndim == 1 else covariance @ linear.T)
 
 
-def add_covariances(
-    one: np.ndarray[Any, Any] | None, other: np.ndarray[Any, Any] | None
-) -> np.ndarray[Any, Any] | None:
+def add_covariances(one: Matrix | None, other: Matrix | None) -> Matrix | None:
     """Return the covariance of a sum of independent Gaussians, either of which may be missing."""
     if one is None or other is None:
         return one if other is None else other
@@ -198,7 +196,7 @@ def compose_maps(outer: LinearMap, inner: LinearMap) -> LinearMap:
     return outer * inner if inner.ndim == 1 else outer @ inner
 
 
-def gaussian_rule(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def gaussian_rule(n: int) -> tuple[Matrix, Vector]:
     """Return points z_j (p, n) and weights w_j (p,) with E f(z) ~ sum_j w_j f(z_j) for z ~ N(0, I_n).
 
     | n        | rule                                   | points       | exact for polynomials of degree |

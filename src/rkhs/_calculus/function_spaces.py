@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, apply_matrix, like, namespace, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, apply_matrix, like, namespace, zeros
 from rkhs._calculus.atoms import Atoms, LinearMap, sharpen
 
 
@@ -150,8 +150,8 @@ class Polynomials(FunctionSpace):
 
     degree: int
     linear: LinearMap = None
-    centre: np.ndarray[Any, Any] | None = None  # (n,)
-    scale: np.ndarray[Any, Any] | None = None  # one for each feature of x, or of A x
+    centre: Vector | None = None  # (n,)
+    scale: Vector | None = None  # one for each feature of x, or of A x
 
     def __post_init__(self) -> None:
         if self.degree < -1:

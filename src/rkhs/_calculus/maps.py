@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
 from rkhs._calculus.atoms import Atoms
 
 
@@ -194,7 +194,7 @@ class InverseDistances(Map):
     array([[0.5]])
     """
 
-    def _pairs(self, n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _pairs(self, n: int) -> tuple[Vector, Vector]:
         if n % 3 or n < 6:
             raise ValueError(f"Positions of atoms in space are 3 numbers each, of two at least; got {n} features.")
         pairs = np.array(list(combinations(range(n // 3), 2)))
@@ -203,7 +203,7 @@ class InverseDistances(Map):
     def image(self, dimension: int) -> int:
         return len(self._pairs(dimension)[0])
 
-    def moved(self, permutations: Any) -> np.ndarray[Any, Any]:
+    def moved(self, permutations: Any) -> Matrix:
         """Return what permutations of atoms (g, atoms) do to the distances, (g, p): a group for `Symmetrised`.
 
         Examples

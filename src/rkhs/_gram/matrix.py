@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, namespace, to_numpy
 from rkhs._backend.memory import budget_bytes
 
 
@@ -37,7 +37,7 @@ class GramOperator(Protocol):
 
     def dense(self) -> Array: ...
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    def in_double(self, out: Matrix | None = None) -> Matrix:
         """Return the whole matrix in NumPy and float64, computed so even for points in float32; added to `out`."""
 
     def diagonal(self) -> Array: ...
@@ -86,7 +86,7 @@ class GramMatrix:
     def dense(self) -> Array:
         return self.matrix
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    def in_double(self, out: Matrix | None = None) -> Matrix:
         found = to_numpy(self.matrix).astype(np.float64, copy=False)
         if out is None:
             return found
@@ -103,7 +103,7 @@ class GramMatrix:
         return self.block(rows, columns)
 
 
-def diagonal_part(gram: GramOperator, rows: np.ndarray[Any, Any]) -> GramOperator:
+def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:
     """Return the operator of some functionals with each other; stored where the whole is."""
     part = gram.part(rows, rows)
     return GramMatrix(part) if gram.stored else part

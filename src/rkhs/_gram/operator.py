@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_real, like, namespace, same_kind, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
@@ -195,7 +195,7 @@ class Gram:
             tables.mirror(out)
         return out
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    def in_double(self, out: Matrix | None = None) -> Matrix:
         """Return the whole matrix in NumPy and float64, computed in float64 even for points in float32."""
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:

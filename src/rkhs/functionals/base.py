@@ -22,6 +22,7 @@ from array_api_compat import is_array_api_obj, is_torch_array
 
 from rkhs._backend.arrays import (
     Array,
+    Vector,
     apply_matrix,
     as_array,
     as_points,
@@ -324,7 +325,7 @@ def _as_matrix(matrix: Any, family: Functional) -> Any:
     return W
 
 
-def _taken(part: Part, index: np.ndarray[Any, Any]) -> Part | None:
+def _taken(part: Part, index: Vector) -> Part | None:
     """Return the part of the rows `index` of a family, with no atom that they do not need."""
     inside = np.flatnonzero((index >= part.start) & (index < part.start + part.size))
     if inside.size == 0:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, as_array, as_points, like, owned, same_kind, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, like, owned, same_kind, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import AtPoints, Part
 
@@ -152,7 +152,7 @@ class Laplacian(AtPoints):
         return (Part(Atoms(self.X, _unit_directions(axes, self.X)), matrix=trace),)
 
 
-def _unit_directions(axes: np.ndarray[Any, Any], X: Array) -> Array:
+def _unit_directions(axes: Matrix, X: Array) -> Array:
     """(k, m, n) unit vectors from (k, m) axes."""
     return like(np.eye(X.shape[1])[axes], X)
 

@@ -8,12 +8,12 @@ from typing import Any, overload
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs.functionals.base import Functional, Part
 
 
-def places(family: Functional) -> np.ndarray[Any, Any]:
+def places(family: Functional) -> Vector:
     """Number the functionals (N,), those that look at the same point, or at the same set of points, alike.
 
     Examples
@@ -41,7 +41,7 @@ def places(family: Functional) -> np.ndarray[Any, Any]:
     return np.array([known.setdefault(frozenset(own), len(known)) for own in seen], dtype=int)
 
 
-def repeats(family: Functional, group: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def repeats(family: Functional, group: Vector) -> Vector:
     """Return how many earlier functionals of the same `group` (N,) are the same one: (N,), 0 for the first.
 
     Only atoms are compared: combinations of several count as different.

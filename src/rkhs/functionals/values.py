@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, as_array, as_points, check_unmasked, like, namespace, owned, same_kind, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_array,
+    as_points,
+    check_unmasked,
+    like,
+    namespace,
+    owned,
+    same_kind,
+    to_numpy,
+)
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import AtPoints, Functional, Part
 
@@ -110,7 +122,7 @@ class GraphDifference(AtPoints):
         return (Part(Atoms.values(self.X), matrix=incidence),)
 
 
-def _as_edges(edges: Any, weights: Any, t: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _as_edges(edges: Any, weights: Any, t: int) -> tuple[Matrix, Vector]:
     if scipy.sparse.issparse(edges):
         if weights is not None:
             raise ValueError("A sparse matrix of edges carries its weights: leave `weights` out.")

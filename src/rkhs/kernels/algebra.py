@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, as_points, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
@@ -197,7 +197,7 @@ class Pullback(_Derived):
     """
 
     kernel: Kernel
-    linear: np.ndarray[Any, Any]
+    linear: Matrix
 
     def __post_init__(self) -> None:
         linear = np.array(to_numpy(as_array(self.linear, "A")), dtype=np.float64)  # our own copy, frozen
@@ -244,7 +244,7 @@ class Pullback(_Derived):
             return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
+    def blurred(self, covariance: Matrix) -> Kernel | None:
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))
         return None if inner is None else Pullback(inner, self.linear)
 

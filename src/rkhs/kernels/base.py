@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_points, namespace, same_kind
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, namespace, same_kind
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
@@ -76,7 +76,7 @@ class Kernel(ABC):
         """Return the kernel as phi(q(A x, A y)), where it is that."""
         return None
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel | None:
+    def blurred(self, covariance: Matrix) -> Kernel | None:
         """Return the kernel E k(x + z, y), z ~ N(0, covariance), of a translation-invariant k, if known."""
         return None
 
@@ -218,7 +218,7 @@ class Open:
     low: float | None = None
     high: float | None = None
     each: bool = False
-    shares: np.ndarray[Any, Any] | None = field(default=None, compare=False)  # what it is multiplied with, in a term
+    shares: Vector | None = field(default=None, compare=False)  # what it is multiplied with, in a term
 
     __array_ufunc__ = None  # so that `array * learn()` comes to us
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, as_points, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels.algebra import Product, Pullback, Push, PushedKernel
 from rkhs.kernels.base import Kernel
@@ -137,7 +137,7 @@ class _Slope:
         return tuple(found)
 
 
-def _turns(n: int) -> list[np.ndarray[Any, Any]]:
+def _turns(n: int) -> list[Matrix]:
     """Return the M of fields without sources: a right angle in the plane, e_c x in space."""
     if n == 2:
         return [np.array([[0.0, -1.0], [1.0, 0.0]])]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
-from rkhs._backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, Vector, like, namespace
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.pairing import AllPairs, Pairing
 from rkhs.kernels.base import Kernel
@@ -68,7 +68,7 @@ class LaplaceTangent(Kernel):
         return _flat(pairing, own * namespace(distance).exp(-distance))
 
 
-def distances(pairing: Pairing, factors: np.ndarray[Any, Any]) -> Array:
+def distances(pairing: Pairing, factors: Vector) -> Array:
     """sum_j factor_j |x_j - y_j| for points x of the left and y of the right, (t, s) or (t,).
 
     Of differences as they are given, so that near points far from the origin lose nothing.

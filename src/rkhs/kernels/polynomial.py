@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, Matrix, like, namespace
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form, derivative
 from rkhs._calculus.pairing import Pairing
@@ -114,7 +114,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     while len(powers) <= degree // 2:
         powers.append(powers[-1] @ C @ D)
 
-    def of(product: Any, p: Array, q: Array, matrix: np.ndarray[Any, Any]) -> Array:
+    def of(product: Any, p: Array, q: Array, matrix: Matrix) -> Array:
         """p' M q."""
         return product(p @ like(matrix, p), q)
 
@@ -155,7 +155,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     return factorial(degree) * (top if top is not None else like(0.0, left.points))
 
 
-def _covariance(atoms: Atoms) -> np.ndarray[Any, Any]:
+def _covariance(atoms: Atoms) -> Matrix:
     if atoms.blur is None:
         return np.zeros((atoms.dimension, atoms.dimension))
     return np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
@@ -218,7 +218,7 @@ class ConstantKernel(FormKernel):
     def form(self, dimension: int) -> Form:
         return Form(0, _ladder, smooth=True)
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+    def blurred(self, covariance: Matrix) -> Kernel:
         return self
 
 

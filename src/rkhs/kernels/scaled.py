@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
-from rkhs._backend.arrays import Array, as_points, as_real, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, namespace, to_numpy
 from rkhs._calculus.forms import Form, Ladder
 from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.algebra import Product
@@ -74,7 +74,7 @@ class Scaled(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", as_scale(self.scale))
 
-    def linear(self, dimension: int) -> np.ndarray[Any, Any]:
+    def linear(self, dimension: int) -> Vector:
         """Return the map x -> x / scale, one factor per feature."""
         if isinstance(self.scale, str):
             raise ValueError(
@@ -159,13 +159,13 @@ class ScaleTangent(Kernel):
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
         return Product((Formed(replace(given, ladder=shifted(given.ladder))), square(row))).pair(pairing)
 
-    def blurred(self, covariance: np.ndarray[Any, Any]) -> Kernel:
+    def blurred(self, covariance: Matrix) -> Kernel:
         """Of each Gaussian that the kernel is a mixture of."""
         mixture = self.kernel.gaussians(len(covariance))
         return Weighted(tuple((w, k.blurred_tangent(covariance, self.feature)) for w, k in mixture))
 
 
-def square(A: np.ndarray[Any, Any]) -> Kernel:
+def square(A: Matrix) -> Kernel:
     """|A (x - y)|^2."""
 
     def ladder(q: Array, rungs: range) -> dict[int, Array]:

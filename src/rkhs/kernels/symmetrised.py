@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels.algebra import Push, PushedKernel
 from rkhs.kernels.base import Kernel, Open
@@ -41,7 +41,7 @@ class Symmetrised(PushedKernel):
     """
 
     kernel: Kernel
-    group: np.ndarray[Any, Any]
+    group: Matrix
 
     def __post_init__(self) -> None:
         given = np.array(to_numpy(self.group))
@@ -73,7 +73,7 @@ class Symmetrised(PushedKernel):
         return hash((self.kernel, self.group.shape, self.group.tobytes()))
 
     @property
-    def matrices(self) -> np.ndarray[Any, Any]:
+    def matrices(self) -> Matrix:
         """(|G|, n, n)."""
         return np.eye(self.group.shape[1])[self.group] if self.group.ndim == 2 else self.group
 
@@ -125,7 +125,7 @@ class Symmetrised(PushedKernel):
 class _Moved:
     """Atoms at g x with directions g u."""
 
-    g: np.ndarray[Any, Any]
+    g: Matrix
     linear: ClassVar[bool] = True
 
     def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]:
@@ -139,7 +139,7 @@ class _Moved:
         return (Atoms(atoms.points[:, index], atoms.directions[..., index]),)
 
 
-def generated(generators: Any) -> np.ndarray[Any, Any]:
+def generated(generators: Any) -> Matrix:
     """Return all products of some permutations (m, n): the group that they generate.
 
     Examples
