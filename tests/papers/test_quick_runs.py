@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from papers import digits
+from papers import digits, thin_plate
 from papers.run import EXPERIMENTS, experiment_of, run
 from rkhs.cli.commands import app
 from rkhs.datasets import MissingDataError
@@ -53,6 +53,7 @@ def test_quick_run(name, folder, monkeypatch):
     if name == "digits":  # what a machine chooses among is tested by `test_experiment_parts`
         monkeypatch.setattr(digits, "CS", digits.CS[-1:])
         monkeypatch.setattr(digits, "SCALES", digits.SCALES[:1])
+    monkeypatch.setattr(thin_plate, "SCALES", (1.0, 2.0))  # what the thin plate and the Gaussian choose among, too
     facts = quick(name, folder)
     page = (folder / f"{name}.md").read_text()
     assert facts["cells"] == facts["computed now"] == len(results(folder, name)) > 0

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 import rkhs
 from papers.experiment import Experiment
+from papers.few_labels import cells
 from papers.run import EXPERIMENTS, experiment_of, run
 from rkhs._progress import interrupted
 from rkhs.cli.commands import app
@@ -124,13 +126,12 @@ def test_there_must_be_a_process(tmp_path, own):
 
 
 def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
-    """Where the data are not there."""
+    """Where the data are not there, and OpenML does not have them."""
     monkeypatch.setenv("RKHS_DATA", str(tmp_path))
-    monkeypatch.setenv("http_proxy", "http://localhost:9")
-    monkeypatch.setenv("https_proxy", "localhost:9")
     get_reusable_executor().shutdown()  # workers of other tests have another environment
+    planned = replace(experiment_of("table1"), plan=lambda *_: cells(("bci", "bupa"), (30,), 1, ("SVM",), "columns"))
     with pytest.raises(MissingDataError, match="is not there"):
-        run(experiment_of("table1"), tmp_path / "out", quick=True, jobs=2)
+        run(planned, tmp_path / "out", jobs=2)
 
 
 def started(out):
