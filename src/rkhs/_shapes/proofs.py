@@ -121,7 +121,7 @@ class ProofMonitor(Monitor):
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class BoxCells:
     """Some cells of a box: (m, n) centres and half sides, (m,) shares of its volume, and what is known of them."""
 
     centres: Matrix
@@ -130,10 +130,10 @@ class Cells:
     lower: Matrix  # (m,), the bound on the cell of which each is one half; -inf before any is known
     directions: Matrix  # (m, n), in which a Hessian was least there
 
-    def take(self, rows: Matrix) -> Cells:
-        return Cells(*(getattr(self, one.name)[rows] for one in fields(self)))
+    def take(self, rows: Matrix) -> BoxCells:
+        return BoxCells(*(getattr(self, one.name)[rows] for one in fields(self)))
 
-    def split(self, side: Matrix) -> Cells:
+    def split(self, side: Matrix) -> BoxCells:
         """Return both halves of each cell along its own side."""
         rows = np.arange(len(self.centres))
         halves, step = self.halves.copy(), np.zeros_like(self.halves)
@@ -144,8 +144,8 @@ class Cells:
         )
         return one.joined(other)
 
-    def joined(self, other: Cells) -> Cells:
-        return Cells(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+    def joined(self, other: BoxCells) -> BoxCells:
+        return BoxCells(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
 
 
 class BranchAndBound:
@@ -154,7 +154,9 @@ class BranchAndBound:
     def __init__(self, lower: LowerBound, box: Matrix, enough: int, hurried: bool) -> None:
         self.lower, self.box, self.enough, self.hurried = lower, box, enough, hurried
         centre = (box[0] + box[1])[None] / 2
-        self.cells = Cells(centre, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(centre))
+        self.cells = BoxCells(
+            centre, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(centre)
+        )
         own = np.array(lower.active, dtype=int)
         while len(self.cells.centres) < AT_FIRST and len(own):
             sizes = self.cells.halves[:, own] * lower.part.rates[own]
