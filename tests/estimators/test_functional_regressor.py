@@ -102,8 +102,8 @@ def test_bounds():
 def test_several_outputs_and_missing_rows():
     Y = np.stack([np.sin(X[:, 0]), np.cos(X[:, 0])], axis=1)
     Y[5] = np.nan
-    for loss, noise in (("squared", None), ("squared", 0.01), ("huber", None)):
-        model = rkhs.FunctionalRegressor().fit(Observed(rkhs.Evaluation(X), Y, noise, loss))
+    for loss, noise, scale in (("squared", None, None), ("squared", 0.01, 1.0), ("huber", None, 1.0)):
+        model = rkhs.FunctionalRegressor(scale=scale).fit(Observed(rkhs.Evaluation(X), Y, noise, loss))
         np.testing.assert_allclose(model.predict(NEW), np.concatenate([np.sin(NEW), np.cos(NEW)], axis=1), atol=0.01)
 
 

@@ -310,14 +310,14 @@ def test_a_shape_that_holds_by_itself_needs_no_points():
     assert machine.shape_certificate_.points == 0
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_units_change_nothing(unit):
-    """Points and targets in other units: the same f, and it is proved."""
-    machine = rkhs.InvariantRegressor(scale=unit, C=10.0, invariance=None, shape={0: "increasing"})
-    machine.fit(unit * X, y)
+def test_units_change_nothing():
+    """Points in other units: the same f, and it is proved."""
     expected = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    assert machine.shape_certificate_.proved
-    np.testing.assert_allclose(machine.predict(unit * X), expected.predict(X), atol=1e-3)
+    for unit in (1e-6, 1e6):
+        machine = rkhs.InvariantRegressor(scale=unit, C=10.0, invariance=None, shape={0: "increasing"})
+        machine.fit(unit * X, y)
+        assert machine.shape_certificate_.proved
+        np.testing.assert_allclose(machine.predict(unit * X), expected.predict(X), atol=1e-3)
 
 
 def test_saved_and_opened(tmp_path):

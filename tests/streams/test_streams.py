@@ -163,7 +163,7 @@ def test_a_block_that_cannot_be_read():
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
-    stream = rkhs.blocks(X[:300], LABELS[:300], rows=150)
+    stream = rkhs.blocks(X[:120], LABELS[:120], rows=60)
     kept = classifier(loss=loss, tol=1e-5).fit(stream)
     monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
     read = classifier(loss=loss, tol=1e-5).fit(stream)
