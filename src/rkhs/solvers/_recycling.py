@@ -10,6 +10,10 @@ The first directions are in the span of the representers of the rows whose losse
 kinks and are few, all of it: whatever the weights, targets and kinks there, they are settled by reduced problems, and
 products serve the quadratic blocks alone.  Where they are smooth, what leads in it: that saves a third of the products
 or more, and costs as much as one.
+
+Beside all representers, the first gradients restricted to a twelfth of the points are directions too.  They lead nearly
+as far as whole gradients, where many rows say much the same about f, and cost a twelfth: for ten classes that saves
+half of the time.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, Vector, namespace
 from rkhs._finite.certificate import feasible
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -92,11 +96,18 @@ def _run(
     """Solve all tasks, or as many as directions lead to."""
     system, tol = directions.system, monitor.tol
     open_ones, lowest, since = list(tasks), [inf], 0
+    sample = _sample(system) if directions.count == len(system.other_rows) > 0 else None
     while open_ones:
         batch = open_ones[:BATCH]
         for task in batch:
             task.solve(directions, tol, monitor.left)
         points = TaskPoints.of(batch, directions)
+        if sample is not None:
+            V = system.zeros(len(batch))
+            V[sample] = points.gradients[sample]
+            directions.add(V, system.exact.part(slice(None), sample) @ V[sample])
+            sample = None
+            continue
         product = system.gram @ points.gradients
         points.certify(batch, product)
         for k, task in enumerate(batch):
@@ -120,6 +131,19 @@ def _run(
             if directions.count == before:
                 return
         open_ones = [task for task in open_ones if task.gap > tol]
+
+
+def _sample(system: FiniteProblem) -> Vector | None:
+    """Return a twelfth of the rows of quadratic blocks; None where these are too few to stand for all.
+
+    Rows come in pieces of 256, which hold whole points but for their ends: a point costs the same for one of its rows.
+    """
+    rows = system.quadratic_rows
+    pieces = np.array_split(rows, max(len(rows) // 256, 1))
+    if len(pieces) < 12 * 4:
+        return None
+    chosen = np.sort(np.random.default_rng(0).choice(len(pieces), len(pieces) // 12, replace=False))
+    return np.concatenate([pieces[k] for k in chosen])
 
 
 def _enter(task: Task, image: Array, verified: VerifiedProducts, tol: float) -> None:
