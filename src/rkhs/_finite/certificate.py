@@ -69,6 +69,11 @@ class Certificate:
         columns = {name: np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS}
         return cls(**columns, eps=outputs[0].eps)
 
+    def split(self) -> list[Certificate]:
+        """Return the certificate of each output."""
+        parts = range(len(self.primal))
+        return [Certificate(**{n: getattr(self, n)[k : k + 1] for n in PARTS}, eps=self.eps) for k in parts]
+
     @property
     def dual(self) -> Vector:
         """Return lower bounds on the minima, (c,)."""

@@ -163,11 +163,16 @@ class FiniteProblem:
 
     def output(self, which: int) -> FiniteProblem:
         """Return the problem of one output."""
+        return self.with_rows(self.some([which]).terms)
+
+    def some(self, which: Any) -> FiniteProblem:
+        """Return the problem of some outputs."""
 
         def of(columns: Array) -> Array:
-            return columns if columns.shape[1] == 1 < self.columns else columns[:, which : which + 1]
+            return columns if columns.shape[1] == 1 < self.columns else columns[:, which]
 
-        return self.with_rows(tuple(replace(t, target=of(t.target), weight=of(t.weight)) for t in self.terms))
+        terms = tuple(replace(t, target=of(t.target), weight=of(t.weight)) for t in self.terms)
+        return self.with_rows(terms, int(terms[0].target.shape[1]))
 
     def zeros(self, columns: int | None = None) -> Array:
         return zeros((self.size, self.columns if columns is None else columns), self.Q)

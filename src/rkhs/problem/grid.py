@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Vector, indices, like, namespace, taken, to_numpy
+from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
 from rkhs._finite.term import Term
@@ -21,8 +22,10 @@ from rkhs.solvers._choose import EXACT, ITERATIVE, auto
 from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._recycling import capacity_of, few_others, solve_together
 from rkhs.solvers._subspace import Task
-from rkhs.solvers.base import blocks_in_double, cheapest, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.base import blocks_in_double, cheapest, double, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.interior_point import BoxDual
 from rkhs.solvers.nonlinear_cg import Descent
+from rkhs.solvers.splitting import Splitting
 from rkhs.solvers.subspace import Galerkin
 
 SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
@@ -133,8 +136,8 @@ class GridTasks:
     """The tasks of all cells and outputs of a grid, whose last axis are the folds.
 
     Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; the others share directions where that is expected to cost less than each by itself.  What these ways
-    cannot reach is solved alone.
+    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions
+    where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
     """
 
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
@@ -150,6 +153,12 @@ class GridTasks:
             return sum(float(namespace(t.weight).max(t.weight)) for t in blocks if t.weight.shape[0])
 
         order = sorted(range(len(self.tasks)), key=largest_weights)
+        if self._mixed and (self.system.gram.stored or fits(self.system.size)):
+            self._split(monitor)
+            order = [k for k in order if any(task.gap > monitor.tol for task in self.tasks[k])]
+            if order:
+                self._in_memory(order, monitor)
+            return
         apart, alone, together = self._costs(self.cell(order[-1])[0], monitor.tol)
         if apart <= together:
             self._in_memory(order, monitor)
@@ -162,18 +171,52 @@ class GridTasks:
                 cell, start = self.cell(k)
                 self._solve_cell(k, monitor.watching(cell), start, monitor, lambda iterate: iterate)
 
-    def _in_memory(self, order: list[int], monitor: Monitor) -> None:
-        """Solve cell by cell, each from the one before it in its fold."""
+    def _stored(self, monitor: Monitor) -> FiniteProblem:
+        """Return the problem with its Gram matrix in memory."""
         monitor.afford(Estimate(self.system, monitor.tol).matrix)
         inside = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
         if inside.Q is self.system.Q:  # the same numbers, of which certificates need no products any more
             self.system = inside
+        return inside
+
+    def _in_memory(self, order: list[int], monitor: Monitor) -> None:
+        """Solve cell by cell, each from the one before it in its fold."""
+        inside = self._stored(monitor)
         before: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)
             own = inside.with_rows(blocks_in_double(cell.terms), cell.outputs)
             first = before.get(fold) or to_memory(inside, self.system, start)
             before[fold] = self._solve_cell(k, own, first, monitor, partial(from_memory, inside, self.system))
+
+    @property
+    def _mixed(self) -> bool:
+        """Return whether kinks stand beside curves, which no solver ends exactly, and most losses are not quadratic."""
+        exact = self.system.smooth or BoxDual().applies(self.system)
+        return not exact and 2 * len(self.system.other_rows) > self.system.size
+
+    def _split(self, monitor: Monitor) -> None:
+        """Solve all cells as the outputs of one problem by alternating directions, as far as 2,000 steps lead."""
+        inside = self._stored(monitor)
+        tasks = [task for own in self.tasks for task in own]
+        blocks = []
+        for k, t in enumerate(inside.terms):
+            own = [task.system.terms[k] for task in tasks]
+            target, weight = (
+                np.concatenate([double(getattr(b, name)) for b in own], axis=1) for name in ("target", "weight")
+            )
+            blocks.append(replace(t, target=target, weight=weight))
+        joint = inside.with_rows(tuple(blocks), len(tasks))
+        monitor.best = joint.start()
+        try:
+            monitor.best = Splitting(2000).run(joint, monitor.best, monitor)
+        except OutOfIterations:
+            pass
+        finally:
+            for k, task in enumerate(tasks):
+                task.iterate = from_memory(inside, self.system, monitor.best.output(k))
+        for task, certificate in zip(tasks, certify(joint, monitor.best, monitor.tol).split(), strict=True):
+            task.gap = certificate.relative if certificate.within(monitor.tol) else inf
 
     def cell(self, k: int) -> tuple[FiniteProblem, Iterate]:
         """Return the problem of one cell and the iterate of all its outputs."""

@@ -10,6 +10,7 @@ from rkhs.solvers.libsvm import LibSVM
 from rkhs.solvers.newton import Newton
 from rkhs.solvers.nonlinear_cg import Descent
 from rkhs.solvers.proximal_newton import ProximalNewton
+from rkhs.solvers.splitting import Splitting
 from rkhs.solvers.subspace import Galerkin, Growth
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "NotApplicableError",
     "ProximalNewton",
     "Solver",
+    "Splitting",
 ]

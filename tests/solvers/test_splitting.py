@@ -1,0 +1,99 @@
+"""Alternating directions: the laws, against exact solvers and cvxpy, and many problems on one inverse."""
+
+import difficult
+import numpy as np
+import pytest
+
+import problems
+import rkhs
+from rkhs.solvers import splitting
+from rkhs.testing import check_solver
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((40, 2))
+Y = np.where(X[:, 0] * X[:, 1] + 0.2 * RNG.standard_normal(40) > 0, 1.0, -1.0)
+SPLITTING = rkhs.solvers.Splitting()
+
+
+def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
+    """Kinks with large weights beside curves."""
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target, labels),
+        rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.1), weight=slopes),
+    ]
+    return rkhs.Problem(kernel or rkhs.Gaussian(0.7), terms, rkhs.Constant())
+
+
+def test_laws():
+    check_solver(SPLITTING)
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, 27))
+def test_against_cvxpy(seed):
+    case, reference = problems.case(seed), problems.reference(seed)
+    solution = case.problem.solve(SPLITTING, tol=1e-6)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(reference.value, rel=1e-5, abs=1e-8)
+
+
+@pytest.mark.parametrize(("labels", "slopes"), [(0.01, 0.01), (0.01, 1000.0), (1.0, 1.0), (1e5, 0.01), (1e5, 1000.0)])
+def test_weights_of_any_size(labels, slopes):
+    problem = mixed(labels, slopes)
+    solution = problem.solve(SPLITTING, tol=1e-5)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8).primal, rel=2e-5)
+
+
+def test_outputs_share_one_inverse(monkeypatch):
+    made = []
+    monkeypatch.setattr(splitting, "UNEVEN", np.inf)
+    inverse = splitting._Splits._inverse
+    monkeypatch.setattr(splitting._Splits, "_inverse", lambda self: made.append(1) or inverse(self))
+    targets = np.stack([Y, -Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
+    solution = mixed(target=targets).solve(SPLITTING, tol=1e-4)
+    assert solution.status == "converged"
+    assert made == [1]
+
+
+def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
+    """Weights and folds: each cell is what it is alone, and its certificate is of that cell."""
+    runs = []
+    run = rkhs.solvers.Splitting.run
+    monkeypatch.setattr(rkhs.solvers.Splitting, "run", lambda *given: runs.append(given[1].columns) or run(*given))
+    problem, folds = mixed(1.0, 1.0), [[0, 1, 2], [7, 8]]
+    found = problem.grid({0: [1.0, 100.0], 1: [0.1, 50.0]}, held_out={0: folds}, tol=1e-5)
+    assert runs == [8]
+    for (i, j, k), own in np.ndenumerate(found):
+        weight = [1.0, 100.0][i] * ~np.isin(np.arange(40), folds[k])
+        alone = mixed(weight, [0.1, 50.0][j]).solve(tol=1e-7)
+        assert own.status == "converged"
+        assert own.primal == pytest.approx(alone.primal, rel=2e-5)
+        np.testing.assert_allclose(own.function(X), alone.function(X), atol=2 * (2 * own.gap) ** 0.5 + 1e-3)
+
+
+def test_outputs_and_cells_of_a_grid():
+    targets = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
+    for own, slopes in zip(mixed(1.0, 1.0, targets).path(1, [0.1, 10.0], tol=1e-5), [0.1, 10.0], strict=True):
+        for k in range(2):
+            alone = mixed(1.0, slopes, targets[:, k]).solve(tol=1e-7)
+            assert own.certificate.primal[k] == pytest.approx(alone.primal, rel=2e-5)
+
+
+def test_what_is_not_solved_in_time_is_left_to_others(monkeypatch):
+    monkeypatch.setattr("rkhs.problem.grid.Splitting", lambda steps: rkhs.solvers.Splitting(10))
+    found = mixed(1.0, 1.0).path(1, [0.1, 1000.0], tol=1e-8)
+    assert [own.status for own in found] == ["converged"] * 2
+
+
+def test_a_grid_that_is_stopped_keeps_what_it_has():
+    found = mixed(1.0, 1.0).path(1, [0.1, 1000.0], tol=1e-10, callback=lambda record: record.iteration == 3)
+    assert [own.status for own in found] == ["stopped by the callback"] * 2
+    assert all(np.isfinite(own.gap) and own.dual <= own.primal for own in found)
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems(name):
+    for problem in difficult.problems(rkhs.Huber(0.3), name):
+        solution = problem.solve(rkhs.solvers.Splitting(max_iterations=300), tol=1e-3)
+        assert np.all(np.isfinite(solution.function(difficult.X)))
+        assert solution.dual <= problem.solve(tol=1e-6).primal * (1 + 1e-9) + problem.system.rounding[0]
