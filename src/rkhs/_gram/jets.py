@@ -308,6 +308,13 @@ class JetProduct:
         self.rights = by_points(rights, form.linear, origin, products)
         self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
 
+    @property
+    def steady(self) -> bool:
+        """Whether the product does the same to all numbers: no near points to look for, nothing from another device."""
+        groups = self.lefts + self.rights
+        furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
+        return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
+
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
         rho, symmetric = self.form.rho, self.lefts is self.rights

@@ -26,6 +26,10 @@ class GramOperator(Protocol):
         """Whether the matrix is at hand, so that its entries cost nothing."""
 
     @property
+    def steady(self) -> bool:
+        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+
+    @property
     def seconds(self) -> float:
         """What a product is estimated to take; nothing on an accelerator, where that is not known."""
 
@@ -70,6 +74,10 @@ class GramMatrix:
 
     @property
     def stored(self) -> bool:
+        return True
+
+    @property
+    def steady(self) -> bool:
         return True
 
     @property

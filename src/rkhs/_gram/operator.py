@@ -173,6 +173,11 @@ class Gram:
             seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
         return seconds
 
+    @property
+    def steady(self) -> bool:
+        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        return self._cast.steady if self._cast is not None else all(step.steady for step in self._product)
+
     def dense(self, out: Array | None = None) -> Array:
         """Return the whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
 

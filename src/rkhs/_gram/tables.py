@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 from rkhs._backend.arrays import Array, apply_matrix, namespace, zeros
 from rkhs._backend.memory import tile_entries
@@ -93,6 +94,7 @@ class TableProduct:
     right: Part
     weight: float
     budget: int
+    steady: ClassVar[bool] = False  # `pair` may look for near points
 
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
