@@ -23,6 +23,7 @@ SOLVERS = (
     rkhs.solvers.LibSVM(),
     rkhs.solvers.Newton(),
     rkhs.solvers.ProximalNewton(),
+    rkhs.solvers.Splitting(),
 )
 
 

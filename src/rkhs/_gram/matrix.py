@@ -37,6 +37,10 @@ class GramOperator(Protocol):
     def core_seconds(self) -> float:
         """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
 
+    @property
+    def firsts(self) -> Vector:
+        """Return the rows at which groups begin that are best taken together: all functionals of a point."""
+
     def __matmul__(self, v: Array) -> Array: ...
 
     def dense(self) -> Array: ...
@@ -87,6 +91,10 @@ class GramMatrix:
     @property
     def core_seconds(self) -> float:
         return CALL + ENTRY * self.shape[0] * self.shape[1]
+
+    @property
+    def firsts(self) -> Vector:
+        return np.arange(self.shape[0])
 
     def __matmul__(self, v: Array) -> Array:
         return self.matrix @ v

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, as_real, like, namespace, same_kind, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
@@ -162,6 +162,11 @@ class Gram:
     def seconds(self) -> float:
         """What a product is estimated to take; nothing on an accelerator, where that is not known."""
         return self.core_seconds if on_cpu(self._empty) else 0.0
+
+    @property
+    def firsts(self) -> Vector:
+        """Return the rows at which the functionals of a point begin."""
+        return self.L.firsts()
 
     @cached_property
     def core_seconds(self) -> float:

@@ -164,6 +164,21 @@ class Functional(ABC):
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
         return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
 
+    def firsts(self) -> Vector:
+        """Return the flat indices at which the functionals of a point begin, which are best taken together.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> rkhs.Gradient(np.zeros((3, 5))).firsts()
+        array([ 0,  5, 10])
+        """
+        begins = np.ones(self.size, dtype=bool)
+        for part in self.parts:
+            if part.matrix is None:
+                begins[part.rows] &= np.arange(part.size) % max(part.atoms.per_point, 1) == 0
+        return np.flatnonzero(begins)
+
     def __add__(self, other: Functional) -> Functional:
         return _sum(self, other, 1.0)
 

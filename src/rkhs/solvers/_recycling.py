@@ -134,16 +134,14 @@ def _run(
 
 
 def _sample(system: FiniteProblem) -> Vector | None:
-    """Return a twelfth of the rows of quadratic blocks; None where these are too few to stand for all.
-
-    Rows come in pieces of 256, which hold whole points but for their ends: a point costs the same for one of its rows.
-    """
-    rows = system.quadratic_rows
-    pieces = np.array_split(rows, max(len(rows) // 256, 1))
-    if len(pieces) < 12 * 4:
+    """Return the rows of quadratic blocks of a twelfth of the points; None where these are too few to stand for all."""
+    firsts = system.gram.firsts
+    groups = np.flatnonzero(np.isin(firsts, system.quadratic_rows))
+    if len(groups) < 12 * 16:
         return None
-    chosen = np.sort(np.random.default_rng(0).choice(len(pieces), len(pieces) // 12, replace=False))
-    return np.concatenate([pieces[k] for k in chosen])
+    ends = np.append(firsts[1:], system.size)
+    chosen = np.sort(np.random.default_rng(0).choice(groups, len(groups) // 12, replace=False))
+    return np.concatenate([np.arange(firsts[k], ends[k]) for k in chosen])
 
 
 def _enter(task: Task, image: Array, verified: VerifiedProducts, tol: float) -> None:

@@ -48,11 +48,17 @@ class ReducedSolution:
 
 
 def solve(
-    problem: ReducedProblem, tol: float, start: Matrix | None = None, enough: float = 0.0, seconds: float = inf
+    problem: ReducedProblem,
+    tol: float,
+    start: Matrix | None = None,
+    enough: float = 0.0,
+    seconds: float = inf,
+    smoothing: bool = False,
 ) -> ReducedSolution:
     """Minimise to rounding where losses are smooth (or to `enough`), to a relative gap of tol elsewhere.
 
-    Raises `Stopped` after this many seconds.
+    With `smoothing`, kinks on far more rows than variables are smoothed before anything is eliminated.  Raises
+    `Stopped` after this many seconds.
     """
     monitor = quiet(tol, seconds)
     if start is not None:
@@ -62,7 +68,7 @@ def solve(
         return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
     rows, kept = sum(len(part.rows.target) for part in problem.parts), all(hasattr(p.E, "shape") for p in problem.parts)
     dense = kept and rows <= ROWS
-    if not dense or MANY * len(problem.linear) < rows:
+    if not dense or (smoothing and MANY * len(problem.linear) < rows):
         found, gap = _smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:
             return found
@@ -238,10 +244,10 @@ class Task:
         blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
         return cls(one.with_rows(blocks), multiples)
 
-    def solve(self, directions: Directions, tol: float, seconds: float) -> None:
+    def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> None:
         """Solve on the span of the directions."""
         problem = self._reduced(directions)
-        found = solve(problem, SMALLER * tol, self.theta, seconds=seconds)
+        found = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
         self.theta, self.others = found.theta, found.alpha
 
     def _reduced(self, directions: Directions) -> ReducedProblem:

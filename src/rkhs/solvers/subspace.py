@@ -147,7 +147,7 @@ class Growth(Solver):
         tasks = [Task.of(system, k) for k in range(system.columns)]
         while True:
             for task in tasks:
-                task.solve(pool.directions, monitor.tol, monitor.left)
+                task.solve(pool.directions, monitor.tol, monitor.left, smoothing=True)
             points = TaskPoints.of(tasks, pool.directions)
             products = system.gram @ points.gradients
             points.certify(tasks, products)
