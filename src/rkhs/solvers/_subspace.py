@@ -15,9 +15,11 @@ import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, relative_gap
-from rkhs._finite.monitor import Monitor, quiet
+from rkhs._finite.monitor import Monitor, plain, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
 from rkhs._finite.verified import Entry
+from rkhs._gram.gradient_moments import gradient_moments
+from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import inverse_root
 from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, upright
 from rkhs.solvers.base import cheapest
@@ -31,6 +33,7 @@ ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram 
 MANY = 6  # rows for each variable from which smoothing costs less: 180 t m^2 operations, elimination 5 t^3
 NARROWEST = 1e-9  # width of the envelopes, relative to the first one
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
+ACCURATE = 1e-9  # error of moments from formulas that reduced problems do not feel
 SMALLER = 0.2  # share of the tolerance that is left to reduced problems
 
 
@@ -101,7 +104,8 @@ def _smoothed(
 class Directions:
     """H-orthonormal directions D (m, N) with their images U (m, N), and what quadratic blocks see of them.
 
-    The first ones may be in the span of a few representers, and are then zero but on the `rows` of these.
+    The first ones may be in the span of a few representers, and are then zero but on the `rows` of these.  Their images
+    are products with a few columns of G until so many are asked for that it is cheaper to have them all.
     """
 
     def __init__(self, system: FiniteProblem, capacity: int) -> None:
@@ -109,6 +113,8 @@ class Directions:
         self.D = zeros((capacity, system.size), system.Q)  # the memory of zeros is taken when they are first changed
         self.U = zeros((capacity, system.size), system.Q)
         self.first, self.rows = 0, np.zeros(0, dtype=int)
+        self.turn = zeros((0, 0), system.Q)  # D of the first ones on their rows, transposed
+        self.filled, self.asked = True, 0  # whether U of the first ones is there; columns that were computed without
         self._images: dict[int, Array] = {}  # by their first row, of the directions so far
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic block, over the basis first and the directions after it
@@ -118,13 +124,31 @@ class Directions:
     def images(self, rows: slice) -> Array:
         """Return E = [Q, U'] on some rows: the change of u for each variable of the reduced problem."""
         if rows.start not in self._images:
+            if rows.start not in self.rows:
+                self._fill()
             both = [self.system.Q[rows], self.U[: self.count, rows].T]
             self._images[rows.start] = namespace(self.U).concat(both, axis=1)
         return self._images[rows.start]
 
     def at(self, tau: Array) -> tuple[Array, Array]:
         """Return the points a = D'tau (N, b) and their images, for coefficients (m, b)."""
-        return self._combined(tau.T).T, (tau.T @ self.U[: self.count]).T
+        return self._combined(tau.T).T, self._image(tau.T).T
+
+    def _image(self, tau: Array) -> Array:
+        """Return tau U (b, N), for coefficients (b, m)."""
+        if 2 * self.asked > self.first:
+            self._fill()
+        if self.filled:
+            return tau @ self.U[: self.count]
+        self.asked += int(tau.shape[0])
+        image = _by_rows(self.system.exact.part(slice(None), self.rows) @ (self.turn @ tau[:, : self.first].T))
+        return image + tau[:, self.first :] @ self.U[self.first : self.count]
+
+    def _fill(self) -> None:
+        """Compute the images of the first directions on all rows, if they are not there."""
+        if not self.filled:
+            self.U[: self.first] = _by_rows(self.system.exact.part(slice(None), self.rows) @ self.turn)
+            self.filled = True
 
     def _combined(self, tau: Array) -> Array:
         """Return tau D (b, N), for coefficients (b, m)."""
@@ -156,7 +180,7 @@ class Directions:
         for _ in range(2):  # twice is enough, and once where little was inside
             inside = self._inside(image)
             V -= self._combined(inside)
-            image -= inside @ self.U[: self.count]
+            image -= self._image(inside)
             if self.count == self.first or float(xp.max(xp.abs(inside[:, self.first :]))) < 1e-2:
                 break
         values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
@@ -167,11 +191,32 @@ class Directions:
     def add_representers(self, rows: Matrix, count: int) -> None:
         """Begin with the `count` leading directions in the span of the representers of some rows."""
         block = to_numpy(self.system.exact.block(rows, rows)).astype(np.float64)
-        turn = like(inverse_root(block, DEPENDENT)[:, -count:], self.D)
-        D = zeros((int(turn.shape[1]), self.system.size), self.D)
-        D[:, rows] = turn.T
-        self._append(D, _by_rows(self.system.exact.part(slice(None), rows) @ turn))
-        self.first, self.rows = self.count, rows
+        R = inverse_root(block, DEPENDENT)[:, -count:]
+        self.turn = like(R, self.D)
+        self.first = self.count = int(self.turn.shape[1])
+        self.rows, self.filled = rows, False
+        self.D[: self.first, rows], self.U[: self.first, rows] = self.turn.T, like((block @ R).T, self.D)
+        rounding = float(namespace(self.D).finfo(self.D.dtype).eps) * np.max(np.abs(R), initial=0.0) ** 2
+        if rounding > ACCURATE or not self._add_closed_moments():
+            self._fill()
+            self._add_moments(slice(self.rank, self.rank + self.first), self.U[: self.first])
+
+    def _add_closed_moments(self) -> bool:
+        """Take the moments of the representers from formulas, if there is one for each quadratic block."""
+        system, found = self.system, {}
+        exact = plain(system.exact)
+        for k in self.moments:
+            t = system.terms[k]
+            raw = gradient_moments(exact.part(t.rows, self.rows), t.weight[:, 0]) if isinstance(exact, Gram) else None
+            if raw is None:
+                return False
+            with_basis = exact.part(self.rows, t.rows) @ (t.weight * system.Q[t.rows])
+            found[k] = self.turn.T @ namespace(raw).concat([with_basis, raw @ self.turn], axis=1)
+        r, new = self.rank, slice(self.rank, self.rank + self.first)
+        for k, moments in found.items():
+            self.moments[k][new, : new.stop] = to_numpy(moments)
+            self.moments[k][:r, new] = self.moments[k][new, :r].T
+        return True
 
     def _append(self, D: Array, U: Array) -> None:
         new = slice(self.count, self.count + int(D.shape[0]))
@@ -183,7 +228,10 @@ class Directions:
         for k, moment in self.moments.items():
             t = self.system.terms[k]
             weighted = E[:, t.rows] * t.weight[:, 0]
-            known = weighted @ self.system.Q[t.rows], weighted @ self.U[: self.count, t.rows].T
+            first = 0 if self.filled else self.first
+            known = [weighted @ self.system.Q[t.rows], weighted @ self.U[first : self.count, t.rows].T]
+            if first:
+                known.insert(1, (self.system.exact.part(self.rows, t.rows) @ weighted.T).T @ self.turn)
             moment[new, : new.stop] = np.concatenate([to_numpy(part) for part in known], axis=1)
             moment[: new.stop, new] = moment[new, : new.stop].T
 
@@ -244,11 +292,12 @@ class Task:
         blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
         return cls(one.with_rows(blocks), multiples)
 
-    def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> None:
-        """Solve on the span of the directions."""
+    def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> ReducedProblem:
+        """Solve on the span of the directions; returns the reduced problem."""
         problem = self._reduced(directions)
         found = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
         self.theta, self.others = found.theta, found.alpha
+        return problem
 
     def _reduced(self, directions: Directions) -> ReducedProblem:
         r, size = directions.rank, directions.rank + directions.count

@@ -1,0 +1,57 @@
+"""Sums over the gradients of kernel functions at many points, from a formula that needs none of them.
+
+For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), the gradient of k(y_l, .) at x_i is phi'_il (y_l - rho x_i), and
+
+    sum_i w_i <grad k(y_l, .)(x_i), grad k(y_m, .)(x_i)>
+        =  sum_i w_i phi'_il phi'_im (<y_l, y_m> - rho <y_l, x_i> - rho <x_i, y_m> + rho |x_i|^2)
+
+This takes four products of l x t x l where the gradients take one of l x tn x l, and no array of the size tn x l.
+"""
+
+from __future__ import annotations
+
+from rkhs._backend.arrays import Array, inner, namespace, zeros
+from rkhs._backend.memory import tile_entries
+from rkhs._backend.precision import products_in
+from rkhs._gram.jets import JetPoints, JetProduct
+from rkhs._gram.operator import Gram
+from rkhs.functionals.points import pointwise
+
+
+def gradient_moments(gram: Gram, weight: Array) -> Array | None:
+    """Return M'WM (l, l) for the Gram matrix M (tn, l) of gradients at t points with values at l points.
+
+    None where there is no formula: for other functionals, and for weights (tn,) that differ between rows of a point.
+    """
+    xp, blocks, gradients, values = namespace(weight), gram.blocks, pointwise(gram.L), pointwise(gram.M)
+    if len(blocks) != 1 or gradients is None or values is None or gradients.atoms.order != 1 or values.atoms.order != 0:
+        return None
+    block, weights = blocks[0], xp.reshape(weight, (-1, gram.L.dimension))
+    form = block.kernel.form(gram.L.dimension)
+    # Where the kernel sees other points than ours, its gradients are not ours.
+    if form is None or not block.lefts[0].atoms.gradient or bool(xp.any(weights != weights[:, :1])):
+        return None
+    product = JetProduct(form, block.lefts, block.rights, 1.0, gram.budget, products_in(None))
+    left, right = product.lefts[0], product.rights[0]
+    if form.careful(left.largest + right.largest):
+        return None
+    X, Y = (_pulled_back(points) for points in (left, right))
+    total, between = zeros((Y.shape[0],) * 2, Y), Y @ Y.T
+    some = max(1, tile_entries(gram.budget, X) // max(1, int(Y.shape[0])))
+    for start in range(0, int(X.shape[0]), some):
+        i = slice(start, start + some)
+        phi = form.ladder(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
+        weighted = weights[i, :1] * phi
+        total += (weighted.T @ phi) * between
+        if form.rho:
+            cross = (weighted * (X[i] @ Y.T)).T @ phi
+            total += (weighted * inner(X[i], X[i])[:, None]).T @ phi - cross - cross.T
+    return (block.weight * gradients.weight * values.weight) ** 2 * total
+
+
+def _pulled_back(points: JetPoints) -> Array:
+    """Return A'A x for inputs that are mapped by A: grad f(A x) = A' (grad f)(A x)."""
+    x, linear = points.points, points.linear
+    if linear is None:
+        return x
+    return x * linear if linear.ndim == 1 else x @ linear
