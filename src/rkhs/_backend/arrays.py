@@ -23,6 +23,7 @@ Vector = np.ndarray[Any, Any]  # (n,)
 Matrix = np.ndarray[Any, Any]  # (m, n)
 Images = np.ndarray[Any, Any]  # (images, rows, columns)
 
+EPS = float(np.finfo(np.float64).eps)  # the unit of rounding of float64
 LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
 MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
 

@@ -12,7 +12,7 @@ and one blur; atom (i, a) has flat index i * k + a.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, taken, zeros
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, taken, zeros
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
 LinearMap = Matrix | None
@@ -40,45 +40,30 @@ class Atoms:
     points: Array
     directions: Array
     blur: Matrix | None = None
+    dimension: int = field(init=False)  # n
+    order: int = field(init=False)  # m
+    per_point: int = field(init=False)  # k
+    size: int = field(init=False)  # t * k
+    shared: bool = field(init=False)  # whether all points have the same directions
+
+    def __post_init__(self) -> None:
+        t, n = self.points.shape
+        k, m, _ = self.directions.shape[-3:]
+        shared = self.directions.ndim == 3
+        vars(self).update(dimension=int(n), order=int(m), per_point=int(k), size=int(t) * int(k), shared=shared)
 
     @classmethod
     def values(cls, points: Array, blur: Matrix | None = None) -> Atoms:
         """Evaluations at the points (blurred: local averages)."""
         return cls(points, zeros((1, 0, points.shape[1]), points), blur)
 
-    @property
-    def order(self) -> int:
-        return int(self.directions.shape[-2])
-
-    @property
-    def dimension(self) -> int:
-        return int(self.points.shape[1])
-
-    @property
-    def per_point(self) -> int:
-        """k, the number of atoms at each point."""
-        return int(self.directions.shape[-3])
-
-    @property
-    def size(self) -> int:
-        return int(self.points.shape[0]) * self.per_point
-
-    @property
-    def shared(self) -> bool:
-        """Whether all points have the same directions."""
-        return bool(self.directions.ndim == 3)
-
     @cached_property
     def gradient(self) -> bool:
         """Whether the directions are all unit vectors in turn, so that they make whole gradients."""
         if self.order != 1 or not self.shared or self.per_point != self.dimension:
             return False
-        xp = namespace(self.directions)
-        return bool(xp.all(self.directions[:, 0, :] == like(np.eye(self.dimension), self.directions)))
-
-    def x(self) -> Array:
-        """Return the points, ready to broadcast: (t, 1, n)."""
-        return self.points[:, None, :]
+        units = like(np.eye(self.dimension), self.directions)
+        return bool(namespace(units).all(self.directions[:, 0, :] == units))
 
     def u(self, which: int) -> Array:
         """Return the directions number `which` of all atoms, ready to broadcast: (t or 1, k, n)."""
@@ -89,14 +74,7 @@ class Atoms:
         """Return the same atoms with only some of their directions (for Leibniz's rule)."""
         if len(which) == self.order:
             return self
-        xp = namespace(self.directions)
-        kept = [self.directions[..., i, :] for i in which]
-        empty = self.directions[..., :0, :]
-        return replace(self, directions=xp.stack(kept, axis=-2) if kept else empty)
-
-    def sharp(self) -> Atoms:
-        """Return the same atoms without blur."""
-        return replace(self, blur=None)
+        return replace(self, directions=self.directions[..., list(which), :])
 
     def shifted(self, origin: Array) -> Atoms:
         """Return the same atoms seen from another origin."""
@@ -115,23 +93,18 @@ class Atoms:
         """Return the atoms of f o A seen as atoms of f: points, directions and blur pushed forward by A."""
         if linear is None:
             return self
-        check_map(linear, self.dimension)
         blur = None if self.blur is None else push_covariance(linear, self.blur)
-        matrix = like(linear, self.points)
-        if linear.ndim == 1:
-            return Atoms(self.points * matrix, self.directions * matrix, blur)
-        return Atoms(self.points @ matrix.T, self.directions @ matrix.T, blur)
+        return Atoms(mapped(self.points, linear), mapped(self.directions, linear), blur)
 
     def take(self, flat: Vector) -> Atoms:
         """Return the atoms of the given flat indices, one per point of the result."""
-        xp = namespace(self.points)
         points = taken(self.points, flat // self.per_point)
         if self.shared and self.per_point == 1:
             return replace(self, points=points)
         if self.shared:
             own = taken(self.directions, flat % self.per_point)
         else:
-            merged = xp.reshape(self.directions, (self.size, self.order, self.dimension))
+            merged = namespace(points).reshape(self.directions, (self.size, self.order, self.dimension))
             own = taken(merged, flat)
         return replace(self, points=points, directions=own[:, None])
 
@@ -168,6 +141,23 @@ def check_map(linear: Matrix, dimension: int) -> None:
         raise ValueError(
             f"The kernel has {what} for {linear.shape[-1]} features, but the points have {dimension} features."
         )
+
+
+def mapped(vectors: Array, linear: Any) -> Array:
+    """Return A v for vectors along the last axis."""
+    if linear is None:
+        return vectors
+    check_map(linear, int(vectors.shape[-1]))
+    matrix = like(linear, vectors)
+    return vectors * matrix if linear.ndim == 1 else vectors @ matrix.T
+
+
+def pulled_back(vectors: Array, linear: Any) -> Array:
+    """Return A'v for vectors along the last axis, such as the gradient of f at A x: it is then that of f(A x) at x."""
+    if linear is None:
+        return vectors
+    matrix = like(linear, vectors)
+    return vectors * matrix if linear.ndim == 1 else vectors @ matrix
 
 
 def push_covariance(linear: Matrix, covariance: Matrix) -> Matrix:
@@ -233,7 +223,7 @@ def sharpen(atoms: Atoms) -> tuple[Any, Atoms]:
         raise ValueError("Only blurred atoms, one at each point, are replaced by a cubature.")
     covariance = np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > values[-1] * np.finfo(float).eps * len(values)
+    kept = values > values[-1] * EPS * len(values)
     z, weights = gaussian_rule(int(kept.sum()))
     steps = z @ (vectors[:, kept] * np.sqrt(values[kept])).T  # (p, n)
     xp = namespace(atoms.points)

@@ -28,12 +28,13 @@ For the same reason radial forms look at the points from their middle, and only 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 from rkhs._backend.arrays import Array, namespace
-from rkhs._calculus.atoms import Atoms, LinearMap, compose_maps
+from rkhs._calculus.atoms import LinearMap, mapped
 from rkhs._calculus.pairing import AllPairs, Pairing
 
 # Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of 1000 eps
@@ -59,70 +60,62 @@ class Form:
     smooth: bool
     linear: LinearMap = None
 
-    def after(self, linear: LinearMap) -> Form:
-        """Return the form of k(B x, B y)."""
-        return replace(self, linear=compose_maps(self.linear, linear))
-
     def careful(self, largest: float) -> bool:
         """Return whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
         return bool(self.rho) and not (self.smooth and largest <= FAR)
 
     def difference(self, x: Array, y: Array) -> Array:
         """Return A (x - y) for rows x and y as they were given: for near points the difference is exact."""
-        return Atoms.values(x - y).pushed(self.linear).points
+        return mapped(x - y, self.linear)
 
-    def __call__(self, pairing: Pairing) -> Array:
+    def __call__(self, given: Pairing) -> Array:
         """Return the inner products of all atoms of the pairing, flat."""
-        given = pairing
-        pairing = (given.centred() if self.rho else given).pushed(self.linear)
+        left, right = given.left, given.right
+        if self.rho and right.size:
+            origin = namespace(right.points).mean(right.points, axis=0)
+            left, right = left.shifted(origin), right.shifted(origin)
+        pairing = type(given)(left, right).pushed(self.linear)
         left, right = pairing.left, pairing.right
-        x, y = left.x(), right.x()
+        x, y = left.points[:, None, :], right.points[:, None, :]
         us = [left.u(i) for i in range(left.order)]
         vs = [right.u(i) for i in range(right.order)]
 
         q = pairing.between(x, y)
         slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
-        if self.rho:
-            q -= (pairing.within_left(x, x) / 2) + (
-                pairing.within_right(y, y) / 2
-            )  # k(x, y) is k(y, x), to the last digit
-            slopes = [s - pairing.within_left(u, x) for s, u in zip(slopes, us, strict=False)] + [
-                s - pairing.within_right(v, y) for s, v in zip(slopes[len(us) :], vs, strict=True)
-            ]
-            if 0 not in q.shape:
-                mend_near(self, given, pairing, q, slopes)
-
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
-            for first, vectors, within in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
-                for i in range(len(vectors)):
-                    for j in range(i + 1, len(vectors)):
-                        curvatures[first + i, first + j] = -within(vectors[i], vectors[j])
+            q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2  # k(x, y) = k(y, x) to the last digit
+            within = [pairing.within_left(u, x) for u in us] + [pairing.within_right(v, y) for v in vs]
+            slopes = [slope - own for slope, own in zip(slopes, within, strict=True)]
+            if 0 not in q.shape:
+                correct_near(self, given, pairing, q, slopes)
+            for first, vectors, product in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
+                for i, j in combinations(range(len(vectors)), 2):
+                    curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
         n = len(slopes)
         return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
-def mend_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
+def correct_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
     """Recompute q and its slopes at near points from the difference x - y of the given ones, in place."""
-    left, right = pairing.left, pairing.right
+    xp, left, right = namespace(q), pairing.left, pairing.right
+    us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
     if not isinstance(pairing, AllPairs):
         difference = form.difference(given.left.points, given.right.points)[:, None, :]
-        q[...] = -namespace(q).sum(difference * difference, axis=-1) / 2
-        for slope, u in zip(slopes, (left.u(i) for i in range(left.order)), strict=False):
-            slope[...] = -pairing.between(u, difference)
-        for slope, v in zip(slopes[left.order :], (right.u(i) for i in range(right.order)), strict=True):
-            slope[...] = pairing.between(difference, v)
+        q[...] = -xp.sum(difference * difference, axis=-1) / 2
+        found = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
+        for slope, new in zip(slopes, found, strict=True):
+            slope[...] = new
         return
-    x_halves, y_halves = (namespace(q).vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
-    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, given.dimension):
+    x_halves, y_halves = (xp.vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
+    tables = [xp.permute_dims(slope, (0, 2, 1, 3)) for slope in slopes]  # (t, s, k, 1) and (t, s, 1, l)
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, given.left.dimension):
         difference = form.difference(given.left.points[i], given.right.points[j])  # (p, n)
-        q[i, 0, j, 0] = -namespace(q).sum(difference * difference, axis=-1) / 2
-        for which in range(left.order):
-            table = namespace(q).permute_dims(slopes[which], (0, 2, 1, 3))[..., 0]
-            table[i, j] = -_along(left.u(which), difference, i)
-        for which in range(right.order):
-            table = namespace(q).permute_dims(slopes[left.order + which], (0, 2, 1, 3))[:, :, 0]
-            table[i, j] = _along(right.u(which), difference, j)
+        q[i, 0, j, 0] = -xp.sum(difference * difference, axis=-1) / 2
+        for u, table in zip(us, tables, strict=False):
+            table[i, j, :, 0] = -_along(u, difference, i)
+        for v, table in zip(vs, tables[len(us) :], strict=True):
+            table[i, j, 0] = _along(v, difference, j)
 
 
 def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:

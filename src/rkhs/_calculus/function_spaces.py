@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, apply_matrix, like, namespace, zeros
-from rkhs._calculus.atoms import Atoms, LinearMap, sharpen
+from rkhs._calculus.atoms import Atoms, LinearMap, mapped, sharpen
 
 
 class FunctionSpace(ABC):
@@ -186,7 +186,7 @@ class Polynomials(FunctionSpace):
         if self.degree < 1 or self.centre is not None or not len(points):
             return self
         centre = np.median(points, axis=0)
-        seen = Atoms.values(points.astype(np.float64) - centre).pushed(self.linear).points
+        seen = mapped(points.astype(np.float64) - centre, self.linear)
         spread = np.max(np.abs(seen), axis=0)
         powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the exponents of float64
         scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)

@@ -46,6 +46,7 @@ class Map(ABC):
 
     def pushed(self, atoms: Atoms) -> tuple[Atoms, ...]:
         """Return the atoms of f o phi as atoms of f, which are to be added up."""
+        assert atoms.blur is None, "blurs are resolved before: see `blocks`"
         xp, X = namespace(atoms.points), atoms.points
         points = self._checked(self.values(X), X, "values")
         (t, n), (k, m), p = X.shape, (atoms.per_point, atoms.order), int(points.shape[1])

@@ -19,28 +19,14 @@ from rkhs._calculus.atoms import Atoms, LinearMap
 
 @dataclass(frozen=True, eq=False)
 class Pairing(ABC):
-    """Left and right atoms in a layout; factors are arrays that broadcast to `shape`."""
+    """Left and right atoms in a layout; vectors of either are (t or 1, k or 1, n)."""
 
     left: Atoms
     right: Atoms
 
-    @property
-    def dimension(self) -> int:
-        return self.left.dimension
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """The shape to which all factors broadcast."""
-
-    @property
-    @abstractmethod
-    def flat_shape(self) -> tuple[int, ...]:
-        """The same with each side's points and directions merged into one axis."""
-
     @abstractmethod
     def within_left(self, p: Array, q: Array) -> Array:
-        """<p, q> for vectors of the left atoms, each (t or 1, k or 1, n)."""
+        """<p, q> for vectors of the left atoms."""
 
     @abstractmethod
     def within_right(self, p: Array, q: Array) -> Array:
@@ -50,10 +36,9 @@ class Pairing(ABC):
     def between(self, p: Array, q: Array) -> Array:
         """<p, q> for p of the left atoms and q of the right ones."""
 
+    @abstractmethod
     def flat(self, values: Array) -> Array:
-        """Values in the layout, broadcast to `shape` and reshaped to `flat_shape`."""
-        xp = namespace(self.left.points)
-        return xp.reshape(xp.broadcast_to(values, self.shape), self.flat_shape)
+        """Broadcast values to the layout and merge each side's points and directions into one axis."""
 
     def pushed(self, linear: LinearMap) -> Self:
         """Return the same pairing after a linear change of input."""
@@ -63,25 +48,9 @@ class Pairing(ABC):
         """Return the same pairing with only some of the directions on each side."""
         return type(self)(self.left.restricted(left), self.right.restricted(right))
 
-    def centred(self) -> Self:
-        """Return the same pairing seen from the middle of the right points (for translation-invariant forms)."""
-        xp = namespace(self.right.points)
-        if self.right.points.shape[0] == 0:
-            return self
-        origin = xp.mean(self.right.points, axis=0)
-        return type(self)(self.left.shifted(origin), self.right.shifted(origin))
-
 
 class AllPairs(Pairing):
-    """Each left atom with each right atom: factors broadcast to (t, k, s, l)."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(n for side in (self.left, self.right) for n in (side.points.shape[0], side.per_point))
-
-    @property
-    def flat_shape(self) -> tuple[int, ...]:
-        return self.left.size, self.right.size
+    """Each left atom with each right atom: values broadcast to (t, k, s, l)."""
 
     def within_left(self, p: Array, q: Array) -> Array:
         return _inner(p, q)[:, :, None, None]
@@ -90,28 +59,28 @@ class AllPairs(Pairing):
         return _inner(p, q)[None, None, :, :]
 
     def between(self, p: Array, q: Array) -> Array:
-        xp = namespace(p, q)
-        n = self.dimension
+        xp, n = namespace(p, q), self.left.dimension
         product = xp.reshape(p, (-1, n)) @ xp.reshape(q, (-1, n)).T
         return xp.reshape(product, (*p.shape[:2], *q.shape[:2]))
 
+    def flat(self, values: Array) -> Array:
+        xp, left, right = namespace(self.left.points), self.left, self.right
+        shape = (left.points.shape[0], left.per_point, right.points.shape[0], right.per_point)
+        return xp.reshape(xp.broadcast_to(values, shape), (left.size, right.size))
+
 
 class Matched(Pairing):
-    """Each left atom with the right atom of the same index: factors broadcast to (t, k)."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return int(self.left.points.shape[0]), self.left.per_point
-
-    @property
-    def flat_shape(self) -> tuple[int, ...]:
-        return (self.left.size,)
+    """Each left atom with the right atom of the same index: values broadcast to (t, k)."""
 
     def between(self, p: Array, q: Array) -> Array:
         return _inner(p, q)
 
     within_left = between
     within_right = between
+
+    def flat(self, values: Array) -> Array:
+        xp, left = namespace(self.left.points), self.left
+        return xp.reshape(xp.broadcast_to(values, (left.points.shape[0], left.per_point)), (left.size,))
 
 
 def _inner(p: Array, q: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,27 +32,14 @@ class GramBlock:
     lefts: tuple[Part, ...]
     rights: tuple[Part, ...]
 
-    @property
-    def dimension(self) -> int:
-        """That of the points which the kernel sees."""
-        return self.lefts[0].atoms.dimension
-
-    def pairs(self) -> Iterator[tuple[Part, Part]]:
-        return ((left, right) for left in self.lefts for right in self.rights)
-
 
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[GramBlock]:
     """Return the blocks of the Gram matrix of L and M."""
-    found = []
     parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
     lefts_by_blur = _by_blur(parts[: len(L.parts)])
     rights_by_blur = lefts_by_blur if M is L else _by_blur(parts[len(L.parts) :])
-    for lefts in lefts_by_blur:
-        for rights in rights_by_blur:
-            for block in _unfolded(kernel, lefts, rights):
-                resolved = _resolved(block.kernel, block.lefts, block.rights)
-                found += [replace(b, weight=block.weight * b.weight) for b in resolved]
-    return found
+    pairs = product(lefts_by_blur, rights_by_blur)
+    return [one for lefts, rights in pairs for block in _unfolded(kernel, lefts, rights) for one in _resolved(block)]
 
 
 def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[GramBlock]:
@@ -61,18 +49,19 @@ def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...])
             yield GramBlock(weight, summand, lefts, rights)
             continue
         for factor, on_left, on_right in summand.pushes():
-            ours = pushed(lefts, on_left)
-            theirs = ours if on_left is on_right and lefts is rights else pushed(rights, on_right)
+            ours = pushed(lefts, on_left, summand.takes_blur)
+            same = on_left is on_right and lefts is rights
+            theirs = ours if same else pushed(rights, on_right, summand.takes_blur)
             if ours and theirs:
                 for block in _unfolded(summand.kernel, ours, theirs):
                     yield replace(block, weight=weight * factor * block.weight)
 
 
-def pushed(parts: tuple[Part, ...], push: Push | None) -> tuple[Part, ...]:
+def pushed(parts: tuple[Part, ...], push: Push | None, takes_blur: bool) -> tuple[Part, ...]:
     """Return the parts with pushed atoms; where one atom becomes several, as many parts on the same rows."""
     if push is None:
         return parts
-    sharp = parts if push.linear else tuple(map(_by_cubature, parts))
+    sharp = parts if takes_blur else tuple(map(_by_cubature, parts))
     return tuple(replace(part, atoms=atoms) for part in sharp for atoms in push(part.atoms))
 
 
@@ -100,20 +89,21 @@ def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
-def _resolved(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> list[GramBlock]:
+def _resolved(block: GramBlock) -> list[GramBlock]:
     """Return blocks without blur that equal (or, by cubature, approximate) the given one."""
-    covariance = add_covariances(lefts[0].atoms.blur, rights[0].atoms.blur)
-    if covariance is None or kernel.blurs:
-        return [GramBlock(1.0, kernel, lefts, rights)]
-    average = kernel.blurred(np.asarray(covariance))
+    covariance = add_covariances(block.lefts[0].atoms.blur, block.rights[0].atoms.blur)
+    if covariance is None or block.kernel.blurs:
+        return [block]
+    average = block.kernel.blurred(np.asarray(covariance))
     if average is None:
-        return [GramBlock(1.0, kernel, tuple(map(_by_cubature, lefts)), tuple(map(_by_cubature, rights)))]
-    sharp_lefts, sharp_rights = tuple(map(_sharp, lefts)), tuple(map(_sharp, rights))
-    return [GramBlock(weight, k, sharp_lefts, sharp_rights) for weight, k in average.summands()]
-
-
-def _sharp(part: Part) -> Part:
-    return replace(part, atoms=part.atoms.sharp())
+        return [
+            replace(block, lefts=tuple(map(_by_cubature, block.lefts)), rights=tuple(map(_by_cubature, block.rights)))
+        ]
+    lefts, rights = (
+        tuple(replace(part, atoms=replace(part.atoms, blur=None)) for part in side)
+        for side in (block.lefts, block.rights)
+    )
+    return [GramBlock(block.weight * weight, kernel, lefts, rights) for weight, kernel in average.summands()]
 
 
 def _by_cubature(part: Part) -> Part:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from rkhs._backend.arrays import Array, inner, namespace, zeros
 from rkhs._backend.memory import tile_entries
 from rkhs._backend.precision import products_in
-from rkhs._gram.jets import JetPoints, JetProduct
+from rkhs._calculus.atoms import pulled_back
+from rkhs._gram.jets import JetProduct
 from rkhs._gram.operator import Gram
 from rkhs.functionals.points import pointwise
 
@@ -35,7 +36,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     left, right = product.lefts[0], product.rights[0]
     if form.careful(left.largest + right.largest):
         return None
-    X, Y = (_pulled_back(points) for points in (left, right))
+    X, Y = (pulled_back(side.points, side.linear) for side in (left, right))
     total, between = zeros((Y.shape[0],) * 2, Y), Y @ Y.T
     some = max(1, tile_entries(gram.budget, X) // max(1, int(Y.shape[0])))
     for start in range(0, int(X.shape[0]), some):
@@ -47,11 +48,3 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
             cross = (weighted * (X[i] @ Y.T)).T @ phi
             total += (weighted * inner(X[i], X[i])[:, None]).T @ phi - cross - cross.T
     return (block.weight * gradients.weight * values.weight) ** 2 * total
-
-
-def _pulled_back(points: JetPoints) -> Array:
-    """Return A'A x for inputs that are mapped by A: grad f(A x) = A' (grad f)(A x)."""
-    x, linear = points.points, points.linear
-    if linear is None:
-        return x
-    return x * linear if linear.ndim == 1 else x @ linear

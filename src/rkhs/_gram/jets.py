@@ -12,13 +12,14 @@ in the cache.  The column of ones that makes S and the row sums of Q part of tho
 overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j = sum_a alpha_ja V_ja before,
 and contract grad f with their directions, <V_ia, grad f(x_i)>, after.
 
-In the product of a family with itself, tile (j, i) has the rungs of tile (i, j): half of the element-wise
+In the product of a family with itself, tile (j, i) has the derivatives of phi of tile (i, j): half of the element-wise
 work and an eighth of the matrix products are saved.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -27,7 +28,7 @@ from rkhs._backend.arrays import Array, add_at, inner, like, namespace, zeros
 from rkhs._backend.memory import on_cpu, tile_entries, tiles
 from rkhs._backend.precision import Products
 from rkhs._backend.threads import cores, in_threads
-from rkhs._calculus.atoms import Atoms, LinearMap
+from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
 
@@ -42,83 +43,41 @@ class Jets:
     values: Array | None  # (t, r)
     gradients: Array | None  # (r, t, n)
 
-    @property
-    def count(self) -> int:
-        """r."""
-        if self.values is not None:
-            return int(self.values.shape[1])
-        return 0 if self.gradients is None else int(self.gradients.shape[0])
 
-    @property
-    def nbytes(self) -> int:
-        """How much memory they take, counted as float64."""
-        return sum(8 * prod(array.shape) for array in (self.values, self.gradients) if array is not None)
-
-    def zeros(self) -> Jets:
-        """Return zeros of the same shapes."""
-        arrays = (self.values, self.gradients)
-        return Jets(*(None if array is None else zeros(array.shape, array) for array in arrays))
-
-    def add(self, other: Jets) -> None:
-        """Add other jets, in place."""
-        if self.values is not None:
-            self.values[...] += other.values
-        if self.gradients is not None:
-            self.gradients[...] += other.gradients
-
-
-@dataclass(frozen=True, eq=False)
 class JetPoints:
     """One set of points with the parts of a family that read or write jets there."""
 
-    points: Array  # (t, n), centred and mapped
-    parts: tuple[Part, ...]
-    linear: LinearMap
-    products: Products
-
-    @property
-    def given(self) -> Array:
-        """The points as they were given."""
-        return self.parts[0].atoms.points
-
-    @cached_property
-    def halves(self) -> Array:
-        """|x|^2 / 2, (t,)."""
-        return namespace(self.points).sum(self.points * self.points, axis=1) / 2
+    def __init__(self, parts: Sequence[Part], form: Form, origin: Array | None, products: Products) -> None:
+        given = parts[0].atoms.points
+        self.parts, self.given, self.rho, self.products = parts, given, form.rho, products
+        self.points = mapped(given if origin is None else given - origin, form.linear)  # (t, n)
+        self.linear = None if form.linear is None else like(form.linear, given)
+        self.halves = namespace(given).sum(self.points * self.points, axis=1) / 2  # |x|^2 / 2, (t,)
+        self.largest = float(namespace(given).max(self.halves)) if given.shape[0] else 0.0
+        self.fine = products.fine.operand(self.points)
 
     @cached_property
-    def largest(self) -> float:
-        """The largest of the halves."""
-        return float(namespace(self.points).max(self.halves)) if self.halves.shape[0] else 0.0
-
-    @cached_property
-    def fine(self) -> Any:
-        """X as an operand of fine products."""
-        return self.products.fine.operand(self.points)
-
-    @cached_property
-    def plain(self) -> tuple[Any, Any]:
-        """X as operands by rows and by columns."""
-        return self.products.operands(self.points)
-
-    @cached_property
-    def augmented(self) -> tuple[Any, Any]:
-        """[X, 1] as operands by rows and by columns, see `augmented`."""
-        return self.products.operands(augmented(self.points, namespace(self.points).ones_like(self.points[:, :1])))
+    def operands(self) -> tuple[Any, Any]:
+        """[X, 1], or X for a dot product, as operands by rows and by columns."""
+        ones = namespace(self.points).ones_like(self.points[:, :1])
+        return self.products.operands(augmented(self.points, ones) if self.rho else self.points)
 
     def scatter(self, v: Array) -> Jets:
         """Return the coefficients of the jets, from those (size, r) of the functionals."""
-        c = A = None
+        xp, c, A = namespace(v), None, None
         for part in self.parts:
-            own = part.adjoint(v)
-            if part.atoms.order == 0:
+            atoms, own = part.atoms, part.adjoint(v)
+            if atoms.order == 0:
                 c = own if c is None else c + own
+                continue
+            alpha = xp.reshape(own, (atoms.points.shape[0], atoms.per_point, v.shape[1]))
+            if not atoms.shared:
+                along = xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
             else:
-                spread = _spread(part.atoms, own)
-                A = spread if A is None else A + spread
-        if A is not None and self.linear is not None:  # after the change of input
-            A = A * self.linear if self.linear.ndim == 1 else A @ self.linear.T
-        return Jets(c, A)
+                along = xp.permute_dims(alpha, (2, 0, 1))
+                along = xp.asarray(along, copy=True) if atoms.gradient else along @ atoms.directions[:, 0, :]
+            A = along if A is None else A + along  # sum_a alpha_ia V_ia, (r, t, n)
+        return Jets(c, None if A is None else mapped(A, self.linear))  # after the change of input
 
     def zeros(self, r: int) -> Jets:
         """Return zeros for the jets that the parts need."""
@@ -129,12 +88,19 @@ class JetPoints:
 
     def contract(self, jets: Jets, out: Array) -> None:
         """Add the functionals of f to `out`, from the jets of f."""
-        gradients = jets.gradients
-        if gradients is not None and self.linear is not None:  # of f(A x), from those of f at A x
-            gradients = gradients * self.linear if self.linear.ndim == 1 else gradients @ self.linear
+        xp, gradients = namespace(out), jets.gradients
+        if gradients is not None:  # of f(A x), from those of f at A x
+            gradients = pulled_back(gradients, self.linear)
         for part in self.parts:
-            own = jets.values if part.atoms.order == 0 else _contracted(part.atoms, gradients)
-            out[part.rows] += part.forward(own)
+            atoms, found = part.atoms, jets.values
+            if atoms.order and gradients is not None:  # <V_ia, g_i>, (t, k, r)
+                if atoms.shared:
+                    along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T
+                    found = xp.permute_dims(along, (1, 2, 0))
+                else:
+                    found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))
+                found = xp.reshape(found, (atoms.size, out.shape[1]))
+            out[part.rows] += part.forward(found)
 
 
 def augmented(A: Array, column: Array) -> Array:
@@ -143,7 +109,7 @@ def augmented(A: Array, column: Array) -> Array:
     return namespace(A).concat([A, column, zeros((*A.shape[:-1], more), A)], axis=-1)
 
 
-def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, products: Products) -> list[JetPoints]:
+def by_points(parts: Sequence[Part]) -> list[list[Part]]:
     """Group the parts by the points they share."""
     groups: list[list[Part]] = []
     for part in parts:
@@ -152,13 +118,7 @@ def by_points(parts: tuple[Part, ...], linear: LinearMap, origin: Array | None, 
             known[0].append(part)
         else:
             groups.append([part])
-    found = []
-    for group in groups:
-        points = group[0].atoms.points
-        centred = Atoms.values(points if origin is None else points - origin)
-        here = None if linear is None else like(linear, points)
-        found.append(JetPoints(centred.pushed(linear).points, tuple(group), here, products))
-    return found
+    return groups
 
 
 def same_points(one: Array, other: Array) -> bool:
@@ -166,76 +126,49 @@ def same_points(one: Array, other: Array) -> bool:
     return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
 
 
-def _spread(atoms: Atoms, coefficients: Array) -> Array:
-    """A_i = sum_a alpha_ia V_ia: (r, t, n) from (t k, r)."""
-    xp = namespace(coefficients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, coefficients.shape[1]
-    alpha = xp.reshape(coefficients, (t, k, r))
-    if not atoms.shared:
-        return xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
-    alpha = xp.permute_dims(alpha, (2, 0, 1))
-    return xp.asarray(alpha, copy=True) if atoms.gradient else alpha @ atoms.directions[:, 0, :]
-
-
-def _contracted(atoms: Atoms, gradients: Any) -> Array:
-    """<V_ia, g_i>: (t k, r) from (r, t, n)."""
-    xp = namespace(gradients)
-    t, k, r = atoms.points.shape[0], atoms.per_point, gradients.shape[0]
-    if not atoms.shared:
-        found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))  # (t, k, r)
-    else:
-        along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T  # (r, t, k)
-        found = xp.permute_dims(along, (1, 2, 0))
-    return xp.reshape(found, (t * k, r))
-
-
-@dataclass(frozen=True, eq=False)
 class Flow:
     """From coefficients at the source points to the jets of f at the target points: the formula at the top."""
 
-    rho: int
-    source: JetPoints
-    coefficients: Jets
-    target: JetPoints
-    jets: Jets
-    products: Products
-
-    @cached_property
-    def rungs(self) -> range:
-        """The derivatives of phi that take part."""
-        last = (self.jets.gradients is not None) + (self.coefficients.gradients is not None)
-        values = self.jets.values is not None and self.coefficients.values is not None
-        return range(0 if values else min(last, 1), last + 1)
-
-    @cached_property
-    def slopes(self) -> tuple[Any, Any]:
-        """[A, -<A, y>], whose product with [X, 1] is S; A for a dot product.  As operands by rows and by columns."""
-        A: Array = self.coefficients.gradients
-        if self.rho:
-            A = augmented(A, -inner(A, self.source.points)[:, :, None])
-        return self.products.operands(A)
-
-    @cached_property
-    def sums(self) -> Array:
-        """Room for sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end."""
-        return zeros((self.jets.count, self.target.points.shape[0]), self.target.points)
+    def __init__(
+        self,
+        source: JetPoints,
+        coefficients: Jets,
+        target: JetPoints,
+        jets: Jets,
+        slopes: tuple[Any, Any] | None = None,
+    ) -> None:
+        self.source, self.coefficients, self.target, self.jets = source, coefficients, target, jets
+        self.rho, self.products = source.rho, source.products
+        c, A = coefficients.values, coefficients.gradients
+        f: Array = jets.values
+        g: Array = jets.gradients
+        self.count = int(f.shape[1] if f is not None else g.shape[0])  # r
+        last = (A is not None) + (g is not None)
+        self.orders = range(0 if c is not None and f is not None else min(last, 1), last + 1)  # of derivatives of phi
+        self.slopes = slopes  # [A, -<A, y>], whose product with [X, 1] is S, by rows and by columns; A for rho = 0
+        if A is not None and slopes is None:
+            own = augmented(A, -inner(A, source.points)[:, :, None]) if self.rho else A
+            self.slopes = self.products.operands(own)
+        self.sums: Array = None  # sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end
+        if self.rho and g is not None:
+            self.sums = zeros((self.count, target.points.shape[0]), target.points)
 
     def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
         """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
 
-        The rungs of a mirrored tile are transposed, and what meets them is laid out as they are.
+        The derivatives of a mirrored tile are transposed, and what meets them is laid out as they are.
         """
         c: Array = self.coefficients.values
-        A: Array = self.coefficients.gradients
         f: Array = self.jets.values
         g: Array = self.jets.gradients
         n = self.source.points.shape[1]
-        (X, _), (_, anchors) = (p.augmented if self.rho else p.plain for p in (self.target, self.source))
-        X, anchors = X[i], anchors[j]
-        if self.rungs[0] == 0:
+        if self.orders[0] == 0:
             f[i] += phi[0] @ c[j]
-        for r in range(self.jets.count if self.rungs[-1] else 0):
-            if A is None:
+        if self.orders[-1] == 0:
+            return
+        X, anchors = self.target.operands[0][i], self.source.operands[1][j]
+        for r in range(self.count):
+            if self.slopes is None:
                 Q = self.products.operand(phi[1] * c[j, r])
             else:
                 B, columns = (slopes[r, j] for slopes in self.slopes)
@@ -253,35 +186,36 @@ class Flow:
             if self.rho:
                 self.sums[r, i] += moved[:, n]
 
-    def add_near(self, rungs: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
+    def add_near(self, phi: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
         """Add the shares of pairs of near points, from their differences x - y."""
-        for r in range(self.jets.count):
+        for r in range(self.count):
             c = None if self.coefficients.values is None else self.coefficients.values[j, r]
             A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
-            slope = None if A is None else namespace(A).vecdot(A, difference, axis=-1)
+            slope = None if A is None else inner(A, difference)
             if self.jets.values is not None:
-                add_at(self.jets.values[:, r], i, _total([(rungs.get(0), c), (rungs.get(1), slope)]))
+                add_at(self.jets.values[:, r], i, _total([(phi.get(0), c), (phi.get(1), slope)]))
             if self.jets.gradients is not None:
-                Q = _total([(rungs.get(1), c), (rungs.get(2), slope)])
-                straight = 0.0 if A is None else rungs[1][:, None] * A
+                Q = _total([(phi.get(1), c), (phi.get(2), slope)])
+                straight = 0.0 if A is None else phi[1][:, None] * A
                 add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
     def apart(self) -> Flow:
         """Return the same flow to jets of its own, zero so far."""
-        other = replace(self, jets=self.jets.zeros())
-        if self.coefficients.gradients is not None and self.rungs[-1]:
-            other.__dict__["slopes"] = self.slopes  # which are made once
-        return other
+        own = (
+            None if array is None else zeros(array.shape, array) for array in (self.jets.values, self.jets.gradients)
+        )
+        return Flow(self.source, self.coefficients, self.target, Jets(*own), self.slopes)
 
     def gather(self, other: Flow) -> None:
         """Add the jets of a flow that was apart."""
-        self.jets.add(other.jets)
-        if "sums" in other.__dict__:
-            self.sums[...] += other.sums
+        mine, theirs = ((flow.jets.values, flow.jets.gradients, flow.sums) for flow in (self, other))
+        for total, share in zip(mine, theirs, strict=True):
+            if total is not None:
+                total += share
 
     def finish(self) -> None:
         """Take away rho x_i sum_j Q_ij, once all tiles are in."""
-        if self.rho and self.jets.gradients is not None:
+        if self.sums is not None and self.jets.gradients is not None:
             self.jets.gradients[...] -= self.sums[:, :, None] * self.target.points
 
 
@@ -305,8 +239,10 @@ class JetProduct:
         if form.rho:
             points = rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
-        self.rights = by_points(rights, form.linear, origin, products)
-        self.lefts = self.rights if lefts == rights else by_points(lefts, form.linear, origin, products)
+        self.rights = [JetPoints(group, form, origin, products) for group in by_points(rights)]
+        self.lefts = self.rights
+        if lefts != rights:
+            self.lefts = [JetPoints(group, form, origin, products) for group in by_points(lefts)]
 
     @property
     def steady(self) -> bool:
@@ -317,30 +253,32 @@ class JetProduct:
 
     def add_to(self, out: Array, v: Array) -> None:
         """out += G @ v."""
-        rho, symmetric = self.form.rho, self.lefts is self.rights
+        symmetric = self.lefts is self.rights
         coefficients = [right.scatter(self.weight * v) for right in self.rights]
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
-                flow = Flow(rho, right, coefficients[b], left, jets[a], self.products)
+                flow = Flow(right, coefficients[b], left, jets[a])
                 if not symmetric:
                     self.add_flow(flow)
                 elif a == b:
                     self.add_flow(flow, flow)
                 elif a < b:
-                    self.add_flow(flow, Flow(rho, left, coefficients[a], right, jets[b], self.products))
+                    self.add_flow(flow, Flow(left, coefficients[a], right, jets[b]))
         for left, found in zip(self.lefts, jets, strict=True):
             left.contract(found, out)
 
     def add_flow(self, flow: Flow, back: Flow | None = None) -> None:
-        """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same rungs.
+        """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same derivatives of phi.
 
         A flow that is its own way back only takes the tiles on and above the diagonal.
         """
         t, s = flow.target.points.shape[0], flow.source.points.shape[0]
         hands = 1
         if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
-            room = flow.jets.nbytes + (0 if back is None or back is flow else back.jets.nbytes)
+            both = [flow] if back is None or back is flow else [flow, back]
+            arrays = [array for one in both for array in (one.jets.values, one.jets.gradients) if array is not None]
+            room = sum(8 * prod(array.shape) for array in arrays)
             hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
         entries = tile_entries(self.budget // hands, flow.target.points)
         if hands > 1:
@@ -385,20 +323,20 @@ class JetProduct:
         for a, b in near:
             difference = self.form.difference(left.given[i][a], right.given[j][b])
             q[a, b] = -namespace(q).vecdot(difference, difference, axis=-1) / 2
-        phi = self.form.ladder(q, flow.rungs)
-        for a, b in near if flow.rungs[-1] else []:
+        phi = self.form.ladder(q, flow.orders)
+        for a, b in near if flow.orders[-1] else []:
             difference = self.form.difference(left.given[i][a], right.given[j][b])
-            rungs = {k: rung[a, b] for k, rung in phi.items()}
-            flow.add_near(rungs, a + i.start, b + j.start, difference)
+            own = {k: table[a, b] for k, table in phi.items()}
+            flow.add_near(own, a + i.start, b + j.start, difference)
             if back is not None:
-                back.add_near(rungs, b + j.start, a + i.start, -difference)
-            for rung in phi.values():
-                rung[a, b] = 0.0
+                back.add_near(own, b + j.start, a + i.start, -difference)
+            for table in phi.values():
+                table[a, b] = 0.0
         first = self.products.operand(phi[1]) if 1 in phi else None
         flow.add(phi, first, i, j)
         if back is not None:
             transposed = None if first is None else first.T
-            back.add({k: rung.T for k, rung in phi.items()}, transposed, j, i, mirrored=True)
+            back.add({k: table.T for k, table in phi.items()}, transposed, j, i, mirrored=True)
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:

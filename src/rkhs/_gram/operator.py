@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
-from rkhs._backend.memory import budget_bytes, keep_freed_memory, on_cpu, out_of_memory, release_memory
+from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision, dtype_of, products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import GramBlock, blocks, check_bounded
-from rkhs._gram.jets import ORDER, JetProduct, same_points
+from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Combination, Functional, Part
@@ -80,7 +80,7 @@ def gram(
     check_bounded(kernel, L)
     if M is not None:
         check_bounded(kernel, M)
-        same_kind(L.prototype[:0], M.prototype[:0])
+        same_kind(L.prototype[:0], M.prototype[:0])  # refuses arrays that do not go together
     return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype), precision)
 
 
@@ -101,6 +101,7 @@ class Gram:
     M: Functional
     budget: int
     precision: str | None = None
+    stored = False
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, {self.L!r}{'' if self.symmetric else f', {self.M!r}'})"
@@ -124,22 +125,26 @@ class Gram:
 
     def __matmul__(self, v: Array) -> Array:
         """G @ v for a vector or a block of right-hand sides, tiled within the memory budget."""
-        v = self._operand(v)
+        v = as_real(v, "v")
+        if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
+            v = like(v, self._empty)
+        if v.ndim not in (1, 2) or v.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"{self!r} has shape {self.shape}; it multiplies arrays of shape ({self.shape[1]},) or "
+                f"({self.shape[1]}, r), got {tuple(v.shape)}."
+            )
+        namespace(v, self._empty)  # refuses arrays of different libraries
+        v = like(v, self._empty)
         if self._cast is not None:
             return like(self._cast @ like(v, self._cast._empty), v)
         flat = v[:, None] if v.ndim == 1 else v
+        out = zeros((self.shape[0], flat.shape[1]), flat)
         try:
-            out = self._added(flat)
+            for step in () if 0 in flat.shape else self._product:
+                step.add_to(out, flat)
         except out_of_memory():
             out = self._in_smaller_tiles(flat)
         return out[:, 0] if v.ndim == 1 else out
-
-    def _added(self, v: Array) -> Array:
-        out = zeros((self.shape[0], v.shape[1]), v)
-        if self.shape[1] and v.shape[1]:
-            for step in self._product:
-                step.add_to(out, v)
-        return out
 
     def _in_smaller_tiles(self, v: Array) -> Array:
         """Return the same product where a device has less memory than it said; later products use the same tiles."""
@@ -153,10 +158,6 @@ class Gram:
         out = smaller @ v
         self.__dict__["_product"] = smaller._product
         return out
-
-    @property
-    def stored(self) -> bool:
-        return False
 
     @property
     def seconds(self) -> float:
@@ -174,7 +175,10 @@ class Gram:
         pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
         seconds = CALL
         for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
-            left, right = _places(block.lefts), _places(block.rights)
+            left, right = (
+                sum(int(group[0].atoms.points.shape[0]) for group in by_points(side))
+                for side in (block.lefts, block.rights)
+            )
             seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
         return seconds
 
@@ -188,16 +192,17 @@ class Gram:
 
         `out` is an array of zeros to write it to.
         """
-        keep_freed_memory()
         out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for k, block in enumerate(self.blocks):
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
                     tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
-                exact = tables.apart(block.lefts) and len(self.blocks) == 1
+                sizes = [sum(part.size for part in parts) for parts in (self.L.parts, block.lefts)]
+                disjoint = sizes == [self.shape[0]] * 2  # no entry is a sum of several: mirror images are exact
+                exact = len(self.blocks) == 1 and disjoint and all(part.matrix is None for part in block.lefts)
                 continue
-            pairs = list(block.pairs())
+            pairs = list(product(block.lefts, block.rights))
             for i, (left, right) in enumerate(pairs):  # one such block need not be symmetric, all of them together are
                 with subtask(k * len(pairs) + i, len(self.blocks) * len(pairs)):
                     tables.add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
@@ -221,11 +226,21 @@ class Gram:
         """G_ii for i up to the smaller side."""
         size = min(self.shape)
         out = zeros((size,), self._empty)
-        if all(_aligned(block) for block in self.blocks) and self.shape[0] == self.shape[1]:
-            for block in self.blocks:
-                for left, right in block.pairs():
-                    if left.rows == right.rows:
-                        tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
+        pairs = [(block, left, right) for block in self.blocks for left, right in product(block.lefts, block.rights)]
+        # Where functional i of each side is atom i of its parts, the diagonal is a matched pairing.
+        aligned = self.shape[0] == self.shape[1] and all(
+            (left.matrix is None and right.matrix is None)
+            and (
+                (left.rows == right.rows and left.atoms.per_point == right.atoms.per_point)
+                or left.rows.stop <= right.rows.start
+                or right.rows.stop <= left.rows.start
+            )
+            for _, left, right in pairs
+        )
+        if aligned:
+            for block, left, right in pairs:
+                if left.rows == right.rows:
+                    tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
             return out
         some = 64
         for start in range(0, size, some):
@@ -266,59 +281,20 @@ class Gram:
     @cached_property
     def _product(self) -> list[JetProduct | TableProduct]:
         """What adds up to the product: jets where they apply, tables elsewhere."""
-        keep_freed_memory()
         products = products_in(self.precision)
         steps: list[JetProduct | TableProduct] = []
         for block in self.blocks:
-            form = block.kernel.form(block.dimension)
-            lefts: tuple[Part, ...] = ()
-            rights: tuple[Part, ...] = ()
-            if form is not None:
-                lefts, rights = _of_jets(block.lefts), _of_jets(block.rights)
-                if lefts and rights:
-                    steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
-            for left, right in block.pairs():
+            form = block.kernel.form(block.lefts[0].atoms.dimension)
+            lefts, rights = (
+                tuple(part for part in side if form and part.atoms.order <= ORDER and part.atoms.blur is None)
+                for side in (block.lefts, block.rights)
+            )
+            if form and lefts and rights:
+                steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
+            for left, right in product(block.lefts, block.rights):
                 if not (left in lefts and right in rights):
                     steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))
         return steps
-
-    def _operand(self, v: Array) -> Array:
-        v = as_real(v, "v")
-        if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
-            v = like(v, self._empty)
-        if v.ndim not in (1, 2) or v.shape[0] != self.shape[1]:
-            raise ValueError(
-                f"{self!r} has shape {self.shape}; it multiplies arrays of shape ({self.shape[1]},) or "
-                f"({self.shape[1]}, r), got {tuple(v.shape)}."
-            )
-        namespace(v, self._empty)
-        return like(v, self._empty)
-
-
-def _places(parts: Sequence[Part]) -> int:
-    """Return the points that a product goes over, once for all parts that share them."""
-    seen: list[Array] = []
-    for part in parts:
-        if not any(same_points(points, part.atoms.points) for points in seen):
-            seen.append(part.atoms.points)
-    return sum(int(points.shape[0]) for points in seen)
-
-
-def _of_jets(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts that are functions of 1-jets."""
-    return tuple(part for part in parts if part.atoms.order <= ORDER and part.atoms.blur is None)
-
-
-def _aligned(block: GramBlock) -> bool:
-    """Return whether functional i of each side is atom i of its parts, so that the diagonal is a matched pairing."""
-    if any(part.matrix is not None for part in (*block.lefts, *block.rights)):
-        return False
-    return all(
-        (left.rows == right.rows and left.atoms.per_point == right.atoms.per_point)
-        or left.rows.stop <= right.rows.start
-        or right.rows.stop <= left.rows.start
-        for left, right in block.pairs()
-    )
 
 
 def magnitudes(kernel: Kernel, L: Functional) -> Array:

@@ -76,7 +76,7 @@ def _seen(kernel: Kernel, L: Functional, M: Functional) -> Iterator[tuple[float,
         yield kernel.factor if isinstance(kernel, Multiple) else 1.0, L, M
         return
     for weight, on_left, on_right in kernel.pushes():
-        ours, theirs = pushed(L.parts, on_left), pushed(M.parts, on_right)
+        ours, theirs = (pushed(F.parts, push, kernel.takes_blur) for F, push in ((L, on_left), (M, on_right)))
         if ours and theirs:
             yield weight, Combination(L.shape, ours, repr(L)), Combination(M.shape, theirs, repr(M))
 

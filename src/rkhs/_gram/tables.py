@@ -6,9 +6,8 @@ are tested against it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from rkhs._backend.arrays import Array, apply_matrix, namespace, zeros
@@ -35,14 +34,19 @@ def add_table(
     """
     target = out[left.rows, right.rows]
     half = lower and left.matrix is None and right.matrix is None
-    entries = tile_entries(budget, out)
-    tall = _side(left.atoms.size, right.atoms.size, entries)
-    for i, a in left.atoms.tiled(tall):
-        for j, b in right.atoms.tiled(max(1, entries // a.size)):
-            if half and left.start + i.stop <= right.start + j.start:
-                break
+    for i, a, j, b in _tiles(left, right, budget, out):
+        if not half or left.start + i.stop > right.start + j.start:
             target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
             tick(i.stop / left.atoms.size)
+
+
+def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple[slice, Atoms, slice, Atoms]]:
+    """Yield tiles of the table of the atoms of two parts, square where it allows it: their rows and columns."""
+    entries = tile_entries(budget, array)
+    tall = max(1, min(left.atoms.size, max(int(entries**0.5), entries // max(right.atoms.size, 1))))
+    for i, a in left.atoms.tiled(tall):
+        for j, b in right.atoms.tiled(max(1, entries // a.size)):
+            yield i, a, j, b
 
 
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
@@ -57,17 +61,10 @@ def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: flo
             there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
             mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]
             if other is one:
-                there += symmetrised(tile)
+                there += (tile + tile.T) / 2
                 continue
             there += tile
-            mirror += namespace(tile).matrix_transpose(tile)
-
-
-def apart(parts: Sequence[Part]) -> bool:
-    """Return whether no entry of the table of parts with themselves is a sum, so that mirror images are exact."""
-    rows = sorted((part.rows for part in parts), key=lambda own: int(own.start))
-    disjoint = all(one.stop <= other.start for one, other in pairwise(rows))
-    return disjoint and all(part.matrix is None for part in parts)
+            mirror += tile.T
 
 
 def _tile(
@@ -101,11 +98,8 @@ class TableProduct:
         left, right = self.left, self.right
         coefficients = right.adjoint(self.weight * v)
         values = zeros((left.atoms.size, v.shape[1]), v)
-        entries = tile_entries(self.budget, v)
-        tall = _side(left.atoms.size, right.atoms.size, entries)
-        for i, a in left.atoms.tiled(tall):
-            for j, b in right.atoms.tiled(max(1, entries // a.size)):
-                values[i] += self.kernel.pair(AllPairs(a, b)) @ coefficients[j]
+        for i, a, j, b in _tiles(left, right, self.budget, v):
+            values[i] += self.kernel.pair(AllPairs(a, b)) @ coefficients[j]
         out[left.rows] += left.forward(values)
 
 
@@ -118,11 +112,6 @@ def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: fl
         target[i] += (weight * left.weight * right.weight) * kernel.pair(Matched(a, b))
 
 
-def symmetrised(table: Array) -> Array:
-    """Return the table made exactly symmetric."""
-    return (table + namespace(table).matrix_transpose(table)) / 2
-
-
 def mirror(table: Array) -> None:
     """Make a table symmetric, in place: its upper half becomes the mirror image of the lower one."""
     xp, size, tall = namespace(table), int(table.shape[0]), 1024  # rows of a tile
@@ -133,11 +122,6 @@ def mirror(table: Array) -> None:
         for below in range(start + tall, size, tall):
             others = slice(below, below + tall)
             table[rows, others] = xp.matrix_transpose(table[others, rows])
-
-
-def _side(rows: int, columns: int, entries: int) -> int:
-    """Rows of a tile of about `entries`, square where the table allows it."""
-    return max(1, min(rows, max(int(entries**0.5), entries // max(columns, 1))))
 
 
 def _rows(part: Part, piece: slice) -> slice:

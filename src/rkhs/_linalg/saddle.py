@@ -24,11 +24,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Matrix
+from rkhs._backend.arrays import EPS, Matrix
 from rkhs._progress import tick
 
-EPS = float(np.finfo(np.float64).eps)
-SCANNED = 2**22  # entries of G that are scaled at a time while the largest are sought
 ROWS = 512  # of a block of the factorisation: 8,000 rows take 10.1 s of one core, by one call of LAPACK 9.6
 
 
@@ -56,7 +54,7 @@ class Saddle:
         U, sizes, Vt = np.linalg.svd(self.Q, full_matrices=False)
         rank = int(np.sum(sizes > EPS * max(Q.shape) * sizes.max(initial=0.0)))
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
-        T = self._product(self.U)
+        T = halves.product(self.U) + self.d[:, None] * self.U
         middle = self.U.T @ T
         T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
         shift = 0.0
@@ -65,14 +63,16 @@ class Saddle:
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
         """a (N, k) and c (r, k) for b (N, k) and e (r, k), zero when None; of several c, the shortest (scaled)."""
-        b = self.scale[:, None] * b
-        a = np.zeros_like(b) if e is None else self.U @ (self.back.T @ e)
+        halves, U, b = self.halves, self.U, self.scale[:, None] * b
+        a = np.zeros_like(b) if e is None else U @ (self.back.T @ e)
         c = np.zeros((self.Q.shape[1], b.shape[1]))
         residual = self._left(a, c, b)
         size = np.full(b.shape[1], np.inf)
         for _ in range(20):  # steps of iterative refinement, at most
-            step, shift = self._solve(residual)
-            tried, moved = a + step, c + shift
+            step = halves.solve(residual - U @ (U.T @ residual))
+            step = step - U @ (U.T @ step)
+            image = halves.product(step) + self.d[:, None] * step
+            tried, moved = a + step, c + self.back @ (U.T @ (residual - image))
             left = self._left(tried, moved, b)
             found = np.linalg.norm(left, axis=0)
             better = found < size / 2
@@ -109,16 +109,6 @@ class Saddle:
         whole *= self.scale[:, None]
         return whole
 
-    def _solve(self, residual: Matrix) -> tuple[Matrix, Matrix]:
-        """a and c of a right-hand side, once."""
-        inside = residual - self.U @ (self.U.T @ residual)
-        a = self.halves.solve(inside)
-        a = a - self.U @ (self.U.T @ a)
-        return a, self.back @ (self.U.T @ (residual - self._product(a)))
-
-    def _product(self, a: Matrix) -> Matrix:
-        return self.halves.product(a) + self.d[:, None] * a
-
     def _left(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
         """Return the residual of the scaled equations, G and d apart."""
         return b - self.halves.product(a) - self.d[:, None] * a - self.Q @ c
@@ -131,8 +121,15 @@ def equilibrate(G: Matrix, d: Matrix) -> Matrix:
     """
     diagonal = np.diag(G) + d
     s = 1 / np.sqrt(diagonal) if np.all(diagonal > 0) else np.ones(len(d))
+    tall = max(1, 2**22 // max(len(d), 1))  # rows of 32 MiB, scaled at a time
     for _ in range(12):  # each halves the logarithm of what is left
-        sizes = _largest(G, diagonal, s)
+        sizes = np.abs(diagonal) * s**2  # the largest entry of each scaled row
+        for start in range(0, len(s), tall):
+            rows = slice(start, start + tall)
+            block = np.abs(G[rows]) * s
+            block[np.arange(len(block)), np.arange(start, start + len(block))] = 0.0
+            sizes[rows] = np.maximum(sizes[rows], s[rows] * block.max(axis=1, initial=0.0))
+        sizes = np.where(sizes > 0, sizes, 1.0)
         if np.all((sizes >= 0.5) & (sizes <= 2)):
             break
         s = s / np.sqrt(sizes)
@@ -157,18 +154,6 @@ def inverse_root(M: Matrix, least: float) -> Matrix:
     values, vectors = np.linalg.eigh(scale[:, None] * M * scale)
     kept = values > least
     return np.asarray(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])))
-
-
-def _largest(G: Matrix, diagonal: Matrix, s: Matrix) -> Matrix:
-    """Return the largest entry of each scaled row, 1 where there is none."""
-    sizes = np.abs(diagonal) * s**2
-    tall = max(1, SCANNED // max(len(s), 1))
-    for start in range(0, len(s), tall):
-        rows = slice(start, start + tall)
-        block = np.abs(G[rows]) * s
-        block[np.arange(len(block)), np.arange(start, start + len(block))] = 0.0
-        sizes[rows] = np.maximum(sizes[rows], s[rows] * block.max(axis=1, initial=0.0))
-    return np.where(sizes > 0, sizes, 1.0)
 
 
 class Halves:

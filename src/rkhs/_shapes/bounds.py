@@ -26,7 +26,7 @@ from math import ceil, factorial, isfinite, prod
 import numpy as np
 from scipy.special import factorial as factorials
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Stopped
 from rkhs._finite.solution import TIME_LIMIT
@@ -39,7 +39,6 @@ from rkhs.kernels.base import Kernel
 
 DEGREES = (1, 4, 2)  # of the polynomial, for 0, 1 and more features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)

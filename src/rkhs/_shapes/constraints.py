@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # which imports scipy.optimize when it is first used
 
-from rkhs._backend.arrays import Array, Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
@@ -172,7 +172,7 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     they break.  It is at least as large as makes the room of constraints exceed the rounding of values and bounds.
     """
     bounds = [claim for claim in claims if claim.order == 0]
-    smallest = float(np.cbrt(np.finfo(np.float64).eps))  # of the largest number
+    smallest = float(np.cbrt(EPS))  # of the largest number
     sizes = [smallest * abs(claim.bound) for claim in bounds]
     for term in problem.terms:
         L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
@@ -291,7 +291,7 @@ def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
     right = r / unit
     largest = float(np.abs(right).max(initial=0.0)) or 1.0
     values, vectors = np.linalg.eigh((G + G.T) / 2 / (unit[:, None] * unit))
-    roots = np.sqrt(np.maximum(values, len(G) * np.finfo(np.float64).eps))
+    roots = np.sqrt(np.maximum(values, len(G) * EPS))
     R, aim = roots[:, None] * vectors.T, vectors.T @ (right / largest) / roots
     steps = 30 * len(G)  # of the active-set method: ten times the default
     return largest * scipy.optimize.nnls(R, aim, maxiter=steps)[0] / unit

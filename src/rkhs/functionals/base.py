@@ -242,37 +242,30 @@ class AtPoints(Functional):
         object.__setattr__(self, "X", owned(as_points(self.X)))
 
     def __repr__(self) -> str:
-        return self.described()
-
-    def described(self, *more: str) -> str:
-        """Return `Name(300 points in R^64)`, with more in the brackets."""
         t, n = self.X.shape
         points = f"{t} point{'' if t == 1 else 's'} in R^{n}"
-        return f"{type(self).__name__}({', '.join([points, *more])})"
+        return f"{type(self).__name__}({', '.join([points, *self.details])})"
+
+    @property
+    def details(self) -> list[str]:
+        """What the representation says besides the number and the dimension of the points."""
+        return []
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (int(self.X.shape[0]),)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Combination(Functional):
     """A family given by its parts: what the algebra of families returns."""
 
-    def __init__(self, shape: tuple[int, ...], parts: tuple[Part, ...], description: str) -> None:
-        self._shape = shape
-        self._parts = parts
-        self._description = description
+    shape: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()
+    description: str = ""
 
     def __repr__(self) -> str:
-        return self._description
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        return self._parts
+        return self.description
 
 
 def stack(functionals: Sequence[Functional]) -> Functional:
@@ -307,7 +300,6 @@ def _agree(one: Functional, other: Functional) -> None:
         raise TypeError(f"{one!r} combines with families of functionals, not with {type(other).__name__}.")
     if one.dimension != other.dimension:
         raise ValueError(f"{one!r} and {other!r} live on spaces of different dimension.")
-    same_kind(one.prototype[:0], other.prototype[:0])
 
 
 def _sum(one: Functional, other: Functional, sign: float) -> Functional:

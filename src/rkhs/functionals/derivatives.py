@@ -39,8 +39,9 @@ class Derivative(AtPoints):
         super().__post_init__()
         object.__setattr__(self, "axes", _as_axes(self.axes, int(self.X.shape[1])))
 
-    def __repr__(self) -> str:
-        return self.described(f"axes={[list(a) if isinstance(a, tuple) else a for a in self.axes]}")
+    @property
+    def details(self) -> list[str]:
+        return [f"axes={[list(a) if isinstance(a, tuple) else a for a in self.axes]}"]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -106,8 +106,9 @@ class GraphDifference(AtPoints):
         object.__setattr__(self, "edges", owned(edges))
         object.__setattr__(self, "weights", owned(weights))
 
-    def __repr__(self) -> str:
-        return self.described(f"{len(self.edges)} edges")
+    @property
+    def details(self) -> list[str]:
+        return [f"{len(self.edges)} edges"]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -172,8 +173,9 @@ class LocalAverage(AtPoints):
             raise ValueError(f"width must be positive, one number or one for each of {n} features, got {self.width!r}.")
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
-    def __repr__(self) -> str:
-        return self.described(f"width={self.width}")
+    @property
+    def details(self) -> list[str]:
+        return [f"width={self.width}"]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -276,8 +278,9 @@ class Components(AtPoints):
             raise ValueError(f"outputs is a positive whole number, got {self.outputs!r}.")
         object.__setattr__(self, "outputs", outputs)
 
-    def __repr__(self) -> str:
-        return self.described(f"{self.outputs} outputs")
+    @property
+    def details(self) -> list[str]:
+        return [f"{self.outputs} outputs"]
 
     @property
     def shape(self) -> tuple[int, ...]:

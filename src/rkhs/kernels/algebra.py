@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 from numbers import Real
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, as_array, as_points, to_numpy
-from rkhs._calculus.atoms import Atoms, push_covariance
+from rkhs._calculus.atoms import Atoms, compose_maps, mapped, push_covariance
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._calculus.maps import Map
@@ -236,10 +236,10 @@ class Pullback(_Derived):
 
     def form(self, dimension: int) -> Form | None:
         inner = self.kernel.form(self.image(dimension))
-        return None if inner is None else inner.after(self.linear)
+        return None if inner is None else replace(inner, linear=compose_maps(inner.linear, self.linear))
 
     def pair(self, pairing: Pairing) -> Array:
-        form = self.form(pairing.dimension)
+        form = self.form(pairing.left.dimension)
         if form is not None and form.rho:  # it maps differences, which lose no digits far from the origin
             return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
@@ -249,7 +249,7 @@ class Pullback(_Derived):
         return None if inner is None else Pullback(inner, self.linear)
 
     def seen(self, X: Array) -> Array:
-        return Atoms.values(as_points(X)).pushed(self.linear).points
+        return mapped(as_points(X), self.linear)
 
 
 def additive(kernel: Any, n: int) -> Sum:
@@ -279,16 +279,13 @@ def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
             yield chosen, tuple(i for i in range(count) if i not in chosen)
 
 
-class Push(Protocol):
-    """What becomes of atoms: one or several that are to be added up.  A `linear` one takes blurred atoms too."""
-
-    linear: ClassVar[bool]
-
-    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]: ...
+Push = Callable[[Atoms], tuple[Atoms, ...]]  # what becomes of atoms: one or several that are to be added up
 
 
 class PushedKernel(_Derived):
     """A kernel that says what it makes of atoms: its field `kernel` sees what comes of them."""
+
+    takes_blur: ClassVar[bool] = False  # whether blurred atoms can be pushed too
 
     @abstractmethod
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
@@ -362,23 +359,11 @@ class Composition(PushedKernel):
         return None if inner is None else f"{inner} @ {self.map!r}"
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        pushed = _Sharp(self.map)
+        pushed = self.map.pushed
         yield 1.0, pushed, pushed
 
     def seen(self, X: Array) -> Array:
         return self.map.values(as_points(X))
-
-
-@dataclass(frozen=True, eq=False)
-class _Sharp:
-    """Push by a map that is not linear: of a blurred atom it would have to know more."""
-
-    map: Map
-    linear: ClassVar[bool] = False
-
-    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]:
-        assert atoms.blur is None, "blurs are resolved before: see `blocks`"
-        return self.map.pushed(atoms)
 
 
 Kernel.operations.update(sum=Sum, product=Product, multiple=Multiple, pullback=Pullback, composition=Composition)

@@ -197,7 +197,7 @@ class FormKernel(Kernel):
         """Return the kernel as phi(q(A x, A y))."""
 
     def pair(self, pairing: Pairing) -> Array:
-        return self.form(pairing.dimension)(pairing)
+        return self.form(pairing.left.dimension)(pairing)
 
 
 def check_known(kernel: Kernel) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class CurlFree(FieldKernel):
     kernel: Kernel
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        slope = _Slope(None)
+        slope = partial(_slopes, self, None)
         yield 1.0, slope, slope
 
 
@@ -93,7 +94,7 @@ class DivergenceFree(FieldKernel):
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for which in range(3):
-            slope = _Slope(which)
+            slope = partial(_slopes, self, which)
             yield 1.0, slope, slope
 
     def smoothness(self, dimension: int) -> float:
@@ -101,40 +102,27 @@ class DivergenceFree(FieldKernel):
         return super().smoothness(dimension)
 
 
-@dataclass(frozen=True, eq=False)
-class _Slope:
-    """Atoms of F(x, e) = D_Me g(x) as atoms of g; M is the identity, or one of those of fields without sources.
+def _slopes(kernel: Kernel, which: int | None, atoms: Atoms) -> tuple[Atoms, ...]:
+    """Return atoms of F(x, e) = D_Me g(x) as atoms of g; M is the identity, or number `which` of `_turns`.
 
     With directions (u, w):  F = D_Me,  D F = D_u D_Me + D_Mw,  D D' F = D_u D_u' D_Me + D_u D_Mw' + D_u' D_Mw.
     """
-
-    which: int | None
-    linear: ClassVar[bool] = False
-
-    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]:
-        assert atoms.blur is None, "blurs are resolved before: see `blocks`"
-        xp, n = namespace(atoms.points), _half(atoms.dimension, self)
-        if self.which is None:
-            turn = None
-        else:
-            turns = _turns(n)
-            if self.which >= len(turns):
-                return ()
-            turn = like(turns[self.which], atoms.points)
-        points, m, k = atoms.points[:, :n], atoms.order, atoms.per_point
-        t = int(points.shape[0])
-
-        def turned(e: Array) -> Array:
-            return e if turn is None else e @ turn.T
-
-        own = xp.broadcast_to(turned(atoms.points[:, n:])[:, None, None, :], (t, k, 1, n))
-        given = xp.broadcast_to(atoms.directions, (t, k, m, 2 * n))
-        U, W = given[..., :n], turned(given[..., n:])
-        found = [Atoms(points, xp.concat([U, own], axis=2))]
-        for i in range(m):
-            others = [U[:, :, j : j + 1] for j in range(m) if j != i]
-            found.append(Atoms(points, xp.concat([*others, W[:, :, i : i + 1]], axis=2)))
-        return tuple(found)
+    assert atoms.blur is None, "blurs are resolved before: see `blocks`"
+    xp, n = namespace(atoms.points), _half(atoms.dimension, kernel)
+    turns = [np.eye(n)] if which is None else _turns(n)[which : which + 1]
+    if not turns:
+        return ()
+    turn = like(turns[0].T, atoms.points)
+    points, m, k = atoms.points[:, :n], atoms.order, atoms.per_point
+    t = int(points.shape[0])
+    own = xp.broadcast_to((atoms.points[:, n:] @ turn)[:, None, None, :], (t, k, 1, n))
+    given = xp.broadcast_to(atoms.directions, (t, k, m, 2 * n))
+    U, W = given[..., :n], given[..., n:] @ turn
+    found = [Atoms(points, xp.concat([U, own], axis=2))]
+    for i in range(m):
+        others = [U[:, :, j : j + 1] for j in range(m) if j != i]
+        found.append(Atoms(points, xp.concat([*others, W[:, :, i : i + 1]], axis=2)))
+    return tuple(found)
 
 
 def _turns(n: int) -> list[Matrix]:

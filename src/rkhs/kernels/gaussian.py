@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_real, namespace, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.forms import Form
 from rkhs._calculus.maps import Circles
@@ -55,7 +55,7 @@ class Gaussian(ScaledKernel):
             kernel: Kernel = Gaussian(scale=float(wider[0]) if same else wider)
             return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratio)))), kernel)
         ratios, axes = np.linalg.eigh(np.outer(factors, factors) * covariance)
-        ratios[ratios < ratios[-1] * np.finfo(float).eps * len(ratios)] = 0.0  # rounding, where C is singular
+        ratios[ratios < ratios[-1] * EPS * len(ratios)] = 0.0  # rounding, where C is singular
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
         return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
 

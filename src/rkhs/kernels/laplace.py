@@ -42,7 +42,7 @@ class Laplace(Scaled):
         return "Gaussian()"
 
     def pair(self, pairing: Pairing) -> Array:
-        distance = distances(pairing, self.linear(pairing.dimension))
+        distance = distances(pairing, self.linear(pairing.left.dimension))
         return _flat(pairing, namespace(distance).exp(-distance))
 
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
@@ -60,7 +60,7 @@ class LaplaceTangent(Kernel):
         return self.kernel.smoothness(dimension)
 
     def pair(self, pairing: Pairing) -> Array:
-        factors = self.kernel.linear(pairing.dimension)
+        factors = self.kernel.linear(pairing.left.dimension)
         distance = distances(pairing, factors)
         own = distance
         if self.feature is not None:
@@ -73,7 +73,7 @@ def distances(pairing: Pairing, factors: Vector) -> Array:
 
     Of differences as they are given, so that near points far from the origin lose nothing.
     """
-    check_map(factors, pairing.dimension)
+    check_map(factors, pairing.left.dimension)
     x, y = pairing.left.points, pairing.right.points
     if isinstance(x, np.ndarray) and isinstance(pairing, AllPairs):
         if 0 in (len(x), len(y)):

@@ -107,10 +107,10 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     """
     left, right = pairing.left, pairing.right
     C, D = _covariance(left), _covariance(right)
-    x, y = left.x(), right.x()
+    x, y = left.points[:, None, :], right.points[:, None, :]
     us = [left.u(i) for i in range(left.order)]
     vs = [right.u(i) for i in range(right.order)]
-    powers = [np.eye(pairing.dimension)]
+    powers = [np.eye(left.dimension)]
     while len(powers) <= degree // 2:
         powers.append(powers[-1] @ C @ D)
 

@@ -16,7 +16,7 @@ from rkhs.kernels.algebra import Product
 from rkhs.kernels.base import FormKernel, Kernel, Open, check_known
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
-LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # below it squares are lost, and so they are above its inverse
+LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # of a scale: the square of a smaller one underflows
 Scale = float | tuple[float, ...] | str | Open
 
 
@@ -45,25 +45,6 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     return float(np.median(distances))
 
 
-def as_scale(scale: Any) -> Scale:
-    """Return a checked scale: float, tuple of floats, "median", or open."""
-    if isinstance(scale, Open):
-        return scale
-    if isinstance(scale, str):
-        if scale != "median":
-            raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
-        return scale
-    values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
-    if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
-    if not np.all((values >= LEAST) & (values <= 1 / LEAST)):
-        raise ValueError(
-            f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, beyond which its square is no number a computer "
-            f"has, got {scale!r}: give the features another unit."
-        )
-    return float(values) if values.ndim == 0 else tuple(values.tolist())
-
-
 class Scaled(Kernel):
     """A kernel of x / scale; a subclass has the field `scale`."""
 
@@ -72,7 +53,20 @@ class Scaled(Kernel):
     distance: ClassVar[str] = "euclidean"  # of which the median is a scale
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", as_scale(self.scale))
+        scale: Any = self.scale
+        if isinstance(scale, str) and scale != "median":
+            raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
+        if isinstance(scale, (str, Open)):
+            return
+        values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
+        if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
+            raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
+        if not np.all((values >= LEAST) & (values <= 1 / LEAST)):
+            raise ValueError(
+                f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, got {scale!r}: the square of others overflows "
+                "or underflows; rescale the features."
+            )
+        object.__setattr__(self, "scale", float(values) if values.ndim == 0 else tuple(values.tolist()))
 
     def linear(self, dimension: int) -> Vector:
         """Return the map x -> x / scale, one factor per feature."""
@@ -81,7 +75,8 @@ class Scaled(Kernel):
                 f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
                 "or give the scale as a number."
             )
-        check_known(self)
+        if isinstance(self.scale, Open):
+            check_known(self)
         factors = 1.0 / np.asarray(self.scale, dtype=np.float64)
         return np.full(dimension, factors) if factors.ndim == 0 else factors
 
@@ -151,11 +146,11 @@ class ScaleTangent(Kernel):
         return replace(form, ladder=dilated(form.ladder)) if self.feature is None else None
 
     def pair(self, pairing: Pairing) -> Array:
-        form = self.form(pairing.dimension)
+        form = self.form(pairing.left.dimension)
         if form is not None:
             return form(pairing)
-        given: Form = self.kernel.form(pairing.dimension)
-        row = np.zeros((1, pairing.dimension))
+        given: Form = self.kernel.form(pairing.left.dimension)
+        row = np.zeros((1, pairing.left.dimension))
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
         return Product((Formed(replace(given, ladder=shifted(given.ladder))), square(row))).pair(pairing)
 

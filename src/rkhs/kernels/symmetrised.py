@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,7 @@ class Symmetrised(PushedKernel):
 
     kernel: Kernel
     group: Matrix
+    takes_blur: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given = np.array(to_numpy(self.group))
@@ -79,7 +81,7 @@ class Symmetrised(PushedKernel):
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for g in self.group:
-            yield 1 / len(self.group), None, _Moved(g)
+            yield 1 / len(self.group), None, partial(_moved, g)
 
     def along(self, place: str, tangent: Kernel) -> Kernel:
         found = object.__new__(Symmetrised)  # a tangent is as symmetric as the kernel, and need not be checked
@@ -113,7 +115,7 @@ class Symmetrised(PushedKernel):
         X = np.random.default_rng(0).standard_normal((4, self.group.shape[1]))
         expected = self.kernel(X)
         for k, g in enumerate(self.group):
-            moved = _Moved(g)(Atoms.values(X))[0].points
+            moved = _moved(g, Atoms.values(X))[0].points
             if not np.allclose(self.kernel(moved), expected, rtol=EXACT, atol=EXACT * np.abs(expected).max()):
                 raise ValueError(
                     f"Element {k} of the group changes {self.kernel!r}: k(g x, g y) is not k(x, y), which symmetrising "
@@ -121,22 +123,16 @@ class Symmetrised(PushedKernel):
                 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    """Atoms at g x with directions g u."""
-
-    g: Matrix
-    linear: ClassVar[bool] = True
-
-    def __call__(self, atoms: Atoms) -> tuple[Atoms, ...]:
-        if self.g.ndim == 2:
-            return (atoms.pushed(self.g),)
-        if atoms.blur is not None:
-            return (atoms.pushed(np.eye(len(self.g))[self.g]),)
-        if len(self.g) != atoms.dimension:
-            raise ValueError(f"The group moves {len(self.g)} features, and the points have {atoms.dimension}.")
-        index = self.g.tolist()
-        return (Atoms(atoms.points[:, index], atoms.directions[..., index]),)
+def _moved(g: Matrix, atoms: Atoms) -> tuple[Atoms, ...]:
+    """Return the atoms at g x with directions g u."""
+    if g.ndim == 2:
+        return (atoms.pushed(g),)
+    if atoms.blur is not None:
+        return (atoms.pushed(np.eye(len(g))[g]),)
+    if len(g) != atoms.dimension:
+        raise ValueError(f"The group moves {len(g)} features, and the points have {atoms.dimension}.")
+    index = g.tolist()
+    return (Atoms(atoms.points[:, index], atoms.directions[..., index]),)
 
 
 def generated(generators: Any) -> Matrix:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, placed, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, placed, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import joined
 from rkhs._finite.certificate import NOTHING, Certificate
@@ -30,7 +30,7 @@ from rkhs.solvers._costs import FLOP
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.solvers.warped import SubspaceCovariance
 from rkhs.spaces import Approximation, DenseSpace, LandmarkSpace
-from rkhs.spaces.base import EPS, Orthonormal
+from rkhs.spaces.base import Orthonormal
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Matrix, Vector
+from rkhs._backend.arrays import EPS, Matrix, Vector
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
 from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
@@ -49,7 +49,7 @@ from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
 from rkhs.solvers._reduced import DETERMINED, FeatureBlock, ReducedProblem, upright
 from rkhs.solvers._subspace import solve
-from rkhs.spaces.base import EPS, UNIT, Orthonormal
+from rkhs.spaces.base import UNIT, Orthonormal
 
 SECOND_PASS = 1e12  # operations, up to which rows are summed up again in orthonormal functions: about a minute
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, to_numpy
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.saddle import EPS, Saddle
+from rkhs._linalg.saddle import Saddle
 from rkhs.losses import Hinge
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver

@@ -18,11 +18,11 @@ from math import inf, log10
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, to_numpy
 from rkhs._finite.certificate import FEASIBLE, certificate_of
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.saddle import EPS, Saddle
+from rkhs._linalg.saddle import Saddle
 from rkhs.losses.interval import IntervalLoss
 from rkhs.solvers._costs import Estimate, factorisation
 from rkhs.solvers._reduced import ReducedProblem

@@ -22,14 +22,13 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, in_one_place, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, in_one_place, like, namespace, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._backend.precision import check_precision
 from rkhs._gram.operator import gram
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
 
-EPS = float(np.finfo(np.float64).eps)
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
 TILE_ENTRIES = 2**21  # of a tile of rows x functions on a CPU: 16 MiB, large enough for fast matrix products
 TILE_ROWS = 128  # the least that a tile has

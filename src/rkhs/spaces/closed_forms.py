@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
-from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
@@ -62,8 +62,8 @@ class AtomicLandmarks:
             [given[:0], *(xp.broadcast_to(a.u(0), (a.size, 1, a.dimension))[:, 0] for a in flat if a.order)]
         )
         factors = np.concatenate([np.full(part.size, weight * part.weight) for part in parts])
-        C = Atoms.values(given - origin).pushed(form.linear).points
-        V = Atoms.values(directions).pushed(form.linear).points
+        C = mapped(given - origin, form.linear)
+        V = mapped(directions, form.linear)
         return cls(form, given, origin, C, V, np.flatnonzero(slopes), like(factors, given))
 
     @cached_property
@@ -74,18 +74,10 @@ class AtomicLandmarks:
             return slice(first, first + count)
         return indices(self.slopes, self.C)
 
-    def pulled(self, points: Array) -> Array:
-        """Return M'y: the metric is |M'y|^2."""
-        linear = self.form.linear
-        if linear is None:
-            return points
-        matrix = like(linear, points)
-        return points * matrix if matrix.ndim == 1 else points @ matrix
-
     def gradient_normal(self, products: Sequence[Array]) -> Matrix:
         """Return the normal matrix of all gradients from A'A, A'W, A'B and B'B."""
         AA, AW, AB, BB = map(to_numpy, products)
-        C, V = (to_numpy(self.pulled(side)).astype(np.float64) for side in (self.C, self.V))
+        C, V = (to_numpy(pulled_back(side, self.form.linear)).astype(np.float64) for side in (self.C, self.V))
         across, towards, slopes = C @ C.T, C @ V.T, self.slopes
         if self.form.rho:
             halves = np.diag(across) / 2
@@ -107,7 +99,7 @@ class LandmarkTile(Tile):
         self.landmarks = landmarks
         form, C, V, index = landmarks.form, landmarks.C, landmarks.V, landmarks.columns
         points = like(points, landmarks.given)
-        self.Y = Y = Atoms.values(points - landmarks.origin).pushed(form.linear).points
+        self.Y = Y = mapped(points - landmarks.origin, form.linear)
         xp = namespace(Y)
         q, s = Y @ C.T, Y @ V.T
         if form.rho:
@@ -163,7 +155,7 @@ class LandmarkTile(Tile):
         if linear is not None and linear.ndim == 1 and bool(np.all(linear == linear[0])):  # N = scale I
             scale = float(linear[0]) ** 2
         elif linear is not None:
-            C, V, Y = (landmarks.pulled(side) for side in (landmarks.C, landmarks.V, self.Y))
+            C, V, Y = (pulled_back(side, linear) for side in (landmarks.C, landmarks.V, self.Y))
             q = Y @ C.T - xp.vecdot(Y, Y, axis=-1)[:, None] / 2 - xp.vecdot(C, C, axis=-1) / 2
             s = Y @ V.T - xp.vecdot(C[index], V, axis=-1)
         W = A * q
