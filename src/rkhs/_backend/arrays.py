@@ -8,6 +8,7 @@ knows.  The namespace is derived from the data, never configured.
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import array_api_compat.numpy
@@ -25,7 +26,6 @@ Images = np.ndarray[Any, Any]  # (images, rows, columns)
 
 EPS = float(np.finfo(np.float64).eps)  # the unit of rounding of float64
 LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
-MARK = "_rkhs_owned"  # the attribute of tensors that are `owned`
 
 
 def namespace(*arrays: Array) -> Any:
@@ -68,24 +68,21 @@ def as_real(values: Any, name: str = "X") -> Array:
         values = values.detach()
     if isinstance(values, np.ndarray) or not is_array_api_obj(values):
         values = np.asarray(values)  # also of subclasses such as np.matrix, whose * is not ours
-        if values.dtype.kind not in "biufc":
-            try:
-                if values.dtype.kind != "O":
-                    raise TypeError
+        if values.dtype.kind == "O":
+            with suppress(TypeError, ValueError):
                 values = values.astype(np.float64)
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and "
-                    "text as numbers first, for example with sklearn.preprocessing.OneHotEncoder."
-                ) from None
+        if values.dtype.kind not in "biufc":
+            raise TypeError(
+                f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and text as "
+                "numbers first, for example with sklearn.preprocessing.OneHotEncoder."
+            )
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):
         raise TypeError(f"{name} is complex; pass real numbers, for example {name}.real.")
-    if not xp.isdtype(values.dtype, "real floating"):
-        return xp.astype(values, xp.float64)
     if values.dtype in (xp.float32, xp.float64):
         return values
-    return xp.astype(values, xp.float32 if xp.finfo(values.dtype).bits < 32 else xp.float64)
+    half = xp.isdtype(values.dtype, "real floating") and xp.finfo(values.dtype).bits < 32
+    return xp.astype(values, xp.float32 if half else xp.float64)
 
 
 def check_unmasked(values: Any, name: str) -> None:
@@ -140,7 +137,7 @@ def owned(array: Array) -> Array:
     (np.float64(0.0), True, True)
     """
     if is_torch_array(array):
-        return array if getattr(array, MARK, False) else frozen(array.clone())
+        return array if getattr(array, "_rkhs_owned", False) else frozen(array.clone())
     memory = array
     while isinstance(memory, np.ndarray) and not memory.flags.writeable:
         if memory.base is None:
@@ -152,7 +149,7 @@ def owned(array: Array) -> Array:
 def frozen(array: Array) -> Array:
     """Declare a new array, which nobody else refers to, as `owned`, without a copy."""
     if is_torch_array(array):
-        setattr(array, MARK, True)
+        array._rkhs_owned = True
     else:
         array.flags.writeable = False
     return array
@@ -262,6 +259,4 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
 
 def in_one_place(one: Array, other: Array) -> bool:
     """Return whether two arrays are both NumPy's, or tensors on one device."""
-    if not (is_torch_array(one) and is_torch_array(other)):
-        return is_torch_array(one) == is_torch_array(other)
-    return bool(one.device == other.device)
+    return bool(is_torch_array(one) == is_torch_array(other) and device(one) == device(other))

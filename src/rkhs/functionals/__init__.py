@@ -1,13 +1,7 @@
 """Families of bounded linear functionals, each a mapping to atoms; they know nothing of kernels."""
 
 from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.derivatives import (
-    Derivative,
-    DirectionalDerivative,
-    Gradient,
-    Hessian,
-    Laplacian,
-)
+from rkhs.functionals.derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Laplacian
 from rkhs.functionals.integrals import Integral
 from rkhs.functionals.values import (
     Average,
