@@ -116,6 +116,10 @@ class Fitting:
         must(close(values(self.work(machine)), values(right), 1e-9), "another fit gives other values")
 
 
+def is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
 @dataclass
 class Searching(Fitting):
     """`fit` of a machine that chooses by cross-validation."""
@@ -135,7 +139,8 @@ class Searching(Fitting):
             np.all(ours["rank_test_score"][~solved] > ours["rank_test_score"][solved].max()), "unsolved ones have ranks"
         )
         plain = getattr(rkhs, type(machine).__name__.removesuffix("CV"))()
-        shared = {name: value for name, value in machine.get_params().items() if name in plain.get_params()}
+        names = plain.get_params().keys()  # whose default is what "auto" stands for by folds
+        shared = {name: v for name, v in machine.get_params().items() if name in names and not is_auto(v)}
         chosen = {"C": machine.C_, "nu": machine.nu_, "scale": machine.scale_}
         alone = plain.set_params(**{**shared, **chosen}).fit(self.X, self.y)
         honest(machine.solution_, alone.solution_.primal)

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 import rkhs
 from rkhs.estimators._length_scales import Measure, decorrelating, measures
-from rkhs.invariances.graph import principal_directions
+from rkhs.invariances.graph import Graph, principal_directions
 
 
 def some(rows=60, features=5):
@@ -78,7 +78,7 @@ def test_kernel_and_graph_are_of_these_distances(unit, components):
     kernel = rkhs.Gaussian(scale) if isinstance(kernel, str) else kernel
     points = measure.points(X)
     np.testing.assert_allclose(kernel(X), np.exp(-cdist(points, points, "sqeuclidean") / 4.5), atol=1e-12)
-    near = measure.graph(4, 2)
+    near = Graph(4, 2, scale=measure.unit, components=measure.components)
     values = np.random.default_rng(1).standard_normal(60)
     np.testing.assert_allclose(energy(near(X), values), energy(rkhs.invariances.Graph(4, 2)(points), values), rtol=1e-9)
 

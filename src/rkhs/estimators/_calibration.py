@@ -13,9 +13,8 @@ held-out values.
 
     P(c | x) = exp(s f_c(x)) / sum_b exp(s f_b(x)),        for two classes 1 / (1 + exp(-s f(x)))
 
-The losses of the classifiers are such that f = 0 is where both classes are as likely, so the sigmoid has no offset,
-and the most probable class is the predicted one.  As by Platt, the likelihood is that of targets somewhat less than
-certain, which matters where classes are separated.
+f = 0 is where both classes are as likely, so the sigmoid has no offset, and the most probable class is the predicted
+one.  As by Platt, the likelihood is that of targets somewhat less than certain, which matters for separated classes.
 
 **Intervals and sets** (`bound`) hold the truth with a given probability (conformal prediction).  How badly is each
 label predicted without itself?  A new one is as badly predicted or less with probability
@@ -25,8 +24,6 @@ label predicted without itself?  A new one is as badly predicted or less with pr
 if points come independently from one source, up to what leaving labels out changes in f (Barber, Candes, Ramdas and
 Tibshirani 2021 on when it holds).  Models without a tenth of the labels know a little less, so that their intervals are
 a little long; settings that were chosen by the same labels make intervals a little short.
-
-All of it is computed when it is first asked for.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
@@ -49,7 +46,7 @@ from rkhs._finite.term import Term
 from rkhs.estimators._cross_validation import dealt, fold_values, smallest_class
 from rkhs.estimators._options import ModelConfig
 from rkhs.estimators._problem import formulate
-from rkhs.functionals import Evaluation
+from rkhs.functionals import Evaluation, Functional
 from rkhs.learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs.problem import Problem
 
@@ -58,7 +55,7 @@ DENSE = 5000  # functionals whose matrix is inverted to leave labels out one by 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutPredictions:
-    """Labels predicted by models without them, and what they are: (l,) or (l, outputs), each of `times` equal rows."""
+    """Labels predicted by models without them, and the labels: (l,) or (l, outputs), each of `times` equal rows."""
 
     predicted: Vector
     target: Vector
@@ -67,10 +64,7 @@ class HeldOutPredictions:
 
 @dataclass(eq=False)
 class HeldOutLabels:
-    """The labels of a fitted model, in the first term of its problem, predicted without themselves.
-
-    Rows are left out, not points: the twins of a row stay.
-    """
+    """The labels of a fitted model, in the first term of its problem, predicted without themselves, row by row."""
 
     estimator: str  # the name of its class, for messages
     problem: Problem
@@ -94,13 +88,11 @@ class HeldOutLabels:
         if total < 2:
             raise ValueError(f"{self.estimator} was learnt from one label: without it nothing is known.")
         left_out = dealt(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
-        values, rows, times = self.without(left_out, "Intervals and sets")
+        values, rows, times = fold_values(
+            self.problem, np.tile(left_out, (self.copies, 1)), self.count, "Intervals and sets"
+        )
         own = rows < size  # copies are left out with their originals
         return HeldOutPredictions(values[own], to_numpy(term.target)[rows[own]], times[own])
-
-    def without(self, left_out: Matrix, what: str) -> tuple[Vector, Vector, Vector]:
-        """Return `fold_values` of folds of the points, all copies of which are held out together."""
-        return fold_values(self.problem, np.tile(left_out, (self.copies, 1)), self.count, what)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +110,12 @@ class HeldOutOfSums:
 
 @dataclass(eq=False)
 class HeldOutOfRows:
-    """The labels of a model in a span whose losses have no sums: folds of the rows, while these are in memory.
-
-    `unfitted` is an estimator with the kernel of the model; rows are the user's, and in no file.
-    """
+    """The labels of a model in a span whose losses have no sums: folds of the rows, while these are in memory."""
 
     estimator: str
     loss: Any
-    unfitted: Any = None
-    rows: tuple[Any, Any, Any] | None = None  # X, y and sample weights
+    unfitted: Any = None  # an estimator with the kernel of the model
+    rows: tuple[Any, Any, Any] | None = None  # X, y and sample weights of the user, which are in no file
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "unfitted": None, "rows": None}
@@ -150,44 +139,36 @@ class HeldOutOfRows:
 
 @dataclass(eq=False)
 class Calibration:
-    """The sigmoid of held-out labels."""
+    """The sigmoid of a classifier, whose slope is fitted to held-out values of f, or to f at `points` without any."""
 
-    held_out: HeldOutLabels
-    function: Function  # for sets too small to hold anything out
-    codes: Vector  # (l,) the class of each labelled point
+    function: Function
+    points: Functional
+    codes: Vector  # (l,) the class of each point
     weight: Vector  # (l,)
+    held_out: HeldOutLabels | None = None
 
     @cached_property
     def slope(self) -> float:
-        values, rows, times = self._held_out_values()
-        return fitted_slope(per_class(values), self.codes[rows], (self.weight / self.held_out.count)[rows] * times)
-
-    def probabilities(self, values: Vector) -> Matrix:
-        """Return (t, classes) from decision values (t,) or (t, classes)."""
-        return probabilities(self.slope, values)
+        values, rows, shares = self._held_out_values()
+        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows] * shares)
 
     def _held_out_values(self) -> tuple[Vector, Vector, Vector]:
-        """Return `fold_values` of stratified folds; those of the model itself where a class has one row."""
-        own, size = self.held_out, len(self.codes) // self.held_out.copies
-        codes, count = self.codes[:size], own.count[:size]
-        folds = min(5, smallest_class(codes, count))
-        if folds < 2:
-            points = own.problem.terms[0].functional
-            return to_numpy(points(self.function)), np.arange(len(self.codes)), own.count
-        left_out = dealt(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
-        return own.without(left_out, "Probabilities")
+        """Return f at labels, from stratified folds unless a class has one row; which labels; and shares of rows."""
+        own = self.held_out
+        if own is not None:
+            size = len(self.codes) // own.copies
+            codes, count = self.codes[:size], own.count[:size]
+            folds = min(5, smallest_class(codes, count))
+            if folds > 1:
+                left_out = dealt(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
+                left_out = np.tile(left_out, (own.copies, 1))
+                values, rows, times = fold_values(own.problem, left_out, own.count, "Probabilities")
+                return values, rows, times / own.count[rows]
+        return to_numpy(self.points(self.function)), np.arange(len(self.codes)), np.ones(len(self.codes))
 
 
 def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
-    """Return the s of largest likelihood, with Platt's targets: (l_c + 1) / (l_c + 2) for a class of l_c points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> f = np.array([[1.0, -1.0], [0.5, -0.5], [-1.0, 1.0], [0.5, -0.5]])
-    >>> round(fitted_slope(f, np.array([0, 0, 1, 1]), np.ones(4)), 2)
-    0.42
-    """
+    """Return the s of largest likelihood, with Platt's targets: (l_c + 1) / (l_c + 2) for a class of l_c points."""
     count = values.shape[1]
     totals = np.bincount(codes, weights=weight, minlength=count)
     sure = ((totals + 1) / (totals + 2))[codes]
@@ -201,11 +182,6 @@ def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
     return float(np.exp(found.x)) / size
 
 
-def probabilities(slope: float, values: Vector) -> Matrix:
-    """Return (t, classes) from decision values (t,) or (t, classes): the formula at the top."""
-    return np.asarray(softmax(slope * per_class(values), axis=1))
-
-
 def per_class(values: Vector) -> Matrix:
     """Return (t, classes): for two classes f stands for the difference, so each has half of it."""
     return values if values.ndim == 2 else np.column_stack([-values / 2, values / 2])
@@ -215,13 +191,6 @@ def bound(scores: Vector, coverage: float, times: Vector) -> float:
     """Return the score that a new label does not exceed with the given probability; infinite for too few labels.
 
     A score stands for `times` labels, all of the same features.
-
-    Examples
-    --------
-    >>> bound(np.arange(1.0, 20.0), 0.9, np.ones(19))
-    18.0
-    >>> bound(np.arange(1.0, 5.0), 0.9, np.ones(4))
-    inf
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")

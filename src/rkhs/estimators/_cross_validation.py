@@ -6,7 +6,7 @@ rows are left out, not points.  Solves are shared over folds, C, nu and classes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, product
@@ -44,17 +44,10 @@ class Folds:
     factors: Matrix  # (t, folds)
     scored: Matrix  # (t, folds)
 
-    def __iter__(self) -> Iterator[tuple[Vector, Vector]]:
-        return iter(zip(self.factors.T, self.scored.T, strict=True))
-
-    def __len__(self) -> int:
-        return self.factors.shape[1]
-
     def weighted(self, weights: Callable[[Vector, Vector], Vector]) -> Folds:
         """Return the folds with the class weights of the labels that each of them keeps, not those of all labels.
 
-        `weights` is a function from some points, and the shares of their rows that are kept, to the class weights that
-        these have if there are no others.
+        `weights` maps some points, and the shares of their rows that are kept, to class weights.
         """
         factors = np.zeros(self.factors.shape)
         whole = weights(np.arange(len(factors)), np.ones(len(factors)))
@@ -109,14 +102,6 @@ def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix
     """Return how many of the `count` (t,) rows of each point a splitter of K folds puts into each: (t, K).
 
     Of a point with 2 K rows or more each fold has the same number, but for the last K to 2 K - 1 rows.
-
-    Examples
-    --------
-    >>> from sklearn.model_selection import KFold
-    >>> dealt(KFold(2), np.array([1, 1, 7]))
-    array([[1, 0],
-           [1, 0],
-           [3, 4]])
     """
     folds = int(splitter.get_n_splits())
     each = np.maximum(count // folds - 1, 0)
@@ -176,10 +161,7 @@ class Search:
 
     @cached_property
     def best(self) -> int:
-        """The candidate of the largest mean score; among equals the one of the least mean loss.
-
-        Scores of few held-out labels are often equal; their losses, which know by how much a label is missed, are not.
-        """
+        """The candidate of the largest mean score; among equals, which are frequent, that of the least mean loss."""
         mean, loss = self.scores.mean(axis=1), self.losses.mean(axis=1)
         largest = mean[self.solved].max()
         tied = np.flatnonzero(self.solved & (mean >= largest - 1e-12 * max(abs(largest), 1.0)))
@@ -223,32 +205,32 @@ def search(
     start = perf_counter()
     labelled = sample.take(sample.labelled)
     weights = list(product(grids["C"], grids["nu"]))
-    candidates, found, status = [], [], CONVERGED
-    options: dict[str, Any] = {"held_out": {0: [factors for factors, _ in folds]}, "tol": tol, "verbose": verbose}
+    candidates, found, status, count = [], [], CONVERGED, folds.factors.shape[1]
+    options: dict[str, Any] = {"held_out": {0: list(folds.factors.T)}, "tol": tol, "verbose": verbose}
     for scale, epsilon in product(grids["scale"], grids["epsilon"]):
         candidates += [{"C": C, "nu": nu, "scale": scale, "epsilon": epsilon} for C, nu in weights]
         if seconds_left() <= 0:
             status = TIME_LIMIT
-            found.append(np.full((2, len(weights), len(folds)), np.nan))
+            found.append(np.full((2, len(weights), count), np.nan))
             continue
         problem = problem_of(scale, epsilon).in_double()
         others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
         if others:
-            solutions = problem.grid({0: grids["C"], others: grids["nu"]}, **options).reshape(-1, len(folds))
+            solutions = problem.grid({0: grids["C"], others: grids["nu"]}, **options).reshape(-1, count)
         else:
             solutions = np.repeat(problem.grid({0: grids["C"]}, **options), len(grids["nu"]), axis=0)
         status = min({s.status for s in solutions.flat} - {CONVERGED}, default=status)
-        found.append(_scores_and_losses(problem.terms[0], solutions, labelled, folds, score))
+        found.append(_scores_and_losses(problem.terms[0], solutions, labelled, folds.scored, score))
     scores, losses = np.concatenate(found, axis=1)
     return Search(candidates, scores, losses, perf_counter() - start, status if np.any(np.isnan(scores)) else CONVERGED)
 
 
 def _scores_and_losses(
-    labels: Term, solutions: Matrix, labelled: Sample, folds: Folds, score: Callable[[Vector, Sample], float]
+    labels: Term, solutions: Matrix, labelled: Sample, folds: Matrix, score: Callable[[Vector, Sample], float]
 ) -> Array:
     """Return the scores and the losses (2, candidates, folds) of solutions, NaN of those that did not converge."""
     found = np.full((2, *solutions.shape), np.nan)
-    for k, (_, scored) in enumerate(folds):
+    for k, scored in enumerate(folds.T):
         rows = np.flatnonzero(scored)
         share = scored[rows] / labelled.count[rows]
         part = labelled.take(rows)
@@ -264,43 +246,30 @@ def _scores_and_losses(
 
 def evaluated(functions: Iterable[AnyFunction], points: Functional) -> list[Vector]:
     """Return the values of functions; those with the same representers are evaluated together, 32 columns at a time."""
+
+    def representers(f: AnyFunction) -> int:
+        return id(f.features if isinstance(f, FeatureFunction) else f.functionals)
+
     found: list[Vector] = []
-    for _, group in groupby(
-        functions, key=lambda f: id(f.features if isinstance(f, FeatureFunction) else f.functionals)
-    ):
+    for _, group in groupby(functions, key=representers):
         alike = list(group)
-        count = max(1, 32 // (alike[0].outputs or 1))
+        first = alike[0]
+        names = ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]
+        count = max(1, 32 // (first.outputs or 1))
         for start in range(0, len(alike), count):
-            found += _together(alike[start : start + count], points)
+            some, joined = alike[start : start + count], {}
+            for name in names:
+                columns = [getattr(f, name) for f in some]
+                columns = [c if c.ndim == 2 else c[:, None] for c in columns]
+                joined[name] = namespace(columns[0]).concat(columns, axis=1)
+            values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(some), first.outputs or 1)
+            found += [own[:, 0] if first.outputs is None else own for own in values.transpose(1, 0, 2)]
     return found
-
-
-def _together(functions: list[AnyFunction], points: Functional) -> list[Vector]:
-    first = functions[0]
-    joined = replace(
-        first,
-        coefficients=_side_by_side([f.coefficients for f in functions]),
-        basis_coefficients=None if first.basis is None else _side_by_side([f.basis_coefficients for f in functions]),
-    )
-    values = to_numpy(points(joined)).reshape(points.size, len(functions), first.outputs or 1)
-    return [own[:, 0] if first.outputs is None else own for own in values.transpose(1, 0, 2)]
-
-
-def _side_by_side(columns: list[Array]) -> Array:
-    return namespace(columns[0]).concat([c if c.ndim == 2 else c[:, None] for c in columns], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class CompactResults:
-    """`cv_results_` for files: hundreds of candidates share a few values of each parameter, which are kept once.
-
-    Examples
-    --------
-    >>> params = [{"kernel": "gaussian"}, {"kernel": None}, {"kernel": "gaussian"}]
-    >>> short = CompactResults.of({"params": params})
-    >>> short.params["kernel"][0], short.params["kernel"][1].tolist(), short.whole()["params"] == params
-    (['gaussian', None], [0, 1, 0], True)
-    """
+    """`cv_results_` for files: hundreds of candidates share a few objects of each parameter, which are kept once."""
 
     entries: dict[str, Any]  # the arrays of numbers; None in place of all else
     params: dict[str, tuple[list[Any], Vector]]  # by name: distinct values, and which of them each candidate has
@@ -312,7 +281,14 @@ class CompactResults:
             name: None if value is params or (name.startswith("param_") and value.dtype.kind == "O") else value
             for name, value in results.items()
         }
-        return cls(entries, {name: _factorised(one[name] for one in params) for name in params[0]})
+        factorised = {}
+        for name in params[0]:
+            values = [one[name] for one in params]
+            keys = [(type(v), repr(v)) if isinstance(v, str | float | int | tuple) else id(v) for v in values]
+            distinct = dict(zip(keys, values, strict=True))
+            index = {key: k for k, key in enumerate(distinct)}
+            factorised[name] = list(distinct.values()), np.array([index[key] for key in keys], dtype=np.int32)
+        return cls(entries, factorised)
 
     def whole(self) -> dict[str, Any]:
         """Return the results as they were."""
@@ -328,22 +304,3 @@ def masked_objects(values: Sequence[Any]) -> Any:
     for k, value in enumerate(values):
         data[k] = value
     return np.ma.masked_array(data, mask=False)
-
-
-def _factorised(values: Iterable[Any]) -> tuple[list[Any], Vector]:
-    """Return the distinct values, and the index of each; texts and numbers are equal if they look so."""
-
-    def plain(value: Any) -> bool:
-        if isinstance(value, tuple):
-            return all(map(plain, value))
-        return value is None or isinstance(value, str | float | int | np.number)
-
-    index: dict[Any, int] = {}
-    distinct, codes = list[Any](), list[int]()
-    for value in values:
-        key = (type(value), repr(value)) if plain(value) else id(value)
-        if key not in index:
-            index[key] = len(distinct)
-            distinct.append(value)
-        codes.append(index[key])
-    return distinct, np.array(codes, dtype=np.int32)

@@ -1,8 +1,7 @@
-"""The training data as the estimators see them: equal rows merged, rows of weight zero left out, labels checked.
+"""The training data as the estimators see them: equal rows merged, rows of weight zero left out, targets checked.
 
-Merging makes the problem smaller and does not change f.  Whatever leaves observations out, or counts them, has to do
-that row by row: a row is left out and its twins stay, as rows do that differ by next to nothing.  So a point knows how
-many rows it stands for.
+Merging makes the problem smaller and does not change f.  Observations are left out, and counted, row by row: the twins
+of a row stay, as rows do that differ by next to nothing.  So a point knows how many rows it stands for.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, check_unmasked, taken, to_numpy
+from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, as_real, check_unmasked, taken, to_numpy
 from rkhs.errors import warn
+from rkhs.streams.blocks import Columns, check_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +94,7 @@ class Sample:
     def _merged(self, whole: bool) -> Sample:
         """Return each point once, its weight the sum of its rows' weights; `whole` if these are numbers of rows.
 
-        Rows that are merged have equal features, labels and marks, and equal weights unless these are numbers of rows.
-        The points keep their order if there are no copies and all weights are one; otherwise they come in an order that
+        The points keep their order if none repeats and all weights are one; otherwise they come in an order that
         depends on nothing but which points there are.
         """
         columns = [to_numpy(self.X).astype(np.float64), self.y, self.labelled, self.marks]
@@ -113,13 +113,7 @@ class Sample:
 
 
 def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
-    """Return the points of all rows, each as often as it has rows; of more than `most` rows, those of a random draw.
-
-    Examples
-    --------
-    >>> drawn_rows(np.array([1, 3]), 10, 0)
-    array([0, 1, 1, 1])
-    """
+    """Return the points of all rows, each as often as it has rows; of more than `most` rows, those of a random draw."""
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     if total <= most:
@@ -184,11 +178,6 @@ def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Ve
     """Fill missing labels by another one, so that scikit-learn's checks let y pass; return y and their mask.
 
     With `classes`, different labels stay different: whole numbers that rounding would make equal are refused.
-
-    Examples
-    --------
-    >>> fill_missing(["a", -1, "b"], -1)
-    (array(['a', 'a', 'b'], dtype='<U1'), array([False,  True, False]))
     """
     if issparse(y):
         raise TypeError("y is a sparse matrix; dense labels are needed: pass y.toarray().ravel().")
@@ -203,29 +192,23 @@ def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Ve
 
 
 def checked_unlabelled(y: Vector, marker: Any) -> Vector:
-    """Return a mask of y where it is the marker; refuse missing values that are not the marker."""
-    missing = unlabelled(y, marker)
-    lost = np.flatnonzero(no_value(y) & ~missing)
-    if len(lost):
+    """Return a mask of y where it is the marker; refuse missing values that are not the marker.
+
+    As a marker, NaN stands for all missing values: NaN, None, NaT, and pandas' NA.
+    """
+    lost = no_value(y)
+    if marker is not None and _is_no_value(marker):
+        return lost
+    if lost.any():
         raise ValueError(
-            f"y contains NaN, or no value, at row {lost[0]}: drop such points, or say unlabeled=np.nan, where the "
-            "estimator has that, if they have no label."
+            f"y contains NaN, or no value, at row {np.argmax(lost)}: drop such points, or say unlabeled=np.nan, where "
+            "the estimator has that, if they have no label."
         )
-    return missing
-
-
-def unlabelled(y: Vector, marker: Any) -> Vector:
-    """Return a mask of y where it is the marker.  NaN stands for all missing values: NaN, None, NaT, and pandas' NA."""
-    if marker is None:
-        return np.zeros(len(y), dtype=bool)
-    if _is_no_value(marker):
-        return no_value(y)
     _check_twins(y, marker)
     if y.dtype.kind == "O":
-        return np.array([type(v) is not bool and not _is_no_value(v) and bool(v == marker) for v in y], dtype=bool)
-    if (y.dtype.kind in "US") != isinstance(marker, (str, bytes)):
-        return np.zeros(len(y), dtype=bool)
-    return np.asarray(y == marker)
+        return np.array([type(v) is not bool and bool(v == marker) for v in y], dtype=bool)
+    alike = marker is not None and (y.dtype.kind in "US") == isinstance(marker, str | bytes)
+    return np.asarray(y == marker) if alike else np.zeros(len(y), dtype=bool)
 
 
 def no_value(y: Vector) -> Vector:
@@ -242,11 +225,10 @@ def _is_no_value(value: Any) -> bool:
 
 def _check_twins(y: Vector, marker: Any) -> None:
     """Refuse a marker that is a number where y has it as text, or the other way round."""
-    text = isinstance(marker, str)
-    if y.dtype.kind not in ("biufO" if text else "UO") or (text and _number(marker) is None):
+    text, number = isinstance(marker, str), _number(marker)
+    if y.dtype.kind not in ("biufO" if text else "UO") or number is None:
         return
-    others = {v for v in y.tolist() if isinstance(v, str) != text and not _is_no_value(v)}
-    twins = sorted(map(repr, (v for v in others if _number(v) == _number(marker))))
+    twins = sorted({repr(v) for v in y.tolist() if isinstance(v, str) != text and _number(v) == number})
     if twins:
         kinds = ("number", "text") if text else ("text", "number")
         raise ValueError(
@@ -284,11 +266,71 @@ def of_one_kind(values: Vector, classes: bool = True) -> Vector:
     return found
 
 
+def columns_of(y: Any) -> int:
+    """Return the number of outputs of y: its columns, 1 for an array of one axis."""
+    shape = np.asarray(as_numpy(y)).shape
+    return int(shape[1]) if len(shape) == 2 else 1
+
+
+def fill_missing_rows(y: Any, marker: Any) -> tuple[Vector, Vector]:
+    """Return y (t, outputs) with zeros where it was not observed, and the mask of those rows."""
+    check_unmasked(y, "y")
+    columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
+    missing = np.stack([own for _, own in columns], axis=1)
+    some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    if len(some):
+        raise ValueError(
+            f"Row {some[0]} of y is not observed in some outputs and a number in others: fit a regressor for each "
+            "output, as sklearn.multioutput.MultiOutputRegressor does."
+        )
+    return np.where(missing, 0.0, np.stack([own for own, _ in columns], axis=1)), missing[:, 0]
+
+
+def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
+    """Return measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none."""
+    check_unmasked(gradients, "gradients")
+    tensor = hasattr(gradients, "__dlpack__") or issparse(gradients)  # of which the latter is refused below
+    given = gradients if tensor else np.asarray(gradients)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "O":
+        given = np.where(no_value(given.reshape(-1)).reshape(given.shape), np.nan, given).astype(np.float64)
+    slopes = to_numpy(as_real(given, "gradients")).astype(np.float64)
+    t, n = (int(size) for size in X.shape)
+    shape = (t, n) if outputs is None else (t, n, outputs)
+    if slopes.shape != shape:
+        raise ValueError(
+            f"gradients has shape {slopes.shape}; a slope for each feature of each row of X"
+            f"{'' if outputs is None else ' and each output of y'} makes {shape}. NaN is for what was not observed."
+        )
+    if np.any(np.isinf(slopes)):
+        raise ValueError("gradients contains infinity: NaN is for what was not observed.")
+    if np.all(np.isnan(slopes)):
+        raise ValueError("Every one of gradients is NaN, not observed: leave gradients out.")
+    return slopes
+
+
+def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
+    """Refuse a data frame beside X, such as one of slopes, whose columns are not those of X in the same order."""
+    named = getattr(Columns.of(frame), "feature_names_in_", None) if hasattr(frame, "columns") else None
+    if named is None or not hasattr(estimator, "feature_names_in_"):
+        return
+    try:
+        check_columns(estimator, frame)
+    except ValueError as error:
+        raise ValueError(f"The columns of {name} must be those of X. {error}") from error
+
+
 def one_vs_rest(codes: Vector, count: int) -> Vector:
     """Return targets +1 and -1: (l,) for two classes, the second being +1, and (l, classes) for more."""
     if count == 2:
         return np.where(codes == 1, 1.0, -1.0)
     return np.where(codes[:, None] == np.arange(count), 1.0, -1.0)
+
+
+def predicted_codes(scores: Vector) -> Vector:
+    """Return the index of the predicted class: by the sign of one score, (t,) or (t, 1), or the largest of several."""
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return (scores.reshape(-1) > 0).astype(int)
+    return np.asarray(scores.argmax(axis=1))
 
 
 def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector, class_prior: Any = None) -> Vector:

@@ -39,7 +39,7 @@ from rkhs.estimators._data import Sample
 from rkhs.estimators._options import ModelConfig, quoted
 from rkhs.estimators._scoring import SCALES, Candidate, Labelled, falls, leave_group_out, leave_one_out, mean_fall
 from rkhs.functionals import Evaluation, Gradient
-from rkhs.invariances.graph import Graph, principal_directions
+from rkhs.invariances.graph import principal_directions
 from rkhs.kernels import Kernel, learn, median_scale
 from rkhs.learning.tuning import CRITERIA
 from rkhs.losses import Squared
@@ -94,10 +94,7 @@ def is_learnt(config: ModelConfig) -> bool:
 
 
 def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> tuple[Kernel, Matrix | None]:
-    """Return the kernel with its scale and metric, learnt where the configuration says so, and the learnt metric.
-
-    `problem_of(sample, kernel)` is the whole problem with a kernel, for what is learnt by fits.
-    """
+    """Return the kernel with its scale and metric, and the metric if it was learnt; `problem_of` is for fits."""
     if config.metric is not None:
         T = learn_metric(config, sample, problem_of)
         return _in_metric(config, sample.apart(), T), T.T @ T
@@ -125,7 +122,7 @@ def deviations(X: Matrix) -> Vector:
 
 
 def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> Kernel:
-    """Return the named kernel with the scale of the least loss of held-out labels."""
+    """Return the named kernel with the scale of the least mean loss of labels held out, a fifth at a time."""
     if sample.slopes is not None:
         raise ValueError(
             'scale="cv" leaves labels out, and slopes that were measured at their points would tell them: use '
@@ -143,20 +140,16 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     for measure in map(Measure, units):
         median = median_scale(measure.points(X), distance=make(1.0).distance)
         candidates += [make(measure.scale(width * median)) for width in WIDTHS]
-    losses = [_held_out_loss(problem_of(sample, kernel)) for kernel in candidates]
+    losses = []
+    for problem in (problem_of(sample, kernel) for kernel in candidates):
+        term = problem.terms[0]
+        count = np.ones(term.size, dtype=int)
+        left_out = dealt(KFold(min(5, term.size), shuffle=True, random_state=0), count)
+        values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
+        target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
+        each = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
+        losses.append(np.nan_to_num(np.average(each, weights=weight), nan=np.inf))
     return candidates[int(np.argmin(losses))]
-
-
-def _held_out_loss(problem: Problem) -> float:
-    """Return the mean loss, by weight, of the labels that are held out, a fifth at a time."""
-    term = problem.terms[0]
-    count = np.ones(term.size, dtype=int)
-    left_out = dealt(KFold(min(5, term.size), shuffle=True, random_state=0), count)
-    values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
-    target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
-    losses = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
-    found = float(np.average(losses, weights=weight))
-    return found if np.isfinite(found) else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +159,6 @@ class Measure:
     unit: Any
     linear: Matrix | None = None  # None for the features themselves
     components: int | None = None  # the number of principal components that the map leaves, if it leaves these
-
-    @property
-    def has_graph(self) -> bool:
-        """Whether a `Graph` can be of these distances."""
-        return self.linear is None or self.components is not None
 
     def points(self, X: Matrix) -> Matrix:
         """Return the points (t, m) whose Euclidean distances are meant."""
@@ -187,10 +175,6 @@ class Measure:
         if self.linear is not None:
             return kernel_of(kernel, width) @ (self.linear / self.unit), width
         return kernel, self.scale(width)
-
-    def graph(self, neighbours: int, power: int) -> Graph:
-        """Return the graph of neighbours by these distances."""
-        return Graph(neighbours, power, scale=self.unit, components=self.components)
 
 
 def measures(X: Matrix) -> Iterator[Measure]:
@@ -214,12 +198,6 @@ def decorrelating(X: Matrix) -> Matrix:
 
     s = tr S / t is about the error of each variance estimated from t points.  It does not change when a feature is
     split into equal ones that together carry the same information.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).standard_normal((1000, 2)) @ [[1.0, 0.9], [0.0, 0.5]]
-    >>> bool(np.allclose(np.cov((X @ decorrelating(X)).T), np.eye(2), atol=0.05))
-    True
     """
     variances, U = scipy.linalg.eigh(np.cov(X.T, bias=True))
     variances = np.clip(variances, 0.0, None)
@@ -244,10 +222,7 @@ class ScaleLearner:
     intercept: bool
 
     def candidate(self, first: Candidate, base: Candidate) -> Candidate | None:
-        """Return a candidate with learnt scales and its error on unseen labels; None where that of `base` is lower.
-
-        The search begins at the common scale and the C of `first`.
-        """
+        """Return a candidate with scales learnt from those of `first` if it beats `base` on unseen labels."""
         everything, folds = np.arange(len(self.X)), list(self.folds())
         scale = self.learnt(first, everything)
         if scale is None:
@@ -257,7 +232,8 @@ class ScaleLearner:
         K = self.kernel_of(base.kernel, base.scale)(self.X)
         for group, _ in folds:
             without[group] = leave_group_out(K, self.labelled, base.C, self.intercept, group)
-        if not self._falls(without, values):  # not even where the scales have seen the labels
+        before, weight = self.labelled.squares(without), self.labelled.weight
+        if not falls(before, self.labelled.squares(values), weight):  # not even where the scales have seen the labels
             return None
         found = without.copy()
         for group, rest in folds:
@@ -269,9 +245,9 @@ class ScaleLearner:
             found[group] = leave_group_out(K, self.labelled, own_C, self.intercept, group)
             if self.labelled.loss(found) > self.labelled.loss(without):  # worse so far
                 return None
-        if not self._falls(without, found):
+        if not falls(before, self.labelled.squares(found), weight):
             return None
-        return Candidate.of(self.labelled, found, SCALES, first.kernel, scale, None, 0.0, C)
+        return Candidate(SCALES, first.kernel, scale, None, 0.0, C, *self.labelled.scored(found))
 
     def learnt(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
         """Return the scales that make the labels of some rows most likely; None where these say nothing."""
@@ -298,10 +274,6 @@ class ScaleLearner:
         fold[order[shuffled]] = np.arange(len(order)) % 3
         for k in range(3):
             yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-
-    def _falls(self, before: Matrix, after: Matrix) -> bool:
-        own = self.labelled
-        return falls(own.squares(before), own.squares(after), own.weight)
 
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> tuple[float, Matrix]:
         """Return the C of the least leave-one-out error of some rows, and its predictions."""
@@ -377,13 +349,6 @@ def improves(before: Vector, after: Vector) -> bool:
 
     Most of them: so many more fall than rise that it is two standard errors of a fair coin, and the mean falls.  Where
     few labels have most of the loss, the mean says nothing about all others.
-
-    Examples
-    --------
-    >>> improves(np.array([1.0, 1.0, 1.0]), np.array([0.5, 0.6, 0.4]))
-    True
-    >>> improves(np.array([1.0, 1.0, 1.0]), np.array([0.0, 2.0, 0.5]))
-    False
     """
     mean, error = mean_fall(before, after, np.ones(len(before)))
     most = float(np.mean(np.sign(before - after))) * len(before) ** 0.5 > 2.0

@@ -46,10 +46,7 @@ C_RANGE, NU_RANGE, WIDE_C_RANGE, GRAPH_RANGE = (0, 3), (0, 2), (-1, 8), (2, 8)
 
 @dataclass(frozen=True, eq=False)
 class ModelConfig:
-    """The parameters of an estimator that determine its problem, by their names there, and what `fit` knows of y and X.
-
-    Estimators whose problem has no use for a parameter leave its default.
-    """
+    """The parameters of an estimator that determine its problem, and what `fit` knows of y and X."""
 
     kernel: Any = "gaussian"  # a name, or a Kernel
     scale: Any = "median"
@@ -104,11 +101,7 @@ class ModelConfig:
         return as_loss(self.loss, names, "loss", self.epsilon, self.quantile)
 
     def slope_term(self, sample: Sample) -> Term:
-        """Return the term of measured slopes, each with `gradient_weight`.
-
-        By default that is C times the variance of its feature: a slope times the deviation of its feature has the units
-        of the target.
-        """
+        """Return the term of measured slopes; times the deviations of features they have the units of the target."""
         slopes: Any = sample.slopes
         known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
         n = int(known.X.shape[1])
@@ -205,17 +198,7 @@ def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two parameters are the same, or copies of the same.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> X = np.zeros((2, 1))
-    >>> same(rkhs.Landmarks(rkhs.Evaluation(X)), rkhs.Landmarks(rkhs.Evaluation(X.copy())))
-    True
-    >>> same(rkhs.Landmarks(rkhs.Evaluation(X)), rkhs.Landmarks(rkhs.Evaluation(X + 1)))
-    False
-    """
+    """Return whether two parameters are the same, or copies of the same."""
     if one is other:
         return True
     if is_array_api_obj(one) or is_array_api_obj(other):

@@ -17,7 +17,6 @@ twice, repeated rows and more of them leave it where it was.  This is the one pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,9 +37,7 @@ from rkhs.kernels import Kernel
 from rkhs.losses import Loss
 from rkhs.problem import Problem
 
-# Norms are means over evenly spaced functionals where there are more: about 2048, of 32 points at least.  Those of
-# conditionally positive definite kernels are relative to the polynomials that fit at 256 points.
-MOST_NORMS, FEWEST_ROWS, CENTRING_POINTS = 2048, 32, 256
+MOST_NORMS = 2048  # functionals, evenly spaced, over which norms are averaged where there are more
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,35 +51,24 @@ class FormulatedProblem:
 
 def formulate(config: ModelConfig, sample: Sample) -> FormulatedProblem:
     """Return the problem of the formula at the top, with a constant that is not penalised if there is an intercept."""
-
-    def with_kernel(rows: Sample, kernel: Kernel) -> Problem:
-        return _with_kernel(config, rows, kernel)[0]
-
-    kernel, metric = resolve_kernel(config, sample, with_kernel)
+    kernel, metric = resolve_kernel(config, sample, lambda rows, kernel: _with_kernel(config, rows, kernel)[0])
     return FormulatedProblem(*_with_kernel(config, sample, kernel), metric)
 
 
 def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[Problem, float]:
-    norms = WeightNormalisation.of(kernel, sample)
+    norms = WeightNormalisation.at(kernel, sample.X, sample.weight)
     nu, known = check_number(config.nu, "nu", or_zero=True), config.invariance
     if sample.slopes is not None and isinstance(known, str) and known == "gradient":
         known = None  # slopes that were measured are not also assumed to be small
     at_points = [one for one in as_invariances(known) if one.hard_constraint is None] if nu > 0 else []
-    known_terms = invariance_terms(
-        resolve_columns(at_points, config.feature_names), sample, norms, replace(config, nu=nu)
-    )
-    terms = [*map(norms.observed, config.observed_terms(sample)), *known_terms]
+    terms = [norms.observed(term) for term in config.observed_terms(sample)]
+    for one in resolve_columns(at_points, config.feature_names):
+        points = points_of(one, sample)
+        if points.size:  # else it concerns none
+            term = invariance_term(one, points, norms, replace(config, nu=nu))
+            terms += [term] if term.size and np.any(np.asarray(term.weight) > 0) else []
     where = {"device": config.device, "precision": config.precision, "approximation": config.approximation}
     return Problem(kernel, terms, config.basis, **where), norms.variance
-
-
-def invariance_terms(
-    invariances: Sequence[Invariance], sample: Sample, norms: WeightNormalisation, config: ModelConfig
-) -> list[Term]:
-    """Return the terms of all invariances but those that concern no point."""
-    points = ((one, points_of(one, sample)) for one in invariances)
-    terms = [invariance_term(one, own, norms, config) for one, own in points if own.size]
-    return [term for term in terms if term.size and np.any(np.asarray(term.weight) > 0)]
 
 
 def keeps_rows(invariance: Any) -> bool:
@@ -127,10 +113,7 @@ def size_of(one: Invariance, functionals: Functional, norms: WeightNormalisation
 
 
 def multiplicity(functionals: Functional, weight: Vector) -> Any:
-    """Return how often each functional counts: the weight of its point, or w_i w_j for an edge between two points.
-
-    A family whose first axis is not that of the points cannot be attributed to them and counts once.
-    """
+    """Return how often each functional counts: the weight of its point, w_i w_j for an edge, or once if it has none."""
     if np.all(weight == 1):
         return 1.0
     if isinstance(functionals, GraphDifference):
@@ -142,16 +125,7 @@ def multiplicity(functionals: Functional, weight: Vector) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class WeightNormalisation:
-    """A kernel with the mean v of its k(x, x) at points, which are kept where it is conditionally positive definite.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> X = np.random.default_rng(0).standard_normal((50, 3))
-    >>> norms = WeightNormalisation.at(7.0 * rkhs.Gaussian(scale=2.0), X, np.ones(50))
-    >>> norms.variance, norms.size(rkhs.Gradient(X), 1.0)
-    (7.0, 0.5)
-    """
+    """A kernel with the mean v of its k(x, x) at points, which are kept where it is conditionally positive definite."""
 
     kernel: Kernel
     variance: float  # v
@@ -160,13 +134,9 @@ class WeightNormalisation:
     @classmethod
     def at(cls, kernel: Kernel, X: Array, weight: Vector) -> WeightNormalisation:
         """Compute v from points (t, n) and their weights."""
-        points = taken(X, _spaced(len(X), CENTRING_POINTS)) if kernel.order else None
+        points = taken(X, _spaced(len(X), 256)) if kernel.order else None  # where polynomials are fitted
         rows = _spaced(len(X), MOST_NORMS)
         return cls(kernel, _mean(_squared_norms(kernel, Evaluation(taken(X, rows)), points), weight[rows]), points)
-
-    @classmethod
-    def of(cls, kernel: Kernel, sample: Sample) -> WeightNormalisation:
-        return cls.at(kernel, sample.X, sample.weight)
 
     def observed(self, term: Term) -> Term:
         """Return a term of measurements, whose weight has C as its factor, with C / v."""
@@ -175,7 +145,7 @@ class WeightNormalisation:
     def size(self, L: Functional, times: Any) -> float:
         """Return s of functionals that count `times` each."""
         rows, each = _rows(L)
-        some = _spaced(rows, max(FEWEST_ROWS, MOST_NORMS // each))
+        some = _spaced(rows, max(32, MOST_NORMS // each))  # of a few points at least
         index = (some[:, None] * each + np.arange(each)).ravel()
         squares = _squared_norms(self.kernel, L if len(index) == L.size else L.take(index), self.points)
         return float(np.sqrt(_mean(squares, np.broadcast_to(times, L.size)[index]) / self.variance))

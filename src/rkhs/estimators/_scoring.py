@@ -14,8 +14,10 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.threads import single_blas
+from rkhs.estimators._data import predicted_codes
 from rkhs.invariances.graph import Graph
 
+_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # as by Ledoit and Wolf
 NONE, MEASURE, SCALES, GRAPH = KINDS = ("none", "measure", "scales", "graph")  # what is known, in the order of trust
 
 
@@ -42,25 +44,19 @@ class Labelled:
         loss = float(np.average(self.squares(values), weights=self.weight))
         return loss if np.isfinite(loss) else np.inf
 
-    def error(self, values: Matrix) -> float:
-        """Return the share of wrong classes; for regression the root mean squared error."""
+    def scored(self, values: Matrix) -> tuple[Matrix, Vector, float, float]:
+        """Return predictions (l, q) of left-out labels and their scores, as `Candidate` has them."""
+        loss = self.loss(values)
         if self.classes is None:
-            return float(np.average(self.squares(values), weights=self.weight) ** 0.5)
-        return float(np.average(self.wrong(values), weights=self.weight))
-
-    def wrong(self, values: Matrix) -> Vector:
-        """Return a mask (l,) of the labels whose class is not the one of the largest value."""
-        chosen = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
-        return np.asarray(chosen != self.classes)
+            error = loss**0.5
+        else:
+            error = float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
+        return values, self.squares(values), loss, error
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Settings, the kind of prior knowledge in them (`KINDS`), and their leave-one-out errors.
-
-    `values` (l, q) are the predictions of left-out labels, `squares` (l,) their squared errors, `loss` the mean of
-    these, `error` the share of wrong classes.
-    """
+    """Settings, the kind of prior knowledge in them (`KINDS`), and their leave-one-out errors."""
 
     kind: str
     kernel: Any  # a name, or a kernel
@@ -68,26 +64,10 @@ class Candidate:
     graph: Graph | None
     nu: float
     C: float
-    values: Matrix
-    squares: Vector
-    loss: float
-    error: float
-
-    @classmethod
-    def of(
-        cls,
-        labelled: Labelled,
-        values: Matrix,
-        kind: str,
-        kernel: Any,
-        scale: Any,
-        graph: Graph | None,
-        nu: float,
-        C: float,
-    ) -> Candidate:
-        """Score the predictions (l, q) of left-out labels."""
-        errors = labelled.squares(values), labelled.loss(values), labelled.error(values)
-        return cls(kind, kernel, scale, graph, nu, C, values, *errors)
+    values: Matrix  # (l, q) predictions of left-out labels
+    squares: Vector  # (l,) their squared errors
+    loss: float  # the mean of these
+    error: float  # the share of wrong classes, or the root mean squared error
 
     @cached_property
     def params(self) -> dict[str, Any]:
@@ -99,13 +79,6 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
 
     With S = K + diag(1 / (2 C w)) and P its inverse, or that on {1'a = 0} with an intercept, the error of label i
     without itself is (P target)_i / P_ii.  A single label leaves nothing to predict it from: the prediction is 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> [values] = leave_one_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0], intercept=True)
-    >>> values.ravel()  # with no correlation the mean of the others
-    array([4.5, 3. , 1.5])
     """
     if len(target) == 1:
         yield from (np.zeros_like(target) for _ in Cs)
@@ -144,14 +117,7 @@ def leave_group_out(K: Matrix, labelled: Labelled, C: float, intercept: bool, gr
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
-    """Return the mean fall of losses (l,), compared label by label, and its standard error.
-
-    Examples
-    --------
-    >>> mean, error = mean_fall(np.array([3.0, 5.0]), np.array([2.0, 2.0]), np.ones(2))
-    >>> mean, round(error, 3)
-    (2.0, 0.707)
-    """
+    """Return the mean fall of losses (l,), compared label by label, and its standard error."""
     share, fall = weight / weight.sum(), before - after
     mean = float(share @ fall)
     return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
@@ -178,16 +144,6 @@ class Discriminant:
 
     (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  Means and covariance, shrunk as by Ledoit and
     Wolf (2004), are those of the scores of left-out labels.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> codes = np.arange(60) % 3
-    >>> along = codes - 1 + 0.1 * rng.standard_normal(60)  # one quantity separates three classes
-    >>> scores = np.stack([-along, np.zeros(60), along], axis=1)
-    >>> rule = Discriminant.of(scores, codes)
-    >>> [round(float(np.mean(own.argmax(axis=1) == codes)), 2) for own in (scores, rule(scores))]
-    [0.67, 1.0]
     """
 
     matrix: Matrix
@@ -196,7 +152,7 @@ class Discriminant:
     @classmethod
     def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
         """Fit the rule to the scores (l, classes) of left-out labels and their classes."""
-        fitted = _rule().fit(scores, codes)
+        fitted = LinearDiscriminantAnalysis(**_SHRUNK).fit(scores, codes)
         return cls(fitted.coef_, fitted.intercept_)
 
     def __call__(self, scores: Matrix) -> Matrix:
@@ -212,8 +168,4 @@ class Discriminant:
     def cross_validated(scores: Matrix, codes: Vector) -> Vector:
         """Return the classes (l,) predicted for labels that the rule has not seen, by 50 folds at most."""
         folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
-        return np.asarray(cross_val_predict(_rule(), scores, codes, cv=folds))
-
-
-def _rule() -> LinearDiscriminantAnalysis:
-    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))

@@ -30,7 +30,7 @@ from rkhs._backend.arrays import Matrix, Vector
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, Record
 from rkhs.estimators._cross_validation import cv_results, masked_objects
-from rkhs.estimators._data import drawn_rows
+from rkhs.estimators._data import drawn_rows, predicted_codes
 from rkhs.estimators._length_scales import FEWEST_LABELS, WIDTHS, KernelOf, Measure, ScaleLearner, measures
 from rkhs.estimators._scoring import (
     GRAPH,
@@ -44,7 +44,7 @@ from rkhs.estimators._scoring import (
     leave_one_out,
 )
 from rkhs.invariances.graph import Graph, laplacian_of, nearest, neighbour_weights, normalised, root_of_laplacian
-from rkhs.kernels import Kernel, median_scale
+from rkhs.kernels import median_scale
 from rkhs.kernels.scaled import LEAST
 
 MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves
@@ -79,33 +79,25 @@ class Place:
 
 @dataclass(eq=False)
 class ModelSelection:
-    """Scores candidates for points X (t, n), each of which stands for `count` equal rows; some of them are labelled.
-
-    `kernel_of` is a function from one of the `kernels` and a scale, a number or one per feature, to the kernel.
-    `scales` are those to try, None for multiples of the median distance by each of the `measures`; with `learns_scales`
-    they are also learnt, one per feature.
-    """
+    """Scores candidates for points X (t, n), each of which stands for `count` equal rows; some of them are labelled."""
 
     X: Matrix
     count: Vector
     labelled: Labelled
     kernels: Sequence[Any]
     kernel_of: KernelOf
-    scales: Sequence[Any] | None
+    scales: Sequence[Any] | None  # None for multiples of the median distance by each of the `measures`
     Cs: Sequence[float]
     nus: Sequence[float]
     intercept: bool
     unlabelled: bool  # whether there are points without labels
-    learns_scales: bool = False
+    learns_scales: bool = False  # whether scales are also learnt, one per feature
     powers: Sequence[int] = POWERS
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
 
     def run(self) -> str:
-        """Score all candidates, those without a graph first in `found`; return the status.
-
-        A time limit ends it with what is scored by then: one kernel at least.
-        """
+        """Score all candidates until a time limit, those without a graph first in `found`; return the status."""
         largest = float(np.max(np.abs(self.X), initial=0.0))
         if largest > 0 and not LEAST <= largest <= 1 / LEAST:
             raise ValueError(
@@ -124,10 +116,6 @@ class ModelSelection:
         self.found.sort(key=lambda one: one.graph is not None)
         return status
 
-    @property
-    def choice(self) -> Choice:
-        return Choice(self.found, self.labelled, self.unlabelled)
-
     def _candidates(self) -> Iterator[list[Candidate]]:
         """Yield the candidates of one kernel matrix of labels at a time: plain, with learnt scales, with graphs."""
         labelled, places, least = self.X[self.labelled.rows], list(self._places()), dict[Measure, float]()
@@ -143,13 +131,14 @@ class ModelSelection:
             yield scored
         if learns:
             learner = ScaleLearner(labelled, self.labelled, self.kernel_of, self.Cs, self.intercept)
-            base = self.choice.best
+            base = Choice(self.found, self.labelled, self.unlabelled).best
             for kernel in self.kernels:
                 first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
                 learnt = learner.candidate(first, base)
                 yield [] if learnt is None else [learnt]
         if graphs:
-            kept = nsmallest(MEASURES, (one for one in least if one.has_graph), key=lambda one: least[one])
+            with_graph = (one for one in least if one.linear is None or one.components is not None)
+            kept = nsmallest(MEASURES, with_graph, key=lambda one: least[one])
             yield from self._with_graphs([one for one in places if one.graph and one.measure in kept])
 
     def _places(self) -> Iterator[Place]:
@@ -173,11 +162,18 @@ class ModelSelection:
 
     def _with_graphs(self, places: list[Place]) -> Iterator[list[Candidate]]:
         """Yield candidates with graphs: one graph at each place first, then all graphs at the best of these."""
-        centres, best = self.X[self._landmarks()], None
+        rows, best = np.unique(self.labelled.rows), None  # landmarks: the labelled points, and as many others as may be
+        others = np.setdiff1d(np.arange(len(self.X)), rows)
+        if len(self.X) > FUNCTIONS:
+            others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
+        centres = self.X[np.concatenate([rows, others])]
         near = {one: Graphs(self.X, one) for one in dict.fromkeys(place.measure for place in places)}
         for place in places:
-            graphs = near[place.measure]
-            R = _features(self.X, centres, self.kernel_of(*place.settings))
+            graphs, kernel = near[place.measure], self.kernel_of(*place.settings)
+            K = kernel(centres)
+            K[np.diag_indices_from(K)] += 1e-10 * float(np.mean(np.diag(K)))  # so that it has a Cholesky factor
+            factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
+            R = scipy.linalg.solve_triangular(factor, kernel(self.X, centres).T, lower=True, check_finite=False).T
             tried = list(self._along(place, R, graphs, [FIRST]))
             yield from tried
             losses = [min(one.loss for one in several) for several in tried]
@@ -186,9 +182,9 @@ class ModelSelection:
                 best = error, place, R, graphs
         if best is not None:
             _, place, R, graphs = best
-            others = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in self.powers)
-            others.pop((min(FIRST[0], graphs.most), FIRST[1]), None)
-            yield from self._along(place, R, graphs, others)
+            rest = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBOURS for p in self.powers)
+            rest.pop((min(FIRST[0], graphs.most), FIRST[1]), None)
+            yield from self._along(place, R, graphs, rest)
 
     def _along(self, place: Place, R: Matrix, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
         """Yield the candidates of some graphs (k, p), one list for each weight nu."""
@@ -209,19 +205,12 @@ class ModelSelection:
 
     def _scored(self, place: Place, graph: Graph | None, nu: float, K: Matrix) -> list[Candidate]:
         """Return the candidates of one kernel matrix of labels, one for each C."""
-        own, kind = self.labelled, GRAPH
+        own, kind, (kernel, scale) = self.labelled, GRAPH, place.settings
         if graph is None:
             kind = NONE if place.measure.linear is None else MEASURE
         values = leave_one_out(K, own.target, own.weight, self.Cs, self.intercept)
-        return [Candidate.of(own, u, kind, *place.settings, graph, nu, C) for C, u in zip(self.Cs, values, strict=True)]
-
-    def _landmarks(self) -> Vector:
-        """Return the labelled points, and as many others as there may be."""
-        rows = np.unique(self.labelled.rows)
-        others = np.setdiff1d(np.arange(len(self.X)), rows)
-        if len(self.X) > FUNCTIONS:
-            others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
-        return np.concatenate([rows, others])
+        each = zip(self.Cs, values, strict=True)
+        return [Candidate(kind, kernel, scale, graph, nu, C, *own.scored(found)) for C, found in each]
 
 
 class Graphs:
@@ -236,15 +225,8 @@ class Graphs:
         count = min(count, self.most)
         W = normalised(neighbour_weights(self.distances[:, :count], self.neighbours[:, :count]))
         trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
-        return self.measure.graph(count, power), laplacian_of(W), trace
-
-
-def _features(X: Matrix, centres: Matrix, kernel: Kernel) -> Matrix:
-    """Return R (t, m) with RR' the kernel matrix, or its best approximation by the functions k(x, centre)."""
-    K = kernel(centres)
-    K[np.diag_indices_from(K)] += 1e-10 * float(np.mean(np.diag(K)))  # so that it has a Cholesky factor
-    factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
-    return np.asarray(scipy.linalg.solve_triangular(factor, kernel(X, centres).T, lower=True, check_finite=False).T)
+        graph = Graph(count, power, scale=self.measure.unit, components=self.measure.components)
+        return graph, laplacian_of(W), trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,8 +274,8 @@ class Choice:
         values, codes, weight = self.best.values, self.labelled.classes, self.labelled.weight
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
-        after = Discriminant.cross_validated(values, codes) != codes
-        if not falls(1.0 * self.labelled.wrong(values), 1.0 * after, weight):
+        before, after = predicted_codes(values) != codes, Discriminant.cross_validated(values, codes) != codes
+        if not falls(1.0 * before, 1.0 * after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
 
@@ -331,18 +313,18 @@ class Choice:
                 {"knowledge": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried
             ],
             "chosen": {"knowledge": self.best.kind, **self.best.params},
-            "score": self._score(self.best),
+            "score": float(self.scores[self.found.index(self.best)]),
         }
 
     def results(self, seconds: float) -> dict[str, Any]:
         """Return `cv_results_` as scikit-learn has it; the one split is that into each label and all others."""
         params = [one.params for one in self.found]
         columns = {name: masked_objects([own[name] for own in params]) for name in params[0]}
-        scores, losses = (
-            np.array(each) for each in zip(*((self._score(one), one.loss) for one in self.found), strict=True)
-        )
-        return cv_results(params, columns, scores[:, None], losses, seconds) | {"mean_test_loss": losses}
+        losses = np.array([one.loss for one in self.found])
+        return cv_results(params, columns, self.scores[:, None], losses, seconds) | {"mean_test_loss": losses}
 
-    def _score(self, one: Candidate) -> float:
-        """Return the accuracy, or minus the mean squared error."""
-        return 1 - one.error if self.labelled.classes is not None else -(one.error**2)
+    @cached_property
+    def scores(self) -> Vector:
+        """The accuracies of all candidates, or minus their mean squared errors."""
+        errors = np.array([one.error for one in self.found])
+        return -(errors**2) if self.labelled.classes is None else 1 - errors

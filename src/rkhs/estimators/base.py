@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -11,8 +11,9 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
 from scipy.sparse import issparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
@@ -21,12 +22,12 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._progress import interrupts_raised, limited
 from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs.errors import warn
-from rkhs.estimators._data import as_numpy, fill_missing
+from rkhs.estimators._calibration import Calibration
+from rkhs.estimators._data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs.estimators._options import ModelConfig, check_number
-from rkhs.estimators.targets import check_columns_of
 from rkhs.functionals import Evaluation, Functional
 from rkhs.problem import Problem
-from rkhs.streams.blocks import Blocks, in_blocks
+from rkhs.streams.blocks import Blocks
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -51,36 +52,6 @@ def transactional(fit: Method) -> Method:
     return cast(Method, whole)
 
 
-@dataclass(eq=False, repr=False)
-class InvariantParameters:
-    """The parameters that `InvariantClassifier` and `InvariantRegressor` share, documented there."""
-
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
-    metric: str | None = None
-    C: float = 1.0
-    invariance: Any = "gradient"
-    nu: float = 0.03
-    invariance_loss: Any = "squared"
-    epsilon: float = 0.1
-    shape: Any = None
-    shape_box: Any = None
-    shape_time_limit: float | None = None
-    fit_intercept: bool = True
-    approximation: Any = None
-    solver: Any = "auto"
-    tol: float = 1e-4
-    device: str | None = None
-    precision: str | None = None
-    random_state: Any = None
-    verbose: bool = False
-
-    def _is_streamed(self, X: Any) -> bool:
-        """Return whether rows are summed up block by block."""
-        return self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X))
-
-
 class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learnt function.
 
@@ -91,6 +62,12 @@ class BaseKernelEstimator(BaseEstimator):
     problem_: Any  # the Problem; None with an approximation
     solution_: Solution
     function_: Function
+    classes_: Vector  # of classifiers
+    _held_out: Any  # the labels of a fitted model, predicted without themselves, as `labels`
+    _calibration: Calibration  # of classifiers
+    _sums: Any  # of all rows that `partial_fit` has seen
+    _sample: Callable[..., Sample]  # of estimators with labels: the merged training points
+    _learn: Callable[..., None]  # and how they learn from these
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -104,8 +81,7 @@ class BaseKernelEstimator(BaseEstimator):
     def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
         """Return the training points, X as it was given, y in NumPy, and a mask of what is missing in it.
 
-        The points are a copy, so that a model does not change with the caller's X; without `own`, for a model that
-        keeps none of them, they may be the caller's.  Remembers the kind of array that X is.
+        The points are a copy, so that a model does not change with the caller's X, or without `own` perhaps X itself.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -117,18 +93,17 @@ class BaseKernelEstimator(BaseEstimator):
         several = y is not None and y.ndim == 2
         copy = own and not issparse(X)  # of which a dense copy is made anyhow
         X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
+        if is_classifier(self):
+            check_classification_targets(y)
         self._kind = _kind(X)
-        points = _dense(X)
+        points = dense(X)
         return frozen(points) if own else points, X, y, missing
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
-        return fill_missing(y, getattr(self, "unlabeled", None))
+        return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
 
     def _solve(self, problem: Problem, variance: float = 1.0) -> None:
-        """Solve the problem, with a shape that f has everywhere if there is one; keep what `fit` leaves.
-
-        The weights of its terms were divided by the `variance` of the kernel.
-        """
+        """Solve the problem, whose weights were divided by the kernel's `variance`, with a shape if there is one."""
         shape, verbose = shape_of(self), self.verbose or None
 
         def solve(asked: Problem) -> Solution:
@@ -178,31 +153,26 @@ class BaseKernelEstimator(BaseEstimator):
             )
         return given
 
-    def _points(self, given: Array) -> Array:
-        return _dense(given)
-
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         """Return f(X), or other functionals of f there, and X as it was given, to bring results back to."""
         given = self._given(X, method)
-        return self._checked(family(_dense(given))(self.function_)), given
+        return check_finite(family(dense(given))(self.function_)), given
 
-    def _checked(self, values: Array) -> Array:
-        """Return the values if all are finite."""
-        finite = namespace(values).isfinite(values)
-        if not bool(namespace(values).all(finite)):
-            row = int(np.argwhere(~to_numpy(finite))[0, 0])
-            raise ValueError(
-                f"f is not finite at row {row} of X: the kernel overflowed there. Give the features another unit, in "
-                "fit and here, or the kernel another scale."
-            )
-        return values
+
+def check_finite(values: Array) -> Array:
+    """Return the values of f if all are finite."""
+    finite = namespace(values).isfinite(values)
+    if not bool(namespace(values).all(finite)):
+        row = int(np.argwhere(~to_numpy(finite))[0, 0])
+        raise ValueError(
+            f"f is not finite at row {row} of X: the kernel overflowed there. Give the features another unit, in fit "
+            "and here, or the kernel another scale."
+        )
+    return values
 
 
 def _in_memory(X: Any) -> Any:
-    """Return X for scikit-learn's checks; refuse what they do not see: masks, and frames without columns.
-
-    A collection of dask is brought to memory, where scikit-learn sees the names of its columns.
-    """
+    """Return X, of dask in memory, for scikit-learn's checks; refuse what they do not see: masks, and no columns."""
     X = X.compute() if hasattr(X, "__dask_graph__") else X
     check_unmasked(X, "X")
     shape: Any = getattr(X, "shape", ())
@@ -236,7 +206,7 @@ def _kind(X: Array) -> tuple[str, str]:
     return array_namespace(X).__name__.split(".")[-1], str(device(X))
 
 
-def _dense(X: Array) -> Array:
+def dense(X: Array) -> Array:
     """Return points that this library computes with: NumPy arrays, or tensors."""
     if issparse(X):
         return X.toarray()

@@ -9,26 +9,22 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
-from rkhs._backend.arrays import Array, Vector, like, to_numpy
-from rkhs.estimators._calibration import Calibration, HeldOutLabels, bound, class_scores
+from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs.estimators._calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs.estimators._cross_validation import user_marks
-from rkhs.estimators._data import Sample, check_classes, fill_missing
-from rkhs.estimators._problem import formulate, keeps_rows
+from rkhs.estimators._data import Sample, check_classes, predicted_codes
+from rkhs.estimators._problem import keeps_rows
 from rkhs.estimators._scoring import Discriminant
-from rkhs.estimators.base import BaseKernelEstimator, InvariantParameters, home, transactional
-from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
+from rkhs.estimators.base import BaseKernelEstimator, home, transactional
+from rkhs.estimators.streamed import InvariantEstimator, approximated
 from rkhs.problem import Problem
 
 
 class Classifier(ClassifierMixin, BaseKernelEstimator):
     """An estimator that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
-    classes_: Vector
     discriminant_: Discriminant | None = None  # where the class is not that of the largest score
-    _calibration: Any  # with `probabilities`
-    _held_out: Any  # with `labels`
 
     def _scores(self, X: Any, method: str) -> tuple[Array, Array]:
         """Return the scores whose largest is the class, and X as it was given."""
@@ -36,14 +32,6 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if self.discriminant_ is None:
             return values, given
         return like(self.discriminant_(to_numpy(values)), values), given
-
-    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
-        return fill_missing(y, getattr(self, "unlabeled", None), classes=True)
-
-    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
-        points, given, y, missing = super()._validated(X, y, own)
-        check_classification_targets(y)
-        return points, given, y, missing
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         """Return the merged training points; y is the index of the class, -1 where there is none."""
@@ -67,7 +55,8 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         self._solve(problem, variance)
         own = sample.take(sample.labelled)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, own.count, copies)
-        self._calibration = Calibration(self._held_out, self.function_, own.y, own.weight)
+        points = self.problem_.terms[0].functional
+        self._calibration = Calibration(self.function_, points, own.y, own.weight, self._held_out)
 
     def decision_function(self, X: Any) -> Array:
         """Return f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
@@ -80,8 +69,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
     def predict(self, X: Any) -> Array:
         """Predict the classes of the rows of X."""
         values, given = self._scores(X, "predict")
-        values = to_numpy(values)
-        chosen = self.classes_[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)]
+        chosen = self.classes_[predicted_codes(to_numpy(values))]
         return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
 
     def predict_proba(self, X: Any) -> Array:
@@ -90,9 +78,10 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         The first call trains the models of the folds, all together.  With a `discriminant_` they are its own.
         """
         values, given = self._scores(X, "predict_proba")
-        scores = to_numpy(values)
-        chances = self._calibration.probabilities(scores) if self.discriminant_ is None else softmax(scores, axis=1)
-        return home(np.asarray(chances, dtype=scores.dtype), given)
+        scores = own = to_numpy(values)
+        if self.discriminant_ is None:
+            own = self._calibration.slope * per_class(scores)
+        return home(np.asarray(softmax(own, axis=1), dtype=scores.dtype), given)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Return a mask (t, classes) of the sets that hold the right class with the given probability.
@@ -113,13 +102,13 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         left_out = self._held_out.labels
         predicted, target = left_out.predicted, left_out.target
         predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
-        codes = (target > 0).astype(int) if target.ndim == 1 else target.argmax(axis=1)
+        codes = predicted_codes(target)
         limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, left_out.times)
         return np.asarray(class_scores(to_numpy(values)) <= limit)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantClassifier(Classifier, InvariantParameters):
+class InvariantClassifier(Classifier, InvariantEstimator):
     """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
 
         min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s): InvSVM
@@ -210,13 +199,9 @@ class InvariantClassifier(Classifier, InvariantParameters):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
         """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
         if self._is_streamed(X):
-            fit_blocks(self, X, y, sample_weight)
-            return self
-        sample = self._sample(X, y, sample_weight)
-        found = formulate(self._config(), sample)
-        self._learn(found.problem, sample, found.variance)
-        if found.metric is not None:
-            self.metric_ = found.metric
+            self._fit_blocks(X, y, sample_weight)
+        else:
+            self._fit_sample(self._sample(X, y, sample_weight))
         return self
 
     @available_if(approximated)
@@ -229,5 +214,5 @@ class InvariantClassifier(Classifier, InvariantParameters):
         sums and forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be
         used changes nothing.
         """
-        fit_more(self, X, y, sample_weight, classes)
+        self._fit_more(X, y, sample_weight, classes)
         return self

@@ -21,8 +21,8 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._progress import granted, limited, seconds_left
 from rkhs.errors import warn
 from rkhs.estimators._cross_validation import CompactResults, Folds, folds_of, search
-from rkhs.estimators._data import Sample, class_weights, drawn_rows
-from rkhs.estimators._length_scales import SCALED, KernelOf, as_kernel
+from rkhs.estimators._data import Sample, class_weights, drawn_rows, predicted_codes
+from rkhs.estimators._length_scales import SCALED, as_kernel
 from rkhs.estimators._options import (
     C_RANGE,
     GRAPH_RANGE,
@@ -35,7 +35,7 @@ from rkhs.estimators._options import (
 )
 from rkhs.estimators._problem import WeightNormalisation, formulate
 from rkhs.estimators._scoring import SCALES, Labelled
-from rkhs.estimators._selection import FUNCTIONS, POWERS, ModelSelection, SelectionMonitor
+from rkhs.estimators._selection import FUNCTIONS, POWERS, Choice, ModelSelection, SelectionMonitor
 from rkhs.estimators.base import BaseKernelEstimator, transactional
 from rkhs.estimators.classifier import Classifier, InvariantClassifier
 from rkhs.estimators.regressor import InvariantRegressor, Regressor
@@ -51,9 +51,8 @@ from rkhs.streams.blocks import in_blocks
 
 KERNEL_NAMES = ("gaussian", "laplace")  # that "auto" tries; graphs with the first
 
-# Sizes of the automatic choice.  Labels: 1000, and of wide tables fewer, 300 at least, so that features times squared
-# labels stay below 2e9.  Points at which it looks: 2000; weights of graphs mean the same for more.
-MOST_LABELS, FEWEST_LABELS, MOST_ENTRIES, MOST_ROWS = 1000, 300, 2e9, 2000
+# Sizes of the automatic choice: labels, and points at which it looks; weights of graphs mean the same for more.
+MOST_LABELS, MOST_ROWS = 1000, 2000
 # Points of which a model has all representers, where nothing else is asked for: with a graph, and without one (0.8 GB,
 # 13 s of a core).
 EXACT, MOST_EXACT = 4000, 10_000
@@ -96,9 +95,24 @@ class CrossValidated(BaseKernelEstimator):
 
     @property
     def feature_importances_(self) -> Vector:
-        """Shares (n,) of the features in the mean squared slope of f, in units of their standard deviations."""
+        """Shares (n,) of the features in the mean squared slope of f, in units of their standard deviations.
+
+        They add up to one, or are all zero where f is constant.  Functions of a kernel without slopes are compared a
+        tenth of a deviation to both sides.
+        """
         check_is_fitted(self)
-        return importances(self.function_, self._places)
+        function, X = self.function_, self._places.parts[0].atoms.points
+        spread = to_numpy(X).astype(np.float64).std(axis=0)
+        n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
+        if kernel is not None and kernel.smoothness(n) > 1:
+            slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]
+        else:
+            steps = like(np.diag(0.1 * spread), X)
+            slopes = np.stack([to_numpy(function(X + h)) - to_numpy(function(X - h)) for h in steps], axis=1)
+        squares = np.mean(np.sum(slopes.reshape(len(X), n, -1) ** 2, axis=2), axis=0)
+        total, size = float(squares.sum()), float(np.max(np.abs(to_numpy(self._places(function))), initial=0.0))
+        rounded = total <= (1e-9 * size) ** 2  # then slopes are rounding
+        return np.zeros(n) if rounded else np.asarray(squares / total)
 
     def _fit(
         self,
@@ -109,17 +123,16 @@ class CrossValidated(BaseKernelEstimator):
         splitter: Callable[..., Any],
         score: Callable[[Vector, Sample], float],
     ) -> None:
-        """Choose the settings, in six tenths of the time limit, and learn f with them.
-
-        `plain` is the estimator with single values; `splitter` and `score` are for folds.
-        """
+        """Choose the settings, by folds with a `splitter` and a `score`, and fit, or fit the `plain` estimator."""
         if in_blocks(X):
             raise TypeError(
                 f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
                 f"choose C and nu on a sample of the rows, and fit {plain.__name__} with them on all."
             )
         sample = self._sample(X, y, sample_weight)
-        self._places = some_places(sample.X)
+        count = sample.size
+        some = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
+        self._places = Evaluation(taken(sample.X, some))  # functionals, which are saved and stay on their device
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
         with limited(None if self.time_limit is None else 0.6 * self.time_limit):
             config, points = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
@@ -143,25 +156,16 @@ class CrossValidated(BaseKernelEstimator):
         taken_over = set(fitted) - set(model.get_params(deep=False))
         self.__dict__.update({name: fitted[name] for name in taken_over})
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        raise NotImplementedError
-
-    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
-        raise NotImplementedError
-
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
         return super()._config(**{"kernel": kernel, "metric": None, **changes})
 
     @property
-    def _random(self) -> np.random.RandomState:
-        return check_random_state(0 if self.random_state is None else self.random_state)
+    def _seed(self) -> Any:
+        return 0 if self.random_state is None else self.random_state
 
     def _choose(self, sample: Sample) -> tuple[ModelConfig, Sample]:
-        """Return the best settings by leave-one-out errors, and the points to learn from.
-
-        Leaves `cv_results_` and all that belongs to it, and `knowledge_report_`.
-        """
+        """Return the best settings by leave-one-out errors, and the points to learn from."""
         if self.metric is not None and self.metric != "auto":
             raise ValueError(f'metric must be "auto" or None, got {self.metric!r}.')
         Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
@@ -174,13 +178,18 @@ class CrossValidated(BaseKernelEstimator):
         median = isinstance(self.scales, str) and self.scales == "median"
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
         scales = None if median and scaled else [1.0] if median else as_list(self.scales)
-        kept, start = self._learnt_from(sample), perf_counter()
+        # A function on a graph that few labels leave open follows all of its points: 4,000 of them with all their
+        # representers predict better than 60,000 with 1,000 landmarks (docs/unlabelled.md).
+        kept, known = sample, np.flatnonzero(sample.labelled)
+        if self._free and sample.size > EXACT and len(known) <= EXACT // 2:
+            kept = sample.take(self._subset(sample, known, EXACT))
+        start = perf_counter()
         selection = ModelSelection(
             to_numpy(sample.X)[rows].astype(np.float64),
             sample.count[rows],
             replace(labelled, rows=np.searchsorted(rows, labelled.rows)),
             kernels,
-            self._kernel_of(sample),
+            partial(self._kernel_of, sample),
             scales,
             Cs,
             nus,
@@ -194,8 +203,9 @@ class CrossValidated(BaseKernelEstimator):
         self.search_status_ = selection.run()
         count = len(selection.found)
         if self.search_status_ != CONVERGED:
-            self._warn(f"{count} candidates: {self.search_status_} before all of them were tried")
-        choice = selection.choice
+            tried = f"{count} candidates: {self.search_status_} before all of them were tried"
+            warn(f"{type(self).__name__} chose among {tried}.", ConvergenceWarning)
+        choice = Choice(selection.found, selection.labelled, selection.unlabelled)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -216,10 +226,7 @@ class CrossValidated(BaseKernelEstimator):
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
     ) -> tuple[ModelConfig, Sample]:
-        """Return the settings of the best held-out score, and the points to learn from.
-
-        Leaves `cv_results_` and all that belongs to it.
-        """
+        """Return the settings of the best held-out score, and the points to learn from."""
         if self.approximation is not None:
             check_in_span(self.approximation, self.solver)
         known = as_invariances(self.invariance)
@@ -234,8 +241,8 @@ class CrossValidated(BaseKernelEstimator):
         def problem_of(scale: Any, epsilon: float) -> Problem:
             return formulate(self._config(C=1.0, nu=1.0, scale=scale, epsilon=epsilon), sample).problem
 
-        seed = 0 if self.random_state is None else self.random_state
-        folds = self._weighted(folds_of(self.cv, sample, partial(splitter, shuffle=True, random_state=seed)), sample)
+        splitter = partial(splitter, shuffle=True, random_state=self._seed)
+        folds = self._weighted(folds_of(self.cv, sample, splitter), sample)
         found = search(problem_of, grids, sample, folds, score, self.cv_tol, self.verbose or None)
         count, solved = len(found.candidates), int(found.solved.sum())
         if solved == 0:
@@ -246,9 +253,10 @@ class CrossValidated(BaseKernelEstimator):
                 f"({found.status}). Give it {remedy}."
             )
         if solved < count:
-            self._warn(
-                f"{solved} of {count} candidates: the others were not solved to cv_tol={self.cv_tol:g} "
-                f"({found.status}), and their scores are NaN"
+            warn(
+                f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
+                f"cv_tol={self.cv_tol:g} ({found.status}), and their scores are NaN.",
+                ConvergenceWarning,
             )
         best = found.candidates[found.best]
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
@@ -273,19 +281,17 @@ class CrossValidated(BaseKernelEstimator):
 
         return folds.weighted(weights)
 
-    def _warn(self, what: str) -> None:
-        warn(f"{type(self).__name__} chose among {what}.", ConvergenceWarning)
-
     def _scored_by(self, sample: Sample) -> tuple[Labelled, float]:
-        """Return the labels of rows by which candidates are scored, `MOST_LABELS` at most, and the mean weight of all.
+        """Return the labels of rows by which candidates are scored, and the mean weight of all.
 
-        Rows that were merged are labels of their own here: one is left out, and its twins stay.
+        Rows that were merged are labels of their own here: one is left out, and its twins stay.  There are at most
+        `MOST_LABELS`, of wide tables fewer, so that features times squared labels stay below 2e9: seconds of a core.
         """
         labels = self._config(C=1.0).label_term(sample)
         count = sample.count[sample.labelled]
         weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
-        most = min(MOST_LABELS, max(FEWEST_LABELS, int((MOST_ENTRIES / sample.X.shape[1]) ** 0.5)))
-        some = drawn_rows(count, most, self._random)
+        most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
+        some = drawn_rows(count, most, self._seed)
         rows = np.flatnonzero(sample.labelled)[some]
         labelled = Labelled(
             rows,
@@ -301,49 +307,31 @@ class CrossValidated(BaseKernelEstimator):
         others = np.setdiff1d(np.arange(sample.size), labelled)
         wanted = max(0, most - len(labelled))
         if len(others) > wanted:
-            others = self._random.choice(others, wanted, replace=False)
+            others = check_random_state(self._seed).choice(others, wanted, replace=False)
         return np.sort(np.concatenate([labelled, others]))
-
-    def _learnt_from(self, sample: Sample) -> Sample:
-        """Return the points that a model with a graph has: `EXACT` of them where labels are few.
-
-        Landmarks are no help there: a function on the graph that labels leave open follows all of its points, and 4,000
-        points with all their representers predict better than 60,000 with 1,000 landmarks (docs/unlabelled.md).
-        """
-        labelled = np.flatnonzero(sample.labelled)
-        if not self._free or sample.size <= EXACT or len(labelled) > EXACT // 2:
-            return sample
-        return sample.take(self._subset(sample, labelled, EXACT))
 
     @property
     def _free(self) -> bool:
         """Whether it is left to us how the problem is solved."""
         return self.approximation is None and isinstance(self.solver, str) and self.solver == "auto"
 
-    def _kernel_of(self, sample: Sample) -> KernelOf:
-        """Return a function from a kernel and a scale to the kernel, which has to be positive definite.
-
-        Its values have variance one, as C and nu are in units of that.
-        """
-
-        def kernel_of(given: Any, scale: Any) -> Kernel:
-            kernel = as_kernel(given, scale, sample.X)
-            if kernel.order:
-                raise ValueError(
-                    f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
-                    f"conditionally so, of order {kernel.order}: use another kernel, such as Gaussian(), or an "
-                    'invariance of your choice, such as invariance="gradient".'
-                )
-            named = isinstance(given, str) and given in SCALED  # their values have it, whatever their scale is
-            return kernel if named else kernel * (1 / WeightNormalisation.of(kernel, sample).variance)
-
-        return kernel_of
+    def _kernel_of(self, sample: Sample, given: Any, scale: Any) -> Kernel:
+        """Return a positive definite kernel, of its name and scale, whose values have variance one at the points."""
+        kernel = as_kernel(given, scale, sample.X)
+        if kernel.order:
+            raise ValueError(
+                f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
+                f"conditionally so, of order {kernel.order}: use another kernel, such as Gaussian(), or an invariance "
+                'of your choice, such as invariance="gradient".'
+            )
+        if isinstance(given, str) and given in SCALED:  # whatever their scale is
+            return kernel
+        return kernel * (1 / WeightNormalisation.at(kernel, sample.X, sample.weight).variance)
 
     def _affordable(self, problem: Problem, most: int) -> Problem:
-        """Return the problem, in the span of landmarks where all its representers would take too long.
+        """Return the problem, in the span of landmarks with a warning, where all its representers take too long.
 
-        That is where there are more than `most` points, or where the time limit is too short by the speed of one matrix
-        product, with a warning.
+        That is where there are more than `most` points, or where the time limit is too short by the speed of a product.
         """
         size, left = max(term.size for term in problem.terms), max(seconds_left(), 0.0)
         if size <= most and left == inf:
@@ -367,32 +355,6 @@ class CrossValidated(BaseKernelEstimator):
             f"Give approximation=rkhs.Landmarks(..) for more or fewer, or a solver for all representers."
         )
         return replace(problem, approximation=Landmarks(count))
-
-
-def some_places(X: Any) -> Evaluation:
-    """Return 200 of the training points, as functionals, which are saved with a model and stay on their device."""
-    if len(X) <= 200:
-        return Evaluation(X)
-    return Evaluation(taken(X, np.random.default_rng(0).choice(len(X), 200, replace=False)))
-
-
-def importances(function: Any, places: Evaluation) -> Vector:
-    """Return shares (n,), which add up to one, of the features in the mean of |grad f|^2 at some points.
-
-    Slopes are in units of the deviations of features.  Functions of a kernel without slopes are compared a tenth of a
-    deviation to both sides.  All shares are zero where f is constant.
-    """
-    X = places.parts[0].atoms.points
-    spread = to_numpy(X).astype(np.float64).std(axis=0)
-    n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
-    if kernel is not None and kernel.smoothness(n) > 1:
-        slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]
-    else:
-        steps = like(np.diag(0.1 * spread), X)
-        slopes = np.stack([to_numpy(function(X + h)) - to_numpy(function(X - h)) for h in steps], axis=1)
-    squares = np.mean(np.sum(slopes.reshape(len(X), n, -1) ** 2, axis=2), axis=0)
-    total, size = float(squares.sum()), float(np.max(np.abs(to_numpy(places(function))), initial=0.0))
-    return np.asarray(squares / total if total > (1e-9 * size) ** 2 else np.zeros(n))  # below it slopes are rounding
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -478,15 +440,13 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifierCV:
         """Choose C and nu, and learn f with them from points X (t, n) and their classes y."""
+
+        def accuracy(values: Vector, sample: Sample) -> float:
+            return float(np.average(predicted_codes(values) == sample.y, weights=sample.weight))
+
         self.discriminant_ = None
         self._fit(X, y, sample_weight, InvariantClassifier, StratifiedKFold, accuracy)
         return self
-
-
-def accuracy(values: Vector, sample: Sample) -> float:
-    """Return the share of points, by weight, whose class is predicted."""
-    predicted = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-    return float(np.average(predicted == sample.y, weights=sample.weight))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -555,10 +515,9 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         self._fit(X, y, sample_weight, InvariantRegressor, KFold, score)
         return self
 
-    @property
     def _posterior(self) -> Posterior:
-        """With the amplitude that targets have when they are left out, as settings were chosen by leaving them out."""
-        posterior, problem = super()._posterior, self.problem_
+        """Return the process with the amplitude of left-out targets, by which settings were chosen too."""
+        posterior, problem = super()._posterior(), self.problem_
         if problem is None or problem.approximation is not None or problem.null_space == "dropped":
             return posterior
         if sum(term.size for term in problem.terms) > 4000:  # functionals whose matrix is inverted
@@ -570,7 +529,7 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         return replace(posterior, amplitude=tau)
 
     def _widened(self, count: int) -> float:
-        """Of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to."""
+        # of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to
         return float(count / max(count - self._settings, count / 2)) ** 0.5
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:

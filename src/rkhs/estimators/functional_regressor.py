@@ -1,12 +1,9 @@
-"""An observation: functionals of f, what was measured of them, and how well.
-
-Regression from observations of any linear kind, with settings that are learnt.
-"""
+"""Regression from observations of any linear kind, with settings that are learnt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, as_array, as_real, owned, to_numpy
 from rkhs._calculus.function_spaces import Constant
-from rkhs._finite.function import Function
-from rkhs._finite.solution import CONVERGED, Solution
+from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs.errors import warn
@@ -113,10 +109,6 @@ class Observed:
         weight = learn() * trust if self.noise is None else trust / (2 * np.reshape(self.noise, -1) ** 2)
         return Term(self.functional, Squared(), self.target, weight)
 
-    def noise_in(self, term: Term, trust: Any = 1.0) -> Any:
-        """Return the standard deviation that was given, or learnt with the term."""
-        return float(np.sqrt(np.max(trust) / (2 * np.max(term.weight)))) if self.noise is None else self.noise
-
     def term(self, noise: Any) -> Term:
         """Return the term of the loss, of a named one minus a log-likelihood of residuals over the noise."""
         sizes = np.broadcast_to(np.asarray(noise, dtype=np.float64), self.functional.shape)
@@ -146,6 +138,7 @@ class Observed:
         return np.where(np.isnan(away), 1.0, 1 / (1 + (away / (2.385 * typical)) ** 2))
 
 
+@dataclass(eq=False, repr=False)
 class FunctionalRegressor(BaseEstimator):
     """Regressor that learns from measurements of any kind: values, slopes, averages, integrals, all linear in f.
 
@@ -189,30 +182,15 @@ class FunctionalRegressor(BaseEstimator):
     (array([1.]), array([0.46, 0.96, 0.51]))
     """
 
-    function_: Function
-    solution_: Solution
-    problem_: Problem
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        scale: Any = None,
-        fit_intercept: bool = True,
-        criterion: str = "evidence",
-        approximation: Any = None,
-        tol: float = 1e-6,
-        random_state: Any = 0,
-        verbose: bool | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.scale = scale
-        self.fit_intercept = fit_intercept
-        self.criterion = criterion
-        self.approximation = approximation
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = None
+    fit_intercept: bool = True
+    criterion: str = "evidence"
+    approximation: Any = None
+    tol: float = 1e-6
+    random_state: Any = 0
+    verbose: bool | None = None
 
     @transactional
     def fit(self, observations: Observed | Iterable[Observed], y: None = None) -> FunctionalRegressor:
@@ -239,8 +217,10 @@ class FunctionalRegressor(BaseEstimator):
                 Constant() if self.fit_intercept else None,
                 approximation=self.approximation,
             ).tune(self.criterion, amplitude=1.0, random_state=self.random_state, verbose=self.verbose)
-            learnt = zip(measured, tuned.terms, trust, strict=True)
-            noise = {one: one.noise_in(term, own) for one, term, own in learnt}
+            noise = {one: one.noise for one in measured}  # given, or learnt with the term
+            for one, term, own in zip(measured, tuned.terms, trust, strict=True):
+                if one.noise is None:
+                    noise[one] = float(np.sqrt(np.max(own) / (2 * np.max(term.weight))))
             problem, solution, noise = self._solved(tuned, kinds, noise)
             trust = [one.trust(solution.function) for one in measured]
         if solution.status != CONVERGED:
@@ -254,10 +234,7 @@ class FunctionalRegressor(BaseEstimator):
         return self
 
     def _solved(self, tuned: Problem, kinds: list[Observed], noise: dict[Observed, Any]) -> Any:
-        """Return the problem, its solution and the noise, raised where so little was learnt that rounding spoils f.
-
-        Data without noise would be followed to the last digit, and beyond.
-        """
+        """Return the problem, its solution and the noise, raised where so little was learnt that rounding spoils f."""
         for _ in range(5):
             problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
             solution = problem.solve(tol=self.tol, verbose=self.verbose)

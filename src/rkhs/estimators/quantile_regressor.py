@@ -7,7 +7,7 @@ that their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +27,7 @@ from rkhs.errors import warn
 from rkhs.estimators._length_scales import as_kernel
 from rkhs.estimators._options import check_number
 from rkhs.estimators._problem import WeightNormalisation
-from rkhs.estimators.base import BaseKernelEstimator, home, transactional
+from rkhs.estimators.base import BaseKernelEstimator, check_finite, dense, home, transactional
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels.base import Kernel
@@ -50,6 +50,7 @@ class Offsets(FunctionSpace):
         return linear.on(atoms)[:, 1:]
 
 
+@dataclass(eq=False, repr=False)
 class QuantileRegressor(BaseKernelEstimator):
     """Quantiles of y given x, learnt together so that they never cross.
 
@@ -61,10 +62,8 @@ class QuantileRegressor(BaseKernelEstimator):
     Parameters
     ----------
     quantiles : the levels, rising, between 0 and 1
-    kernel, scale : as of `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
-    C : weight of the loss of each point
-    tol : the relative duality gap to reach
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    kernel : as in `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
+    scale, C, tol, verbose : as in `InvariantRegressor`
 
     Attributes
     ----------
@@ -84,24 +83,13 @@ class QuantileRegressor(BaseKernelEstimator):
     ((1, 3), True)
     """
 
-    functions_: list[Function]
-
-    def __init__(
-        self,
-        quantiles: Sequence[float] = (0.1, 0.5, 0.9),
-        kernel: Any = "gaussian",
-        *,
-        scale: Any = "median",
-        C: float = 1.0,
-        tol: float = 1e-4,
-        verbose: bool = False,
-    ) -> None:
-        self.quantiles = quantiles
-        self.kernel = kernel
-        self.scale = scale
-        self.C = C
-        self.tol = tol
-        self.verbose = verbose
+    quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    C: float = 1.0
+    tol: float = 1e-4
+    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -162,8 +150,8 @@ class QuantileRegressor(BaseKernelEstimator):
     def predict(self, X: Any) -> Array:
         """Return the quantiles at the rows of X, (t, quantiles)."""
         given = self._given(X, "predict")
-        points = Evaluation(to_numpy(self._points(given)).astype(np.float64))
-        return home(self._checked(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
+        points = Evaluation(to_numpy(dense(given)).astype(np.float64))
+        return home(check_finite(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
 
 
 def at(X: Matrix, direction: Matrix) -> Evaluation:

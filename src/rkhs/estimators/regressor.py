@@ -6,26 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy  # which imports scipy.spatial when it is first used
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.solution import Solution
+from rkhs._finite.term import Term
+from rkhs.errors import warn
 from rkhs.estimators._calibration import HeldOutLabels, bound
 from rkhs.estimators._cross_validation import user_marks
-from rkhs.estimators._data import Sample, fill_missing
-from rkhs.estimators._problem import formulate, keeps_rows
-from rkhs.estimators.base import BaseKernelEstimator, InvariantParameters, home, transactional
-from rkhs.estimators.streamed import approximated, fit_blocks, fit_more
-from rkhs.estimators.targets import (
-    check_columns_of,
-    checked_slopes,
-    columns_of,
-    told_outputs,
-    warn_of_noise,
-    warn_of_units,
-)
+from rkhs.estimators._data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
+from rkhs.estimators._problem import keeps_rows
+from rkhs.estimators.base import BaseKernelEstimator, dense, home, transactional
+from rkhs.estimators.streamed import InvariantEstimator, approximated
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.learning.posterior import Posterior
 from rkhs.problem import Problem
@@ -35,7 +30,6 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     """An estimator that predicts f(x)."""
 
     C: float
-    _held_out: Any  # with `labels`
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
         """Return the merged training points; y is the target."""
@@ -87,12 +81,11 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
         if return_cov:
             given = self._given(X, "predict")
-            Posterior.check_memory(int(given.shape[0]), self._points(given[:0]))
+            Posterior.check_memory(int(given.shape[0]), dense(given[:0]))
         values, given = self._values(X, "predict")
         if not (return_std or return_cov):
             return home(values, given)
-        self._check_spread()
-        posterior, points = self._posterior, Evaluation(self._points(given))
+        posterior, points = self._posterior(), Evaluation(dense(given))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return home(values, given), home(spread, given)
 
@@ -109,24 +102,20 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, given = self._values(X, "predict_gradient", Gradient)
         if not return_std:
             return home(values, given)
-        self._check_spread()
-        spread = self._posterior.std(Gradient(self._points(given)))
+        spread = self._posterior().std(Gradient(dense(given)))
         return home(values, given), home(spread, given)
 
-    @property
     def _posterior(self) -> Posterior:
-        """The Gaussian process that error bars come from."""
+        """Return the Gaussian process that error bars come from."""
+        if self.solution_.source is None:
+            raise ValueError(
+                'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
+            )
         return self.solution_.posterior
 
     def _widened(self, count: int) -> float:
         """Return the factor from errors at `count` left-out targets to those at new points."""
         return 1.0
-
-    def _check_spread(self) -> None:
-        if self.solution_.source is None:
-            raise ValueError(
-                'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
-            )
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
@@ -154,16 +143,12 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
 
 def likely_spread(model: Regressor, X: Vector) -> Vector:
-    """Return the standard deviation of a new target at rows of X, by the most likely amplitude, whatever the model is.
-
-    Searches have error bars of their own (`InvariantRegressorCV`): a factor that is found with models of folds, which
-    are no searches, needs one rule for both.
-    """
+    """Return the standard deviation of a new target by the most likely amplitude, for searches and models of folds."""
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantRegressor(Regressor, InvariantParameters):
+class InvariantRegressor(Regressor, InvariantEstimator):
     """Regressor that learns from values at some points and from what is known about f at all of them.
 
         min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s)
@@ -195,13 +180,8 @@ class InvariantRegressor(Regressor, InvariantParameters):
 
     Attributes
     ----------
-    metric_ : (n, n), the matrix M of the learnt metric (x - y)'M(x - y), with `metric`
-    function_ : the learnt rkhs.Function
-    solution_ : the rkhs.Solution, with its certificate
-    problem_ : the rkhs.Problem that was solved; None with an approximation
     shape_certificate_ : what is proved of the `shape`, on which box, with which margin, and where it is open
-    labelled_ : a mask of the rows of the training X that have a target
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    metric_, function_, solution_, problem_, labelled_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`
 
     Examples
     --------
@@ -227,11 +207,9 @@ class InvariantRegressor(Regressor, InvariantParameters):
     array([0.1, 0.3])
     """
 
-    loss: Any = "squared"
     quantile: float = 0.5
     gradient_weight: float | None = None
     gradient_loss: Any = "squared"
-    unlabeled: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -240,7 +218,7 @@ class InvariantRegressor(Regressor, InvariantParameters):
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         marker = getattr(self, "_marker", self.unlabeled)
-        return told_outputs(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
+        return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
@@ -260,25 +238,86 @@ class InvariantRegressor(Regressor, InvariantParameters):
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
             y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
         elif self._is_streamed(X) and (y is None or columns_of(y) == 1):
-            fit_blocks(self, X, y, sample_weight)
+            self._fit_blocks(X, y, sample_weight)
             return self
-        sample = self._sample(X, y, sample_weight, gradients)
-        found = formulate(self._config(), sample)
-        self._learn(found.problem, sample, found.variance)
-        if found.metric is not None:
-            self.metric_ = found.metric
+        problem = self._fit_sample(self._sample(X, y, sample_weight, gradients))
         if gradients is not None and self.approximation is None:
-            warn_of_noise(found.problem, self.function_, self.C, type(self).__name__)
+            warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
 
     @available_if(approximated)
     @transactional
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
-        """Learn from one more block of rows; needs an `approximation`.
-
-        The first block fixes the kernel's scale, the metric and the functions of the span.  With
-        those fixed the result is that of all rows at once: rows of squared losses are added to sums and forgotten, of
-        others p numbers each are kept, as long as they fit in memory.  A block that cannot be used changes nothing.
-        """
-        fit_more(self, X, y, sample_weight, None)
+        """Learn from one more block of rows; needs an `approximation`.  See `InvariantClassifier.partial_fit`."""
+        self._fit_more(X, y, sample_weight, None)
         return self
+
+
+def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
+    """Warn where slopes disagree with the differences of values between near points, as those of other units do.
+
+    That is by a factor of 100 in the median over the first 1000 rows, more than noise and curvature make.  X (t, n),
+    y (t,) or (t, outputs) and slopes (t, n) or (t, n, outputs), NaN for what was not observed.
+    """
+    values = y.reshape(len(X), -1)
+    along = slopes.reshape(*slopes.shape[:2], -1)
+    whole = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:1000]
+    if len(whole) < 3:
+        return
+    near = whole[scipy.spatial.cKDTree(X[whole]).query(X[whole], k=2)[1][:, 1]]
+    steps = X[near] - X[whole]
+    seen = float(np.median(np.abs(values[near] - values[whole])))
+    told = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
+    if min(seen, told) > 0 and not 0.01 < told / seen < 100:
+        warn(
+            f"Between neighbours y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
+            "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
+        )
+
+
+def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
+    """Warn where f misses values and slopes that are far likelier under another C than under that of the model.
+
+    Weights are one over twice the variance of the noise, relative to that of f (`rkhs.learning.evidence`): data that a
+    small C takes for noise are not followed, however exact they are.  About 300 observations are compared; nothing is
+    said of fewer than 10, or where f misses less than a tenth of their spread, and a log evidence that is larger by 20
+    is beyond doubt.
+    """
+    if not all(term.loss.quadratic for term in problem.terms):
+        return
+    share = min(1.0, 300 / sum(term.size for term in problem.terms))
+    terms = [_some(term, share) for term in problem.terms]
+    terms = [term for term in terms if np.any(np.asarray(term.weight) > 0)]
+    missed = max((_missed(term, function) for term in terms), default=0.0)
+    if missed < 0.1 or sum(np.count_nonzero(term.weight) for term in terms) < 10:
+        return
+    evidence = {}
+    for factor in (1.0, 1e-4, 1e-2, 1e2, 1e4, 1e6, 1e8):  # on C
+        scaled = [term.changed(weight=factor * np.asarray(term.weight)) for term in terms]
+        evidence[factor] = Problem(problem.kernel, scaled, problem.basis).evidence().value
+    best = max(evidence, key=lambda factor: evidence[factor])
+    if evidence[best] > evidence[1.0] + 20:
+        warn(
+            f"{name} misses values or slopes that it has learnt from by {missed:.0%} of their spread with C={C:g}, and "
+            f"C={C * best:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
+            "learns the noise and the length scales.",
+        )
+
+
+def _missed(term: Term, function: Any) -> float:
+    """Return the root mean square, by weight, of what f misses of the targets, as a share of their own deviation."""
+    weight = to_numpy(term.weights())
+    target = to_numpy(term.target).reshape(term.size, -1)
+    spread = float(np.sum(weight * (target - np.average(target, axis=0, weights=weight[:, 0])) ** 2))
+    values = to_numpy(term.functional(function)).reshape(term.size, -1)
+    return float(np.sqrt(np.sum(weight * (values - target) ** 2) / spread)) if spread > 0 else 0.0
+
+
+def _some(term: Term, share: float) -> Term:
+    """Return a term of the observations of some of its points, evenly spaced."""
+    rows = int(term.functional.shape[0])
+    each = term.size // rows
+    kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))
+    index = (kept[:, None] * each + np.arange(each)).ravel()
+    weight = to_numpy(term.weights())[index, 0]
+    return Term(term.functional.take(index), term.loss, to_numpy(term.target)[index], weight)

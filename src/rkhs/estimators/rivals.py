@@ -133,15 +133,26 @@ class VirtualSampleSVC(Classifier):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
         """Learn f from points X (t, n), their classes y and all copies of the points."""
         sample = self._sample(X, y, sample_weight)
-        larger = self._with_copies(sample)
+        copies = [sample.X]
+        for transform in self.transforms:
+            copy = like(as_points(transform(sample.X), "a transformed X"), sample.X)
+            if copy.shape != sample.X.shape:
+                raise ValueError(
+                    f"{transform!r} made points of shape {tuple(copy.shape)} from {tuple(sample.X.shape)}: a virtual "
+                    "sample is a point like the others."
+                )
+            copies.append(copy)
+        rest = (sample.weight, sample.y, sample.labelled, sample.marks, sample.count)
+        tiled = (np.tile(one, (len(copies), *[1] * (one.ndim - 1))) for one in rest)
+        larger = Sample(namespace(sample.X).concat(copies), *tiled)  # the points followed by all copies of them
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(larger.X))
         larger = replace(larger, X=self._seen(larger.X))
         config = self._config()
         kernel = as_kernel(self.kernel, self.scale, larger.X[: sample.size])
-        norms = WeightNormalisation.of(kernel, larger)
+        norms = WeightNormalisation.at(kernel, larger.X, larger.weight)
         terms = [norms.observed(config.label_term(larger))]
         problem = Problem(kernel, terms, config.basis, device=self.device, precision=self.precision)
-        self._learn(problem, larger, norms.variance, copies=1 + len(self.transforms))
+        self._learn(problem, larger, norms.variance, copies=len(copies))
         return self
 
     def _seen(self, points: Array) -> Array:
@@ -157,18 +168,3 @@ class VirtualSampleSVC(Classifier):
 
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         return super()._values(X, method, lambda points: family(self._seen(points)))
-
-    def _with_copies(self, sample: Sample) -> Sample:
-        """Return the sample followed by all copies of it."""
-        copies = [sample.X]
-        for transform in self.transforms:
-            copy = like(as_points(transform(sample.X), "a transformed X"), sample.X)
-            if copy.shape != sample.X.shape:
-                raise ValueError(
-                    f"{transform!r} made points of shape {tuple(copy.shape)} from {tuple(sample.X.shape)}: a virtual "
-                    "sample is a point like the others."
-                )
-            copies.append(copy)
-        rest = (sample.weight, sample.y, sample.labelled, sample.marks, sample.count)
-        tiled = (np.tile(one, (len(copies), *[1] * (one.ndim - 1))) for one in rest)
-        return Sample(namespace(sample.X).concat(copies), *tiled)

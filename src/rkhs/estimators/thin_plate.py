@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,13 @@ def thin_plate_problem(labels: Term, null_space: str, explained: bool) -> Proble
 
 
 def linearly_separable(X: Matrix, target: Vector) -> bool:
-    """Return whether some linear function has the sign of the targets (+1 or -1) at all points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> square = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
-    >>> linearly_separable(square, np.array([1, 1, 1, -1])), linearly_separable(square, np.array([1, 1, -1, -1]))
-    (True, False)
-    """
+    """Return whether some linear function has the sign of the targets (+1 or -1) at all points."""
     signed = target[:, None] * np.column_stack([np.ones(len(X)), X])
     found = linprog(np.zeros(signed.shape[1]), A_ub=-signed, b_ub=-np.ones(len(X)), bounds=(None, None), method="highs")
     return bool(found.status == 0)
 
 
+@dataclass(eq=False, repr=False)
 class ThinPlateClassifier(Classifier):
     """Classifier without a length scale: a thin plate bent by the labels.
 
@@ -55,13 +49,8 @@ class ThinPlateClassifier(Classifier):
 
     Parameters
     ----------
-    C : weight of the loss of each point
-    loss : "squared_hinge", "hinge", "logistic", "squared", or an rkhs loss
     null_space : "kept", "dropped", or "auto": dropped if linear functions separate a class from the rest
-    class_weight : None, a dict, or "balanced"
-    solver : "auto" or an rkhs solver
-    tol : the relative duality gap to reach
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    C, loss, class_weight, solver, tol, verbose : as in `InvariantClassifier`
 
     Attributes
     ----------
@@ -77,24 +66,14 @@ class ThinPlateClassifier(Classifier):
     1.0
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: Any = "squared_hinge",
-        null_space: str = "auto",
-        class_weight: Any = None,
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        verbose: bool = False,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.null_space = null_space
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    loss: Any = "squared_hinge"
+    null_space: str = "auto"
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
@@ -108,6 +87,7 @@ class ThinPlateClassifier(Classifier):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class ThinPlateRegressor(Regressor):
     """Smoothing spline in any dimension: a thin plate bent by the values.
 
@@ -117,14 +97,8 @@ class ThinPlateRegressor(Regressor):
 
     Parameters
     ----------
-    C : weight of the loss of each point
-    loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
-        rkhs loss
-    epsilon, quantile : the width and the level of losses that are given by name and have one
     null_space : "kept", "dropped", or "auto": dropped if linear functions go through all points
-    solver : "auto" or an rkhs solver
-    tol : the relative duality gap to reach
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    C, loss, epsilon, quantile, solver, tol, verbose : as in `InvariantRegressor`
 
     Attributes
     ----------
@@ -139,26 +113,15 @@ class ThinPlateRegressor(Regressor):
     array([ 3.1, 13.5])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        loss: Any = "squared",
-        epsilon: float = 0.1,
-        quantile: float = 0.5,
-        null_space: str = "auto",
-        solver: Any = "auto",
-        tol: float = 1e-4,
-        verbose: bool = False,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.null_space = null_space
-        self.solver = solver
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    loss: Any = "squared"
+    epsilon: float = 0.1
+    quantile: float = 0.5
+    null_space: str = "auto"
+    solver: Any = "auto"
+    tol: float = 1e-4
+    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
