@@ -10,11 +10,16 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from rkhs.cli.assessment import Comparison, HeldOutPredictions, plain_svm
+import rkhs
+from rkhs.cli.assessment import Comparison, OutOfFold, average_slope, plain_svm
 from rkhs.cli.columns import TableColumn
-from rkhs.cli.learning import Examples
+from rkhs.cli.demo import customers
+from rkhs.cli.learning import Examples, parse_signs
+from rkhs.cli.outputs import escaped
 from rkhs.cli.predict import new_texts
+from rkhs.cli.report import reliability
 from rkhs.cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
+from rkhs.cli.terminal import CommandError, Problems, finite, suggest
 
 
 def table(**columns):
@@ -105,7 +110,7 @@ def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
 
 def held_out(right):
     truth = np.array(["a"] * len(right))
-    return HeldOutPredictions(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
+    return OutOfFold(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
 
 
 @pytest.mark.parametrize(
@@ -126,13 +131,13 @@ def test_who_is_better_in_words(ours, plain, said):
 def test_intervals_hold_the_share_that_they_say():
     rng = np.random.default_rng(0)
     truth, spread = rng.standard_normal(500), rng.uniform(0.5, 2.0, 500)
-    own = HeldOutPredictions(truth, truth + spread * rng.standard_normal(500), deviation=spread)
+    own = OutOfFold(truth, truth + spread * rng.standard_normal(500), deviation=spread)
     interval = own.interval()
     inside = np.abs(own.predicted - truth) <= interval["factor"] * spread
     assert interval["of the deviation"]
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
-    assert HeldOutPredictions(truth[:3], truth[:3] + 1).interval() == {
+    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {
         "level": 0.9,
         "factor": 1.0,
         "of the deviation": False,
@@ -144,3 +149,39 @@ def test_dates_are_those_of_python():
     column = TableColumn("d", text(*(day.isoformat() for day in days)), str)
     assert column.date_form() == "year-month-day"
     assert_array_equal(column.days("year-month-day"), [(day - date(1970, 1, 1)).days for day in days])
+
+
+def test_average_slopes_of_smooth_and_of_rough_functions():
+    f = rkhs.Function(rkhs.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
+    assert average_slope(f, np.eye(2), 0).tolist() == [2.0]
+    rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
+    assert average_slope(rough, np.array([[1.0]]), 0).round(2).tolist() == [-0.37]
+
+
+def test_signs_of_monotone_columns():
+    assert parse_signs("age=+1, size, in cm=-1") == {"age": 1, "size, in cm": -1}
+
+
+def test_cells_that_spreadsheets_would_compute():
+    assert [escaped(cell) for cell in ("=1+2", "-x", "-1.5", "yes", 3)] == ["'=1+2", "'-x", "-1.5", "yes", 3]
+
+
+def test_reliability_of_probabilities():
+    yes = np.array(["yes", "yes"])
+    found = reliability(OutOfFold(yes, yes, np.array(["no", "yes"]), np.array([[0.1, 0.9], [0.2, 0.8]])))
+    assert found == [(0.8, 1.0, 1), (0.9, 1.0, 1)]
+
+
+def test_problems_are_reported_together():
+    problems = Problems()
+    with problems.gathered():
+        raise CommandError("The first.")
+    problems.refuse(2 > 1, "The second.")
+    with pytest.raises(CommandError, match=r"^The first\. The second\.$"):
+        problems.check()
+
+
+def test_small_facts():
+    assert suggest("lable", ["label", "width"]) == " Did you mean 'label'?"
+    assert finite({"error": [float("nan"), 0.5]}) == {"error": [None, 0.5]}
+    assert customers(1)["customer"] == ["C1001"]

@@ -36,17 +36,14 @@ from rkhs.estimators.regressor import likely_spread
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutPredictions:
-    """What a model predicts for each labelled row without its label.
-
-    `probabilities` (l, classes) of classifiers, `deviation` (l,) of regressors whose losses are all squared.
-    """
+class OutOfFold:
+    """Out-of-fold predictions: what a model predicts for each labelled row without its label."""
 
     truth: Vector
     predicted: Vector
     classes: Vector | None = None
-    probabilities: Vector | None = None
-    deviation: Vector | None = None
+    probabilities: Vector | None = None  # (l, classes)
+    deviation: Vector | None = None  # (l,) of regressors whose losses are all squared
 
     @property
     def losses(self) -> Vector:
@@ -73,8 +70,8 @@ class HeldOutPredictions:
 class Comparison:
     """Our model and the plain SVM on the same folds, and what each piece of prior knowledge gained."""
 
-    ours: HeldOutPredictions
-    plain: HeldOutPredictions
+    ours: OutOfFold
+    plain: OutOfFold
     gains: list[dict[str, Any]]
 
     def sentence(self, measure: str) -> str:
@@ -104,8 +101,7 @@ def compare(learnt: Learnt, X: Vector) -> Comparison:
     points, params, results = learnt.chosen_on, learnt.params, learnt.search.cv_results_
     ours = hold_out(learnt, params, learnt.knowledge, X)
     if not points.regression:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             learnt.model.predict_proba(X[:1])  # fits the probabilities, so that the model file holds them
     # The plain SVM tries the length scales that our search has tried for the features themselves, not for linear maps
     # of them, and C as it was given, or over the range of our search.
@@ -117,18 +113,17 @@ def compare(learnt: Learnt, X: Vector) -> Comparison:
     known, y = points.labelled, points.y[points.labelled]
     Cs = Cs if len(Cs) == 1 else np.logspace(*WIDE_C_RANGE, 6).tolist()
     svm, K = plain_svm(X[known], y, list(scales), Cs, points.regression, points.folds())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         predicted = np.asarray(cross_val_predict(svm, K, y, cv=points.folds(seed=1)))
     gains = []
     for name in learnt.knowledge:
         others = {other: piece for other, piece in learnt.knowledge.items() if other != name}
         without = hold_out(learnt, params if others else {**params, **_best_without(learnt)}, others, X)
         gains.append({"prior knowledge": name, "error with it": ours.error, "error without it": without.error})
-    return Comparison(ours, HeldOutPredictions(y, predicted, ours.classes), gains)
+    return Comparison(ours, OutOfFold(y, predicted, ours.classes), gains)
 
 
-def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> HeldOutPredictions:
+def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X: Vector) -> OutOfFold:
     """Fit a model for each fold, whose rows lose their labels, and predict these rows."""
     points, regression = learnt.chosen_on, learnt.request.regression
     known = np.flatnonzero(points.labelled)
@@ -136,8 +131,7 @@ def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X:
     predicted = np.empty(len(known), dtype=points.y.dtype)
     second = np.full(len(known) if classes is None else (len(known), len(classes)), np.nan)
     squared = True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         for _, test in points.folds(seed=1).split(known, points.y[known]):
             y, held_out = points.y.copy(), X[known[test]]
             y[known[test]] = np.nan if regression else UNLABELLED
@@ -149,8 +143,8 @@ def hold_out(learnt: Learnt, params: Mapping[str, Any], knowledge: Knowledge, X:
             elif squared:
                 second[test] = likely_spread(model, held_out)
     if not regression:
-        return HeldOutPredictions(points.y[known], predicted, classes, second)
-    return HeldOutPredictions(points.y[known], predicted, deviation=second if squared else None)
+        return OutOfFold(points.y[known], predicted, classes, second)
+    return OutOfFold(points.y[known], predicted, deviation=second if squared else None)
 
 
 def _best_without(learnt: Learnt) -> dict[str, Any]:
@@ -170,17 +164,14 @@ def _best_without(learnt: Learnt) -> dict[str, Any]:
 def plain_svm(
     X: Vector, y: Vector, scales: Sequence[Any], Cs: Sequence[float], regression: bool, folds: Folds
 ) -> tuple[SVC | SVR, Vector]:
-    """Return scikit-learn's SVM with the least cross-validated error, and its kernel matrix.
-
-    It tries some values of C and some length scales, which are numbers or have one number for each feature.
-    """
+    """Return scikit-learn's SVM of the least cross-validated error over Cs and length scales, and its kernel matrix."""
     size = (float(np.std(y)) or 1.0) if regression else 1.0
     svm = SVR(epsilon=0.1 * size) if regression else SVC()
     # LIBSVM would take millions of steps for large C and noisy targets
     svm.set_params(kernel="precomputed", max_iter=100_000)
     parts, least, best = list(folds.split(X, y)), np.inf, None
-    with warnings.catch_warnings(), config_context(assume_finite=True, skip_parameter_validation=True):
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+    with quiet, config_context(assume_finite=True, skip_parameter_validation=True):
         for scale in scales:
             K = rbf_kernel(X / np.asarray(scale), gamma=0.5)  # the Gaussian of scale one
             for C in Cs:
@@ -197,15 +188,12 @@ def plain_svm(
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The effect of one column: the slope (outputs,) for one unit, None for texts, and partial dependence.
-
-    `dependence` (values, outputs) is at `values`, which are days since 1970 if `dates` is true.
-    """
+    """The effect of one column: the slope for one unit, and partial dependence."""
 
     column: str
-    values: list[Any]
-    dependence: Vector
-    slope: Vector | None = None
+    values: list[Any]  # days since 1970 if `dates` is true
+    dependence: Vector  # (values, outputs)
+    slope: Vector | None = None  # (outputs,); None for texts
     dates: bool = False
 
     @property
@@ -215,10 +203,7 @@ class Effect:
 
 
 def effects(f: rkhs.Function, columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
-    """Return the effects of all columns, averaged over 100 rows; those along which f changes most come first.
-
-    `columns` is the fitted encoder; `features` are rows of the table.
-    """
+    """Return the effects of all columns, averaged over 100 rows; those along which f changes most come first."""
     some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:100])]
     X = np.asarray(columns.transform(some), dtype=float)
 
@@ -247,16 +232,6 @@ def average_slope(f: rkhs.Function, X: Vector, feature: int) -> Vector:
 
     Functions of a kernel that is not smooth have no derivatives; then L is the mean of differences over 0.1, where
     features have standard deviation one.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> f = rkhs.Function(rkhs.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
-    >>> average_slope(f, np.eye(2), 0)
-    array([2.])
-    >>> rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
-    >>> average_slope(rough, np.array([[1.0]]), 0).round(2)
-    array([-0.37])
     """
     mean = np.full((1, len(X)), 1 / len(X))
     try:

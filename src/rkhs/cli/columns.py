@@ -46,26 +46,13 @@ SHORT_YEAR = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[ T].*)?"
 
 @dataclass(frozen=True, eq=False)
 class TableColumn:
-    """A column of a table.
-
-    Parameters
-    ----------
-    name : the name of the column
-    cells : a series of texts (`string[pyarrow]`) or numbers, NA where they are missing
-    place : maps a row to its place in the file, for messages: "data.csv, line 7"
-    comma : whether numbers may have decimal commas, which they cannot where commas separate columns
-    decimal : the decimal sign if the user has given it, "." or ","
-    """
+    """A column of a table."""
 
     name: str
-    cells: pd.Series
-    place: Callable[[int], str]
-    comma: bool = False
-    decimal: str | None = None
-
-    @property
-    def is_text(self) -> bool:
-        return bool(self.cells.dtype == "string")
+    cells: pd.Series  # texts (`string[pyarrow]`) or numbers, NA where they are missing
+    place: Callable[[int], str]  # from a row to its place in the file, for messages: "data.csv, line 7"
+    comma: bool = False  # whether numbers may have decimal commas, which they cannot where commas separate columns
+    decimal: str | None = None  # the decimal sign if the user has given it, "." or ","
 
     def refuse(self, wrong: Vector, reason: str) -> None:
         """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
@@ -103,7 +90,7 @@ class TableColumn:
     def numbers(self) -> Vector:
         """Return the cells in float64, NaN where they are missing; an error names the first that is no number."""
         cells = self.cells
-        if self.is_text:
+        if self.cells.dtype == "string":
             cells, number = self._with_points()
             self.refuse(~number, "which is no number: leave unknown cells empty, or name them with --missing")
         values = cells.to_numpy(float, na_value=np.nan)
@@ -121,7 +108,7 @@ class TableColumn:
 
     def is_numeric(self) -> bool:
         """Return whether all cells are numbers; refuse numbers in other forms, and text among numbers."""
-        if not self.is_text:
+        if self.cells.dtype != "string":
             return True
         (_, number), missing = self._with_points(), self.cells.isna().to_numpy()
         known = np.sum(~missing)
@@ -159,7 +146,7 @@ class TableColumn:
 
     def date_form(self) -> str | None:
         """Return the form of the dates, None if at most half of the cells are dates; refuse what could be two forms."""
-        if not self.is_text:
+        if self.cells.dtype != "string":
             return None
         known = self.cells.notna().sum()
         found = {form: self.matches(pattern) for form, pattern in DATES.items()}

@@ -59,11 +59,6 @@ def customers(count: int) -> dict[str, list[Any]]:
     """Draw customers of a telephone company, and whether they left: columns with None for empty cells.
 
     Customers are of three groups, which the columns show; who leaves depends on the group, contract and complaints.
-
-    Examples
-    --------
-    >>> {name: cells[0] for name, cells in customers(1).items()}["customer"]
-    'C1001'
     """
     rng = np.random.default_rng(0)
     group = rng.choice(3, count, p=[0.4, 0.35, 0.25])  # young and thrifty, families, heavy users

@@ -19,7 +19,7 @@ from rkhs.cli.columns import TableColumn
 from rkhs.cli.learning import AUTO, LANDMARKS, NONE, UNLABELLED, Examples, Learnt, Request, learn, parse_signs
 from rkhs.cli.outputs import check_outputs, check_picture
 from rkhs.cli.report import draw, write_report
-from rkhs.cli.tables import Kinds, classify, describe, encoder, features_of, read
+from rkhs.cli.tables import NOTES, Kinds, classify, describe, encoder, features_of, read
 from rkhs.cli.terminal import CommandError, Problems, finite, step
 
 
@@ -44,7 +44,7 @@ def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, A
     X = columns.transform(learnt.chosen_on.features)
     with step("comparing with a plain SVM"):
         comparison = compare(learnt, X)
-    facts = found | _facts(request, learnt, comparison) | kinds.notes()
+    facts = found | _facts(request, learnt, comparison) | {note: getattr(kinds, kind) for note, kind in NOTES.items()}
     with step("saving"):
         request.out.parent.mkdir(parents=True, exist_ok=True)
         pipeline = Pipeline([("columns", columns), ("machine", learnt.model)])
@@ -61,10 +61,7 @@ def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, A
 
 
 def points_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, dict[str, Any]]:
-    """Return the rows of the table, the kinds of its columns, and facts about them; refuse all its problems at once.
-
-    With `folds` tables that cannot be cross-validated are refused too.
-    """
+    """Return rows, kinds of columns and facts; refuse all problems at once, with `folds` those of folds too."""
     table, problems = read(request.data, request.form), Problems()
     with problems.gathered():
         kinds = classify(table, (request.target, *request.ignore), request.as_text, request.ids)

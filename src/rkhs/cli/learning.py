@@ -33,7 +33,6 @@ SIGN = re.compile(r"\s*(?P<name>.+?)\s*=\s*(?P<sign>[+-]?1|[+-])\s*(,|$)")
 UNLABELLED = ""  # the label of a row that has none
 FOLDS = 5
 LABELLED, OTHERS = 400, 200  # rows for the choice of settings, and where prior knowledge holds in a large table
-MOST_LABELLED = 20_000  # rows with a target that the model itself learns from
 LANDMARKS = 1000  # functions in whose span it learns from more rows: 20,000 in R^52 take seconds, not an hour
 
 Folds: TypeAlias = KFold | StratifiedKFold
@@ -225,22 +224,21 @@ class Learnt:
 
 
 def learn(request: Request, points: Examples, columns: ColumnTransformer) -> Learnt:
-    """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to MOST_LABELLED.
+    """Choose settings on at most LABELLED + OTHERS rows; learn from all labelled ones, up to 20,000.
 
     In a large table prior knowledge holds at LABELLED + OTHERS of its rows, drawn at random, which stand for all, and
     the function is in the span of landmarks.  `columns` maps features to points.
     """
     few = points.sample(LABELLED, OTHERS)
     X = columns.transform(few.features)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is among the facts
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # the status is among the facts
         search = request.search(few.folds(), X).fit(X, few.y)
         params = request.chosen(search)
         if len(few.y) == len(points.y):
             knowledge = request.knowledge(params, len(few.y))
             model = request.model(params, knowledge).fit(X, few.y) if request.signs else search
             return Learnt(request, search, model, params, few, few)
-        many = points.sample(MOST_LABELLED, OTHERS)
+        many = points.sample(20_000, OTHERS)
         knowledge = request.knowledge(params, len(many.y))
         thinned = {
             name: [replace(one, functional=Sampled(one.functional, LABELLED + OTHERS)) for one in piece]
@@ -252,13 +250,7 @@ def learn(request: Request, points: Examples, columns: ColumnTransformer) -> Lea
 
 
 def parse_signs(text: str) -> dict[str, int]:
-    """Return the names of columns and their signs.
-
-    Examples
-    --------
-    >>> parse_signs("age=+1, size, in cm=-1")
-    {'age': 1, 'size, in cm': -1}
-    """
+    """Return the names of columns and their signs."""
     found: dict[str, int] = {}
     start = 0
     while start < len(text.rstrip()):

@@ -68,18 +68,12 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
             frame.to_parquet(file, index=False)
             return
         texts = frame.select_dtypes(exclude="number").columns
-        frame = frame.assign(**{name: frame[name].map(_escaped) for name in texts}).rename(columns=_escaped)
-        returns = any("\r" in str(cell) for name in texts for cell in frame[_escaped(name)])  # pandas does not quote it
+        frame = frame.assign(**{name: frame[name].map(escaped) for name in texts}).rename(columns=escaped)
+        returns = any("\r" in str(cell) for name in texts for cell in frame[escaped(name)])  # pandas does not quote it
         frame.to_csv(file, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
 
-def _escaped(cell: Any) -> Any:
-    """Return a cell that no spreadsheet takes for a formula; numbers with a sign stay numbers.
-
-    Examples
-    --------
-    >>> [_escaped(cell) for cell in ("=1+2", "-x", "-1.5", "yes", 3)]
-    ["'=1+2", "'-x", '-1.5', 'yes', 3]
-    """
+def escaped(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula; numbers with a sign stay numbers."""
     formula = isinstance(cell, str) and cell.startswith(FORMULA) and not NUMBER.fullmatch(cell)
     return f"'{cell}" if formula else cell

@@ -18,7 +18,7 @@ from sklearn.metrics import confusion_matrix
 import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._files import replacing
-from rkhs.cli.assessment import Comparison, Effect, HeldOutPredictions, format_error
+from rkhs.cli.assessment import Comparison, Effect, OutOfFold, format_error
 from rkhs.cli.learning import Learnt, Search
 from rkhs.cli.markup import COLOURS, Axes, Markup, bars, markup, number, short, svg, table
 from rkhs.cli.outputs import write_figure
@@ -127,7 +127,7 @@ def _gained(facts: Facts) -> str:
     return table(list(facts["gained"][0]), rows) + note
 
 
-def _confusion(ours: HeldOutPredictions) -> str:
+def _confusion(ours: OutOfFold) -> str:
     """Count the predicted classes for each true class."""
     assert ours.classes is not None
     names = ours.classes[:SHOWN].tolist()
@@ -142,7 +142,7 @@ def _confusion(ours: HeldOutPredictions) -> str:
     )
 
 
-def _residuals(ours: HeldOutPredictions, target: str) -> str:
+def _residuals(ours: OutOfFold, target: str) -> str:
     """Draw predicted against true values, and tell how large the differences are."""
     both = np.concatenate([ours.truth, ours.predicted])
     axes = Axes((both.min(), both.max()), (both.min(), both.max()))
@@ -190,7 +190,7 @@ def _effects(effects: list[Effect], classes: list[str] | None) -> str:
     )
 
 
-def _calibration(ours: HeldOutPredictions) -> str:
+def _calibration(ours: OutOfFold) -> str:
     """Tell whether probabilities, or intervals, are as often right as they say."""
     rows = reliability(ours)
     if not rows:
@@ -213,15 +213,8 @@ def _calibration(ours: HeldOutPredictions) -> str:
     )
 
 
-def reliability(ours: HeldOutPredictions) -> list[tuple[float, float, int]]:
-    """Return the stated and the observed share of right predictions and the number of rows, [] if none is stated.
-
-    Examples
-    --------
-    >>> yes = np.array(["yes", "yes"])
-    >>> reliability(HeldOutPredictions(yes, yes, np.array(["no", "yes"]), np.array([[0.1, 0.9], [0.2, 0.8]])))
-    [(0.8, 1.0, 1), (0.9, 1.0, 1)]
-    """
+def reliability(ours: OutOfFold) -> list[tuple[float, float, int]]:
+    """Return the stated and the observed share of right predictions and the number of rows, [] if none is stated."""
     if ours.probabilities is not None:
         sure, right = ours.probabilities.max(axis=1), ours.predicted == ours.truth
         bins = np.minimum((10 * sure).astype(int), 9)

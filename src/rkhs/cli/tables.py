@@ -216,14 +216,11 @@ def _rows(path: Path, lines: Iterator[str], skipped: int, separator: str) -> Ite
 
 @dataclass(frozen=True)
 class Kinds:
-    """The names of columns by kind: to learn from, or `ids`, which only name rows.  Empty columns are in none.
-
-    `dates` maps each column of dates to its form (`rkhs.cli.columns`).
-    """
+    """The names of columns by kind: to learn from, or `ids`, which only name rows.  Empty columns are in none."""
 
     numeric: list[str]
     categorical: list[str]
-    dates: dict[str, str] = field(default_factory=dict)
+    dates: dict[str, str] = field(default_factory=dict)  # with their form (`rkhs.cli.columns`)
     ids: list[str] = field(default_factory=list)
 
     @property
@@ -235,10 +232,6 @@ class Kinds:
     def features(self) -> list[str]:
         """The columns to learn from, in their order."""
         return [*self.amounts, *self.categorical]
-
-    def notes(self) -> dict[str, Any]:
-        """Return what a model file keeps."""
-        return {note: getattr(self, kind) for note, kind in NOTES.items()}
 
 
 def classify(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: Sequence[str] = ()) -> Kinds:
@@ -310,13 +303,10 @@ def encoder(kinds: Kinds) -> ColumnTransformer:
 
     Missing numbers become the median; rare and new texts have one feature together.
     """
-    steps: list[Any] = []
-    if kinds.amounts:
-        steps.append(("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), kinds.amounts))
-    if kinds.categorical:
-        known = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False)
-        steps.append(("categories", known, kinds.categorical))
-    return ColumnTransformer(steps)
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    texts = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False)
+    steps = [("numbers", numbers, kinds.amounts), ("categories", texts, kinds.categorical)]
+    return ColumnTransformer([one for one in steps if one[2]])
 
 
 def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str) -> list[dict[str, Any]]:

@@ -23,18 +23,7 @@ class CommandError(Exception):
 
 
 class Problems:
-    """Collect the problems of a table and of options, to report all of them at once.
-
-    Examples
-    --------
-    >>> problems = Problems()
-    >>> with problems.gathered():
-    ...     raise CommandError("The first.")
-    >>> problems.refuse(2 > 1, "The second.")
-    >>> problems.check()
-    Traceback (most recent call last):
-    rkhs.cli.terminal.CommandError: The first. The second.
-    """
+    """Collect the problems of a table and of options, to report all of them at once."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
@@ -59,13 +48,7 @@ class Problems:
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
-    """Return a question about the nearest of some names, with a space before it; "" if none is near.
-
-    Examples
-    --------
-    >>> suggest("lable", ["label", "width"])
-    " Did you mean 'label'?"
-    """
+    """Return a question about the nearest of some names, with a space before it; "" if none is near."""
     known = {one.casefold(): one for one in names}
     near = get_close_matches(name.casefold(), known, n=1, cutoff=0.75)
     return f" Did you mean {known[near[0]]!r}?" if near else ""
@@ -84,13 +67,7 @@ def step(text: str) -> Iterator[None]:
 
 
 def finite(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return facts with None in place of numbers that JSON does not have.
-
-    Examples
-    --------
-    >>> finite({"error": [float("nan"), 0.5]})
-    {'error': [None, 0.5]}
-    """
+    """Return facts with None in place of numbers that JSON does not have."""
     return json.loads(json.dumps(facts), parse_constant=lambda _: None)
 
 
