@@ -24,17 +24,8 @@ _unfinished: set[Path] = set()
 def replacing(path: str | Path) -> Iterator[Path]:
     """Provide a temporary name to write to, which replaces `path` when the block ends without an exception.
 
-    It has the same suffix and lies in the same folder, which must exist.  A link stays a link: the file that it points
-    to is replaced.  An existing file keeps its mode, and is not replaced if it is read-only.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder) / "report.txt") as file:
-    ...         _ = file.write_text("done")
-    ...     Path(folder, "report.txt").read_text(), len(os.listdir(folder))
-    ('done', 1)
+    It has the same suffix and lies in the same folder, which must exist.  A link stays a link.  An existing file keeps
+    its mode, and is not replaced if it is read-only.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".rkhs-{uuid4().hex}{target.suffix}")

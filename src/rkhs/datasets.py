@@ -17,19 +17,14 @@ __all__ = ["NAMES", "Dataset", "MissingDataError", "TwoMoons", "load", "two_moon
 
 @dataclass(frozen=True)
 class _Source:
-    """The shape of a data set, and its number at OpenML if that has it in this form.
-
-    The shape is checked, so that another version of a set is refused.  `positive` are the labels at OpenML that mean
-    +1; all others are -1.  None keeps the labels, as integers plus `offset`.  `train` counts the first rows that are
-    the training set, if the data come split: their file holds X_train, y_train, X_test and y_test in place of X and y.
-    """
+    """The shape of a data set, by which other versions of it are refused, and its number at OpenML."""
 
     points: int
     features: int
-    openml: int | None = None
-    positive: tuple[str, ...] | None = None
-    offset: int = 0
-    train: int | None = None
+    openml: int | None = None  # if it is there in this form
+    positive: tuple[str, ...] | None = None  # labels there that mean +1, all others -1; None keeps them
+    offset: int = 0  # to be added to labels that are kept
+    train: int | None = None  # the first rows that are the training set; then files hold X_train, .., y_test
 
 
 _CATALOGUE: dict[str, _Source] = {

@@ -61,7 +61,6 @@ _THEIRS = (
 _UNASKED = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
 _NOTE, _SCHEMA, _CHECKSUM = "rkhs.json", "schema.json", "sha256"  # our member, that of skops, and an entry of ours
 _ARCHIVE = b"PK"  # the first bytes of an archive
-_HEADERS: dict[Any, Any] = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _MOST_BYTES, _MOST_TIMES = 2**26, 50  # a file unpacks to at most 64 MiB, or to 50 times its size
 
 
@@ -180,10 +179,9 @@ def _foreign_types(skops: Any, data: bytes) -> list[str]:
 
 
 def _import_skops() -> Any:
-    """Import skops, which walks over all packages of scikit-learn, those for PyTorch and Dask included.
+    """Import skops, which walks over all packages of scikit-learn, without those for PyTorch and Dask.
 
-    These are seconds of imports that nobody asked for.  A None in `sys.modules` makes importing them an ImportError,
-    which the walk passes over; it finds the same types.
+    A None in `sys.modules` makes importing them an ImportError, which the walk passes over; it finds the same types.
     """
     shut = [name for name in _UNASKED if name not in sys.modules]
     modules: dict[str, Any] = sys.modules
@@ -199,10 +197,7 @@ def _import_skops() -> Any:
 
 
 def _in_numpy(model: Any) -> Any:
-    """Return the model, or a copy with NumPy arrays in place of the tensors that `fit` left; parameters stay.
-
-    Estimators inside of scikit-learn's, such as the steps of a pipeline, are treated in the same way.
-    """
+    """Return the model, or a copy with NumPy arrays in place of the tensors that `fit` left, also within pipelines."""
     if "torch" not in sys.modules:
         return model
     if isinstance(model, Function):
@@ -360,9 +355,9 @@ def _check_array(name: str, content: bytes) -> None:
         return
     stream = io.BytesIO(content)
     form = np.lib.format.read_magic(stream)
-    if form not in _HEADERS:
+    if form not in ((1, 0), (2, 0)):
         raise ValueError(f"{name} is an array in version {form} of NumPy's format, which rkhs.save does not use")
-    shape, _, dtype = _HEADERS[form](stream)
+    shape, _, dtype = getattr(np.lib.format, f"read_array_header_{form[0]}_0")(stream)
     if prod(shape) * dtype.itemsize != len(content) - stream.tell():
         raise ValueError(f"the header of {name}, of shape {shape}, does not fit its {len(content)} bytes")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -35,10 +36,6 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         as_images(validate_data(self, X, dtype=[np.float64, np.float32]), as_shape(self.shape))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Images:
-        """Return the transformed images, as rows."""
-        return self.fit(X).transform(X)
-
     def transform(self, X: Any) -> Images:
         """Return the transformed images, as rows."""
         check_is_fitted(self)
@@ -47,6 +44,7 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return images.reshape(len(X), -1).astype(X.dtype, copy=False)
 
 
+@dataclass(eq=False, repr=False)
 class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
     """Average each image over a Gaussian of `width` pixels.
 
@@ -67,9 +65,8 @@ class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
     array([0.01, 0.12, 0.32, 0.12, 0.01])
     """
 
-    def __init__(self, shape: tuple[int, int], width: float = 0.7) -> None:
-        self.shape = shape
-        self.width = width
+    shape: tuple[int, int]
+    width: float = 0.7
 
     def _transformed(self, images: Images) -> Images:
         if not self.width >= 0:
@@ -77,6 +74,7 @@ class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
         return smooth(images, self.width)
 
 
+@dataclass(eq=False, repr=False)
 class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
     """Make images upright and move them to the middle, as handwriting is before it is read.
 
@@ -100,8 +98,7 @@ class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
     array([4, 4, 4, 4, 4, 4, 4, 4, 4])
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape
+    shape: tuple[int, int]
 
     def _transformed(self, images: Images) -> Images:
         darkest = images.min(axis=(1, 2), keepdims=True)
@@ -119,6 +116,7 @@ class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
         return resampled(framed, carried(images.shape[1:], shear, middle) + 1) + darkest
 
 
+@dataclass(eq=False, repr=False)
 class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # type: ignore[misc]
     """Return how strong the edges of each image are in each direction, around each place of a grid.
 
@@ -153,19 +151,11 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
     0
     """
 
-    def __init__(
-        self,
-        shape: tuple[int, int],
-        directions: int = 8,
-        step: int = 4,
-        width: float = 2.0,
-        smoothing: float = 0.7,
-    ) -> None:
-        self.shape = shape
-        self.directions = directions
-        self.step = step
-        self.width = width
-        self.smoothing = smoothing
+    shape: tuple[int, int]
+    directions: int = 8
+    step: int = 4
+    width: float = 2.0
+    smoothing: float = 0.7
 
     @property
     def _n_features_out(self) -> int:
@@ -191,7 +181,12 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))
         angle = np.where(angle < 0, angle + self.directions, angle)  # 0 <= angle <= directions
-        rows, columns = (_windows(side, self.step, self.width).astype(images.dtype) for side in images.shape[1:])
+        windows = []  # Gaussians around each place, (places, side)
+        for side in images.shape[1:]:
+            distance = np.arange(side) - _places(side, self.step)[:, None]
+            density = np.exp(-(distance**2) / (2 * self.width**2)) / (np.sqrt(2 * np.pi) * self.width)
+            windows.append(density.astype(images.dtype))
+        rows, columns = windows
         found = []
         for k in range(self.directions + 1):  # the last is the first again
             share = strength * np.maximum(0, 1 - np.abs(angle - k))
@@ -204,9 +199,3 @@ def _places(side: int, step: int) -> Vector:
     """Return a place for each `step` pixels, centred on the side."""
     count = -(-side // step)
     return (side - 1) / 2 + step * (np.arange(count) - (count - 1) / 2)
-
-
-def _windows(side: int, step: int, width: float) -> Vector:
-    """Return the Gaussian around each place, (places, side)."""
-    distance = np.arange(side) - _places(side, step)[:, None]
-    return np.exp(-(distance**2) / (2 * width**2)) / (np.sqrt(2 * np.pi) * width)

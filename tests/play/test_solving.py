@@ -8,7 +8,7 @@ from time import process_time
 import numpy as np
 import pytest
 
-from rkhs.play.scene import EXAMPLES, Scene, SceneError, example
+from rkhs.play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
 from rkhs.play.solving import EXACT, RASTER, board, problem_of, python_code, solved
 
 PLAIN = {
@@ -83,7 +83,7 @@ def test_examples_are_scenes_and_their_knowledge_shows(name):
     given = json.loads(json.dumps(example(name)))
     assert given == example(name)
     scene = Scene.of(given)
-    ours, plain = solved(scene, quick=False), solved(scene.without_knowledge(), quick=False)
+    ours, plain = solved(scene, quick=False), solved(replace(scene, **NOTHING), quick=False)
     assert ours["certificate"]["certified"]
     assert np.abs(drawn(ours) - drawn(plain)).max() > 0.1
 
@@ -151,3 +151,7 @@ def test_300_points_take_less_than_a_tenth_of_a_second():
         solved(moved, quick=True)
         took.append(process_time() - start)
     assert np.median(took) < 0.1
+
+
+def test_an_example_has_its_points():
+    assert len(example("moons")["points"]) == 160

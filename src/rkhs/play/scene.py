@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector
 
-# The limits of a scene.  The board is [-1, 1] x [-1, 1].
-MOST_POINTS, MOST_CLASSES, REACH = 1000, 3, 2.0
+# The limits of settings, in units of the board, which is [-1, 1] x [-1, 1].
 LIMITS = {"C": (1e-3, 1e5), "nu": (1e-6, 1e5), "scale": (0.02, 5.0), "shift": (0.05, 2.0)}
 DIRECTIONS = {"": None, "right": (0, 1), "left": (0, -1), "up": (1, 1), "down": (1, -1)}  # axis and sign
 NOTHING: dict[str, Any] = {"gradient": False, "graph": False, "monotone": "", "repeats": False}
@@ -23,11 +22,7 @@ class SceneError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Points (t, 2), their classes (t,), -1 for none, and the settings.
-
-    `gradient`: f changes slowly; `graph`: neighbours are alike; `monotone`: f grows in a direction; `repeats`: f is the
-    same a `shift` further to the right.
-    """
+    """Points (t, 2), their classes (t,), -1 for none, and the settings."""
 
     X: Vector
     y: Vector
@@ -35,10 +30,10 @@ class Scene:
     nu: float
     scale: float
     shift: float
-    gradient: bool
-    graph: bool
-    monotone: str
-    repeats: bool
+    gradient: bool  # f changes slowly
+    graph: bool  # neighbours are alike
+    monotone: str  # f grows in a direction
+    repeats: bool  # f is the same a `shift` further to the right
 
     @classmethod
     def of(cls, given: Any) -> Scene:
@@ -46,13 +41,13 @@ class Scene:
         if not isinstance(given, dict):
             raise SceneError("A scene is an object with points and settings.")
         points = given.get("points")
-        if not isinstance(points, list) or len(points) > MOST_POINTS:
-            raise SceneError(f"points must be a list of at most {MOST_POINTS}: remove some.")
+        if not isinstance(points, list) or len(points) > 1000:
+            raise SceneError("points must be a list of at most 1000: remove some.")
         for point in points:
             if not isinstance(point, list) or len(point) != 3 or not all(_is_number(value) for value in point):
                 raise SceneError("Each point is a list of x, y and its class.")
-            if max(abs(point[0]), abs(point[1])) > REACH or point[2] not in range(-1, MOST_CLASSES):
-                raise SceneError(f"A point must be within {REACH:g} of the middle, its class -1 to {MOST_CLASSES - 1}.")
+            if max(abs(point[0]), abs(point[1])) > 2 or point[2] not in (-1, 0, 1, 2):
+                raise SceneError("A point must be within 2 of the middle, its class -1 to 2.")
         settings: dict[str, Any] = {}
         for name, (low, high) in LIMITS.items():
             value: Any = given.get(name)
@@ -72,23 +67,13 @@ class Scene:
         """The classes that have points."""
         return sorted(set(self.y[self.y >= 0].tolist()))
 
-    def without_knowledge(self) -> Scene:
-        """Return the same scene for a plain SVM."""
-        return replace(self, **NOTHING)
-
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def example(name: str) -> dict[str, Any]:
-    """Return the points and settings of an example.
-
-    Examples
-    --------
-    >>> len(example("moons")["points"])
-    160
-    """
+    """Return the points and settings of an example."""
     X, y, labels, settings = EXAMPLES[name](np.random.default_rng(0))
     earlier = np.array([int(np.sum(y[:k] == y[k])) for k in range(len(y))])
     shown = np.where(earlier < labels, y, -1)  # the first points of each class keep their labels

@@ -11,14 +11,14 @@ import numpy as np
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._finite.certificate import CONVERGED
+from rkhs.estimators._data import one_vs_rest, predicted_codes
 from rkhs.invariances.graph import laplacian
 from rkhs.play.scene import DIRECTIONS, Scene, SceneError
 from rkhs.plotting.boundary import Active
 
 RASTER = 48  # values along each side of the board, which the browser interpolates
 TOL = 1e-2  # relative gap
-EXACT, EXACT_QUICK = 1200, 120  # functionals up to which no landmarks are needed; while something is dragged
-LANDMARKS, LANDMARKS_QUICK = 250, 80
+EXACT = 1200  # functionals up to which no landmarks are needed
 NEIGHBOURS = 5  # of a point in the graph
 RISING = 10.0  # weight of a direction to grow in, as a multiple of nu
 
@@ -36,8 +36,7 @@ def solved(scene: Scene, quick: bool) -> dict[str, Any]:
     values = to_numpy(f(board())).reshape(RASTER, RASTER, -1)
     active = Active.of(f, share=1e-2)
     longest = float(np.linalg.norm(active.vectors, axis=1).max(initial=0.0)) or 1.0
-    at_points = to_numpy(f(scene.X)).reshape(len(scene.X), -1)
-    codes = (at_points[:, 0] > 0).astype(int) if at_points.shape[1] == 1 else at_points.argmax(axis=1)
+    codes = predicted_codes(to_numpy(f(scene.X)))
     return {
         "raster": RASTER,
         "classes": scene.classes,
@@ -65,9 +64,7 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     """Return the problem: labels by the squared hinge, and a term for each piece of prior knowledge."""
     _check_classes(scene)
     X, known = scene.X, scene.y >= 0
-    codes = np.searchsorted(scene.classes, scene.y[known])
-    count = len(scene.classes)
-    target = np.where(codes == 1, 1.0, -1.0) if count == 2 else np.where(codes[:, None] == np.arange(count), 1.0, -1.0)
+    target = one_vs_rest(np.searchsorted(scene.classes, scene.y[known]), len(scene.classes))
     terms = [rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight=scene.C)]
     if scene.gradient:
         terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=scene.nu))
@@ -83,7 +80,7 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     if scene.repeats:
         moved = X + np.array([scene.shift, 0.0])
         terms.append(rkhs.Term(rkhs.Difference(X, moved), rkhs.Squared(), weight=scene.nu))
-    landmarks, exact = (LANDMARKS_QUICK, EXACT_QUICK) if quick else (LANDMARKS, EXACT)
+    landmarks, exact = (80, 120) if quick else (250, EXACT)  # few while something is dragged
     many = sum(term.size for term in terms) > exact
     approximation = rkhs.Landmarks(landmarks, "random", derivatives=0.0) if many else None
     return rkhs.Problem(rkhs.Gaussian(scale=scene.scale), terms, rkhs.Constant(), approximation=approximation)

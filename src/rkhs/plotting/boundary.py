@@ -16,10 +16,7 @@ COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:
 
 @dataclass(frozen=True, eq=False)
 class Active:
-    """The points of the representers in f = sum_i a_i z_i: values with their coefficients, and slopes as vectors.
-
-    With several outputs a coefficient is the largest over them.
-    """
+    """The representers in f = sum_i a_i z_i, coefficients being the largest over outputs, and slopes as vectors."""
 
     values: Vector  # (v, n)
     coefficients: Vector  # (v,)
@@ -65,10 +62,9 @@ def _largest(found: list[tuple[Vector, Vector]], share: float, dimension: int) -
 class BoundaryDisplay:
     """Decision boundary of a classifier of two features.
 
-    f over a rectangle of the plane; labelled points, unlabelled points and active representers on it.
-
-    Build it with `from_estimator`.  Circles are representers of values and arrows those of slopes: the direction in
-    which f was held flat, as long as its coefficient.
+    f over a rectangle of the plane; labelled points, unlabelled points and active representers on it.  Circles are
+    representers of values and arrows those of slopes: the direction in which f was held flat, as long as its
+    coefficient.  Build it with `from_estimator`.
 
     Attributes
     ----------
@@ -155,7 +151,14 @@ class BoundaryDisplay:
         if unlabelled.any():
             ax.scatter(*self.X[unlabelled].T, s=8, color="0.35", label="no label", zorder=2)
         if representers and self.active is not None:
-            self._draw_representers(ax, self.active)
+            values, slopes, vectors = self.active.values, self.active.slopes, self.active.vectors
+            if len(values):
+                ax.scatter(*values.T, s=120, facecolor="none", edgecolor="k", label="active value", zorder=3)
+            if len(slopes):
+                extent = float(np.ptp(self.xx0) + np.ptp(self.xx1)) / 2
+                arrows = vectors * (0.08 * extent / float(np.linalg.norm(vectors, axis=1).max()))
+                style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.003, "color": "0.2"}
+                ax.quiver(*slopes.T, *arrows.T, label="active slope", zorder=3, **style)
         for k, name in enumerate(self.classes):
             own = self.codes == k
             if own.any():
@@ -165,13 +168,3 @@ class BoundaryDisplay:
             ax.legend(loc="best", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _draw_representers(self, ax: Any, active: Active) -> None:
-        if len(active.values):
-            ax.scatter(*active.values.T, s=120, facecolor="none", edgecolor="k", label="active value", zorder=3)
-        if len(active.slopes):
-            extent = float(np.ptp(self.xx0) + np.ptp(self.xx1)) / 2
-            longest = float(np.linalg.norm(active.vectors, axis=1).max())
-            arrows = active.vectors * (0.08 * extent / longest)
-            style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.003, "color": "0.2", "zorder": 3}
-            ax.quiver(*active.slopes.T, *arrows.T, label="active slope", **style)

@@ -16,12 +16,10 @@ from rkhs.plotting._axes import axes_of, heat_map
 class GridDisplay:
     """Scores of a search over C and nu, as a coloured grid.
 
-    The cross-validated score over two hyper-parameters; the chosen cell has a frame.  A search that tells its choice
-    (`best_index_`) is believed: with few labels many cells have the best score.  Otherwise the frame is around the
-    largest score.
-
-    Build it with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with
-    `from_results` from a dict like their `cv_results_`.  Further hyper-parameters are at their best in each cell.
+    The cross-validated score over two hyper-parameters, others at their best; the chosen cell has a frame.  That is the
+    `best_index_` of a search, as with few labels many cells have the best score, otherwise the largest score.  Build it
+    with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with `from_results` from a
+    dict like their `cv_results_`.
 
     Attributes
     ----------
@@ -107,9 +105,8 @@ class MetricDisplay:
     With (x - y)'M(x - y) the squared distance that a model sees, it shows M in units of the deviations of features,
     divided by its trace: the diagonal has the share of each feature in the mean squared distance of points whose
     features are independent; a cell beside it says that two features count together (with the same sign, or against
-    each other).
-
-    Build it with `from_estimator`, from a model with `metric="agop"` or "agop-diagonal", or with one scale per feature.
+    each other).  Build it with `from_estimator`, from a model with `metric="agop"` or "agop-diagonal", or with one
+    scale per feature.
 
     Attributes
     ----------
@@ -140,7 +137,15 @@ class MetricDisplay:
         names : of the features; those that the model was fitted with, or their numbers
         ax : matplotlib axes to draw on; new ones if None
         """
-        M = _metric(estimator)
+        M = getattr(estimator, "metric_", None)
+        if M is None:
+            scale = getattr(getattr(getattr(estimator, "function_", None), "kernel", None), "scale", None)
+            if scale is None or np.ndim(scale) != 1:
+                raise ValueError(
+                    f"{type(estimator).__name__} has no learnt metric and not a scale for each feature: fit it with "
+                    'metric="agop", or scale="evidence".'
+                )
+            M = np.diag(1 / np.asarray(scale, dtype=np.float64) ** 2)
         names = getattr(estimator, "feature_names_in_", range(len(M))) if names is None else names
         spread = to_numpy(np.asarray(X)).astype(np.float64).std(axis=0)
         if spread.shape != (len(M),) or len(list(names)) != len(M):
@@ -164,17 +169,3 @@ class MetricDisplay:
         ax.set_yticks(range(len(self.names)), self.names)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _metric(estimator: Any) -> Matrix:
-    """Return M (n, n) of a fitted model."""
-    if hasattr(estimator, "metric_"):
-        return np.asarray(estimator.metric_)
-    function = getattr(estimator, "function_", None)
-    scale = getattr(getattr(function, "kernel", None), "scale", None)
-    if scale is None or np.ndim(scale) != 1:
-        raise ValueError(
-            f"{type(estimator).__name__} has no learnt metric and not a scale for each feature: fit it with "
-            'metric="agop", or scale="evidence".'
-        )
-    return np.diag(1 / np.asarray(scale, dtype=np.float64) ** 2)

@@ -17,9 +17,8 @@ from rkhs.plotting._axes import pyplot
 class ChangeDisplay:
     """How f changes while points move along an invariance.
 
-    f(T(x, a)) as a function of a, for each motion T: a flat line is what the invariance asks for.
-
-    Build it with `from_estimator`.
+    f(T(x, a)) as a function of a, for each motion T: a flat line is what the invariance asks for.  Build it with
+    `from_estimator`.
 
     Attributes
     ----------
@@ -108,9 +107,8 @@ class ChangeDisplay:
 class TangentsDisplay:
     """An image, its tangents, and where they lead.
 
-    One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.
-
-    Build it with `from_image`.
+    One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.  Build
+    it with `from_image`.
 
     Attributes
     ----------
