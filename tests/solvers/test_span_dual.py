@@ -12,6 +12,7 @@ import rkhs
 from rkhs._finite.certificate import certify, dual_value
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import Iterate
+from rkhs.solvers._recycling import _combined
 from rkhs.solvers._span_dual import SpanDual
 from rkhs.solvers._subspace import Directions, Task
 
@@ -120,6 +121,18 @@ def test_weights_that_differ_by_row_are_not_served():
     assert not span.serves(Task.of(whole, 0, (0.0, 1.0, 1.0)))
 
 
+def test_gradients_that_are_alike_are_combined():
+    """Ten gradients in a plane, and a little beside it: two combinations, unless the little matters."""
+    G = RNG.standard_normal((200, 2)) @ RNG.standard_normal((2, 10)) + 1e-4 * RNG.standard_normal((200, 10))
+    gaps = np.full(10, 1e-2)
+    assert _combined(G, gaps, 1e-4).shape == (200, 2)
+    assert _combined(G, gaps, 1e-12) is None
+    assert _combined(RNG.standard_normal((200, 10)), gaps, 1e-4) is None
+    assert _combined(G, np.full(10, np.inf), 1e-4) is None
+    assert _combined(G[:, :1], gaps[:1], 1e-4) is None
+    np.testing.assert_allclose(_combined(torch.from_numpy(G), gaps, 1e-4), _combined(G, gaps, 1e-4))
+
+
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
 def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
     points = RNG.standard_normal((60, 4))
@@ -147,7 +160,7 @@ def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
         assert solution.relative_gap <= 1e-3
     monkeypatch.setattr(SpanDual, "serves", lambda *_: False)
     more, expected = run()
-    assert columns < more
+    assert columns < 0.8 * more
     for one, other in zip(found.flat, expected.flat, strict=True):
         assert one.dual <= other.primal * (1 + 1e-12)
         assert other.dual <= one.primal * (1 + 1e-12)

@@ -13,8 +13,9 @@ or more, and costs as much as one.
 
 Beside all representers, the first gradients restricted to a twelfth of the points are directions too.  They lead nearly
 as far as whole gradients, where many rows say much the same about f, and cost a twelfth: for ten classes that saves
-half of the time.  There, too, the best dual point in the span is known (`_span_dual`), and a problem whose gap it
-closes needs no product.
+half of the time.  There, too, the best dual point in the span is known (`_span_dual`): a problem whose gap it closes needs
+no product, and of the gradients of the others only so many combinations are multiplied as their gaps ask for, which
+saves a fifth of the columns on large grids.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, like, namespace
+from rkhs._backend.arrays import Array, Vector, like, namespace, to_numpy
 from rkhs._finite.certificate import feasible, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -112,9 +113,13 @@ def _run(
                 directions.add(V, system.exact.part(slice(None), sample) @ V[sample])
                 sample = None
                 continue
-            product, led = system.gram @ points.gradients, True
-            points.certify(unsolved, product)
+            combined = _combined(points.gradients, np.array([task.gap for task in unsolved]), tol)
+            V = points.gradients if combined is None else combined
+            product, led = system.gram @ V, True
+            if combined is None:
+                points.certify(unsolved, product)
             for k, task in enumerate(unsolved):
+                task.iterate = points.iterate(k, task.alpha)
                 if task.gap <= tol and not system.inexact:
                     _enter(task, points.image[:, [k]], verified, tol)
         worst = max(batch, key=lambda task: task.gap)
@@ -128,10 +133,12 @@ def _run(
             since += 1
             if since > directions.capacity:  # kinks may hold a problem where it is, with too few directions
                 return
-            if directions.count + len(left) > directions.capacity:
+            if combined is None:
+                V, product = V[:, left], product[:, left]
+            if directions.count + int(V.shape[1]) > directions.capacity:
                 _make_room(directions, [unsolved[k] for k in left])
                 span, before = SpanDual(directions), directions.count
-            directions.add(points.gradients[:, left], product[:, left])
+            directions.add(V, product)
             if directions.count == before:
                 return
         open_ones = [task for task in open_ones if task.gap > tol]
@@ -160,7 +167,7 @@ def _solve_in_span(batch: list[Task], span: SpanDual, led: bool, verified: Verif
     alpha, image = directions.at(like(np.stack([gamma for _, gamma in closed], axis=1), system.Q))
     for k, (task, _) in enumerate(closed):
         task.alpha, task.alpha_image = alpha[:, [k]], image[:, [k]]
-        task.iterate = Iterate(points.a[:, [k]], points.basis[:, [k]], task.alpha)
+        task.iterate = points.iterate(k, task.alpha)
         _enter(task, points.image[:, [k]], verified, tol)
         if task.entry is None:  # rounding hides it: gradients are to find another
             task.alpha, task.dual, task.gap = None, -inf, inf
@@ -175,6 +182,24 @@ def _sample(system: FiniteProblem) -> Vector | None:
     ends = np.append(firsts[1:], system.size)
     chosen = np.sort(np.random.default_rng(0).choice(groups, len(groups) // 12, replace=False))
     return np.concatenate([np.arange(firsts[k], ends[k]) for k in chosen])
+
+
+def _combined(G: Array, gaps: Vector, tol: float) -> Array | None:
+    """Return as few combinations of gradients (N, b) as bring all gaps to the tolerance; None if these are most of them.
+
+    A gap falls about as far as the share of its gradient that is not among the combinations.
+    """
+    if len(gaps) < 2 or not np.all(np.isfinite(gaps)):
+        return None
+    xp = namespace(G)
+    weighted = G * (like(np.sqrt(gaps), G) / xp.clip(xp.linalg.vector_norm(G, axis=0), 1e-300, None))
+    values, vectors = np.linalg.eigh(to_numpy(weighted.T @ weighted).astype(np.float64))
+    caught = np.cumsum((vectors**2 * values)[:, ::-1], axis=1)  # of each gap, by the largest 1, 2, .. combinations
+    enough = np.all(gaps[:, None] - caught <= tol / 2, axis=0)
+    count = 1 + int(np.argmax(enough))
+    if not enough.any() or count > 0.7 * len(gaps):  # then each is to have a certificate of its own
+        return None
+    return weighted @ like(vectors[:, ::-1][:, :count], G)
 
 
 def _enter(task: Task, image: Array, verified: VerifiedProducts, tol: float) -> None:
@@ -194,8 +219,7 @@ def _give_up(tasks: list[Task], directions: Directions, verified: VerifiedProduc
         return
     points, none = TaskPoints.of(left, directions), directions.system.zeros(1)
     for k, task in enumerate(left):
-        iterate = Iterate(points.a[:, [k]], points.basis[:, [k]], none)
-        task.entry = verified.enter(task.system, iterate, points.image[:, [k]], none, inf)
+        task.entry = verified.enter(task.system, points.iterate(k, none), points.image[:, [k]], none, inf)
 
 
 def _make_room(directions: Directions, tasks: list[Task]) -> None:

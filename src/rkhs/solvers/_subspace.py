@@ -30,7 +30,9 @@ from rkhs.solvers.proximal_newton import ProximalNewton
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), Descent())  # for what elimination leaves of losses with kinks
 ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
-MANY = 6  # rows for each variable from which smoothing costs less: 180 t m^2 operations, elimination 5 t^3
+MANY = (
+    1  # rows for each variable from which smoothing costs less than elimination: it needs no dense matrix of all rows
+)
 NARROWEST = 1e-9  # width of the envelopes, relative to the first one
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
 ACCURATE = 1e-9  # error of moments from formulas that reduced problems do not feel
@@ -354,6 +356,10 @@ class TaskPoints:
         gradients = [task.gradient(a[:, [k]], u[:, [k]])[:, 0] for k, task in enumerate(tasks)]
         return cls(a, image, u, theta[:r], system.inside(namespace(u).stack(gradients).T))
 
+    def iterate(self, k: int, alpha: Array | None) -> Iterate:
+        """Return the point of one task, with a dual point."""
+        return Iterate(self.a[:, [k]], self.basis[:, [k]], alpha)
+
     def certify(self, tasks: list[Task], products: Array) -> None:
         """Bound the minimum of each task by its gradient with its image; keep the best point and dual point."""
         for k, task in enumerate(tasks):
@@ -361,5 +367,5 @@ class TaskPoints:
             primal, dual = bounds(task.system, a, image, u, g, product)
             if dual > task.dual:
                 task.dual, task.alpha, task.alpha_image = dual, a - g, image - product
-            task.primal, task.iterate = primal, Iterate(a, self.basis[:, [k]], task.alpha)
+            task.primal, task.iterate = primal, self.iterate(k, task.alpha)
             task.gap = min(task.gap, relative_gap(task.primal, task.dual, task.system.rounding[0]))

@@ -34,6 +34,7 @@ from rkhs.solvers.base import NotApplicableError, Solver
 from rkhs.solvers.interior_point import FACTORISATIONS
 from rkhs.solvers.nonlinear_cg import Descent
 
+FORCING = 0.1  # of the gap, that of the problems on the way there (inexact steps)
 DEPENDENT = 1e3  # units of rounding under which the squared distance of a representer from the span counts as zero
 
 
@@ -146,8 +147,9 @@ class Growth(Solver):
             pool.add(i)
         tasks = [Task.of(system, k) for k in range(system.columns)]
         while True:
-            for task in tasks:
-                task.solve(pool.directions, monitor.tol, monitor.left, smoothing=True)
+            for task in tasks:  # on the way, more precisely than the span is near would be in vain
+                tol = monitor.tol if pool.active >= limit else max(monitor.tol, min(FORCING * task.gap, FORCING))
+                task.solve(pool.directions, tol, monitor.left, smoothing=True)
             points = TaskPoints.of(tasks, pool.directions)
             products = system.gram @ points.gradients
             points.certify(tasks, products)
