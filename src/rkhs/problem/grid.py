@@ -18,7 +18,7 @@ from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
 from rkhs._finite.term import Term
 from rkhs._finite.verified import joined
 from rkhs._gram.matrix import diagonal_part
-from rkhs.solvers._choose import EXACT, ITERATIVE, auto
+from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
 from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._recycling import capacity_of, few_others, solve_together
 from rkhs.solvers._subspace import Task
@@ -28,6 +28,7 @@ from rkhs.solvers.nonlinear_cg import Descent
 from rkhs.solvers.splitting import Splitting
 from rkhs.solvers.subspace import Galerkin
 
+SPLITTING = Splitting(2000)  # steps, beyond which it is slow
 SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
 
 
@@ -136,13 +137,14 @@ class GridTasks:
     """The tasks of all cells and outputs of a grid, whose last axis are the folds.
 
     Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; those of kinks beside curves go by alternating directions, all at once; the others share directions
-    where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
+    in its fold; many cells of kinks beside curves go by alternating directions, all at once; the others share
+    directions where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
     """
 
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
+        self.lucky = False  # whether an iterative solver was enough for the last cell
         self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
@@ -153,14 +155,11 @@ class GridTasks:
             return sum(float(namespace(t.weight).max(t.weight)) for t in blocks if t.weight.shape[0])
 
         order = sorted(range(len(self.tasks)), key=largest_weights)
-        if self._mixed and (self.system.gram.stored or fits(self.system.size)):
+        apart, alone, together, split = self._costs(self.cell(order[-1])[0], monitor.tol)
+        if split <= apart < inf:
             self._split(monitor)
             order = [k for k in order if any(task.gap > monitor.tol for task in self.tasks[k])]
-            if order:
-                self._in_memory(order, monitor)
-            return
-        apart, alone, together = self._costs(self.cell(order[-1])[0], monitor.tol)
-        if apart <= together:
+        if split < inf or apart <= together:
             self._in_memory(order, monitor)
             return
         if together <= alone:
@@ -189,14 +188,8 @@ class GridTasks:
             first = before.get(fold) or to_memory(inside, self.system, start)
             before[fold] = self._solve_cell(k, own, first, monitor, partial(from_memory, inside, self.system))
 
-    @property
-    def _mixed(self) -> bool:
-        """Return whether kinks stand beside curves, which no solver ends exactly, and most losses are not quadratic."""
-        exact = self.system.smooth or BoxDual().applies(self.system)
-        return not exact and 2 * len(self.system.other_rows) > self.system.size
-
     def _split(self, monitor: Monitor) -> None:
-        """Solve all cells as the outputs of one problem by alternating directions, as far as 2,000 steps lead."""
+        """Solve all cells as the outputs of one problem, by a few gradients or else by alternating directions."""
         inside = self._stored(monitor)
         tasks = [task for own in self.tasks for task in own]
         blocks = []
@@ -208,8 +201,10 @@ class GridTasks:
             blocks.append(replace(t, target=target, weight=weight))
         joint = inside.with_rows(tuple(blocks), len(tasks))
         monitor.best = joint.start()
+        seconds = SPLITTING.seconds(joint.size, joint.columns)
+        solver = Fallback.of(Descent(), SPLITTING, seconds, Estimate(joint, monitor.tol, hoped=TRIAL), TRIAL)
         try:
-            monitor.best = Splitting(2000).run(joint, monitor.best, monitor)
+            monitor.best = solver.run(joint, monitor.best, monitor)
         except OutOfIterations:
             pass
         finally:
@@ -237,48 +232,60 @@ class GridTasks:
 
         Rows that a fold leaves out are dropped, as in a problem that never had them.
         """
-        monitor.best = start
+        monitor.best, monitor.solver = start, None
         present = DropZeroWeights.of(system)
         try:
             if present is None:
-                monitor.best = _run(system, start, monitor)
+                monitor.best = self._run(system, start, monitor)
             else:
                 inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
                 inner.best = present.there(start)
-                monitor.best = present.back(_run(present.system, inner.best, inner))
+                monitor.best = present.back(self._run(present.system, inner.best, inner))
+            self.lucky &= monitor.solver is None
         finally:
             found = back(monitor.best)
             for c, task in enumerate(self.tasks[k]):
                 task.iterate = found.output(c)
         return monitor.best
 
-    def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float]:
-        """Return the cost of all cells in memory one after the other, of each by itself, and sharing directions.
+    def _run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        """Return what a solver finds within its limit of iterations; other cells may need fewer.
 
-        Rows that a fold leaves out have no moments: their part of each reduced problem is a product of its own.
+        A trial tells little from a start that is not zero: there the last cell tells whether an iterative solver is
+        enough.
+        """
+        solver = auto(system, monitor.tol)
+        if isinstance(solver, Fallback) and solver.trial and bool(namespace(start.a).any(start.a != 0)):
+            solver = replace(solver, trial=None) if self.lucky else solver.then
+        self.lucky = isinstance(solver, Fallback)
+        try:
+            return solver.run(system, start, monitor)
+        except OutOfIterations:
+            return monitor.best or start
+
+    def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float, float]:
+        """Return the cost of all cells in memory one after the other, of each by itself, sharing directions, or split.
+
+        Rows that a fold leaves out have no moments: their part of each reduced problem is a product of its own.  Split
+        are kinks beside curves, which no solver ends exactly, where most losses are not quadratic.
         """
         estimate, cells = Estimate(hardest, tol), len(self.tasks)
-        apart = inf
+        apart = split = inf
         if self.system.gram.stored or fits(self.system.size):
             dense = cheapest((*EXACT, Descent()), hardest, tol).cost(estimate)
-            apart = estimate.matrix + cells * (dense - estimate.matrix) if few_others(self.system) else 0.0
+            apart = estimate.matrix + cells * (dense - estimate.matrix)
+            mixed = not (self.system.smooth or BoxDual().applies(self.system))
+            if mixed and 2 * len(self.system.other_rows) > self.system.size:
+                split = estimate.matrix + SPLITTING.seconds(self.system.size, cells * self.system.columns)
         alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.applies(hardest))
         if not few_others(self.system):
-            return apart, alone, inf
+            return apart, alone, inf, split
         multiples = [task.multiples for own in self.tasks for task in own]
         left_out = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
         loose = sum(t.rows.stop - t.rows.start for k, t in enumerate(self.system.terms) if k in left_out)
         directions = min(capacity_of(self.system), estimate.iterations * cells)
         reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * loose * directions**2
-        return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced
-
-
-def _run(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-    """Return what a solver finds within its limit of iterations; other cells may need fewer."""
-    try:
-        return auto(system, monitor.tol).run(system, start, monitor)
-    except OutOfIterations:
-        return monitor.best or start
+        return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced, split
 
 
 @dataclass(frozen=True, eq=False)

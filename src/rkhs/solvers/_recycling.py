@@ -13,9 +13,9 @@ or more, and costs as much as one.
 
 Beside all representers, the first gradients restricted to a twelfth of the points are directions too.  They lead nearly
 as far as whole gradients, where many rows say much the same about f, and cost a twelfth: for ten classes that saves
-half of the time.  There, too, the best dual point in the span is known (`_span_dual`): a problem whose gap it closes needs
-no product, and of the gradients of the others only so many combinations are multiplied as their gaps ask for, which
-saves a fifth of the columns on large grids.
+half of the time.  There, too, the best dual point in the span is known (`_span_dual`): a problem whose gap it closes
+needs no product, and of the gradients of the others only as many combinations are multiplied as their gaps need, which
+saves a quarter of the columns on large grids.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _sample(system: FiniteProblem) -> Vector | None:
 
 
 def _combined(G: Array, gaps: Vector, tol: float) -> Array | None:
-    """Return as few combinations of gradients (N, b) as bring all gaps to the tolerance; None if these are most of them.
+    """Return the fewest combinations of gradients (N, b) that close all gaps; None if these are most of them.
 
     A gap falls about as far as the share of its gradient that is not among the combinations.
     """

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
-from rkhs._finite.certificate import bounds, relative_gap
+from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.monitor import Monitor, plain, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
 from rkhs._finite.verified import Entry
@@ -323,7 +323,10 @@ class Task:
         return ReducedProblem(upright(square, directions.U), linear, constant, parts, r)
 
     def gradient(self, a: Array, u: Array) -> Array:
-        """Return a + w loss'(u) (N, 1); where losses are not smooth, with what the reduced problem has in its place."""
+        """Return a + w loss'(u) (N, 1); where losses are not smooth, a - alpha with the alpha of the reduced problem.
+
+        That may have been solved less precisely than rounding, and its alpha is moved to where it bounds J.
+        """
         parts, start = [], 0
         for t in self.system.terms:
             if self.system.smooth or t.loss.quadratic:
@@ -332,7 +335,8 @@ class Task:
                 stop = start + int(t.target.shape[0])
                 parts.append(like(-self.others[start:stop, None], u))
                 start = stop
-        return a + namespace(u).concat(parts, axis=0)
+        slopes = namespace(u).concat(parts, axis=0)
+        return a + slopes if self.system.smooth else a - feasible(self.system, -slopes)
 
 
 @dataclass(frozen=True, eq=False)

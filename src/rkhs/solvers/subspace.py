@@ -146,9 +146,10 @@ class Growth(Solver):
         for i in pool.support(start)[: max(0, limit - pool.active)]:
             pool.add(i)
         tasks = [Task.of(system, k) for k in range(system.columns)]
+        last = pool.active >= limit  # whether the span will not grow any more
         while True:
-            for task in tasks:  # on the way, more precisely than the span is near would be in vain
-                tol = monitor.tol if pool.active >= limit else max(monitor.tol, min(FORCING * task.gap, FORCING))
+            for task in tasks:
+                tol = monitor.tol if last else max(monitor.tol, min(FORCING * task.gap, FORCING))
                 task.solve(pool.directions, tol, monitor.left, smoothing=True)
             points = TaskPoints.of(tasks, pool.directions)
             products = system.gram @ points.gradients
@@ -158,15 +159,15 @@ class Growth(Solver):
             open_ones = [k for k, task in enumerate(tasks) if task.gap > monitor.tol]
             if not open_ones:
                 return found
-            if pool.active >= limit:
-                if limit < system.size:
+            if last:
+                if pool.active >= limit < system.size:
                     raise Stopped("limit of representers")
                 return found
             if pool.directions.count + self.together > pool.directions.capacity:
                 raise Stopped("memory limit")
             slopes = to_numpy(pool.reduced(products[:, open_ones])).astype(np.float64)
-            if not pool.grow(slopes, min(self.together, limit - pool.active), self.selection, rng):
-                return found
+            grown = pool.grow(slopes, min(self.together, limit - pool.active), self.selection, rng)
+            last = not grown or pool.active >= limit
 
 
 class _Pool:
