@@ -185,7 +185,7 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
     """Newton's method on labels alone: the second cell gets no step, and stays where the first one, its start, is."""
     limits = iter([100, 0, 100])
     monkeypatch.setattr(grid, "auto", lambda *_: Newton(max_iterations=next(limits)))
-    monkeypatch.setattr(GridTasks, "_costs", lambda *rest: (1.0, 2.0, 3.0))  # in memory, alone, together
+    monkeypatch.setattr(GridTasks, "_costs", lambda *rest: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     first, second, third = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
     assert second.status == "no further progress"
