@@ -322,7 +322,13 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     for _ in range(6):
         slopes = to_numpy(Gradient(points)(f)).astype(np.float64)  # (t, n), or (t, n, outputs)
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
-        T = _root(along.T @ along / len(slopes), config.metric == "agop-diagonal") / spread
+        G = along.T @ along / len(slopes)
+        size = np.mean(np.diag(G))  # by which the diagonal of T'T, in units of `spread`, has the mean one
+        if config.metric == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
+            T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
+        else:
+            values, axes = np.linalg.eigh(G)
+            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread
         if not np.all(np.isfinite(T)):
             break
         f, after = fitted(T)
@@ -334,14 +340,6 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
 
 def _in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:
     return as_kernel(config.kernel, config.scale, sample.X @ like(T.T, sample.X)) @ T
-
-
-def _root(G: Matrix, diagonal: bool) -> Matrix:
-    """Return G^(1/2), or that of its diagonal, with a mean square of one on the diagonal of its square."""
-    if diagonal:  # each feature keeps a tenth of its weight, whatever its slopes are
-        return np.diag(np.sqrt(0.9 * (np.diag(G) / np.mean(np.diag(G))) + 0.1))
-    values, axes = np.linalg.eigh(G)
-    return np.asarray((axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(np.mean(np.diag(G))))
 
 
 def improves(before: Vector, after: Vector) -> bool:

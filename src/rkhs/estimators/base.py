@@ -88,11 +88,11 @@ class BaseKernelEstimator(BaseEstimator):
                 f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
                 "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
             )
-        X = _in_memory(X)
+        X, accepted = _accepted(X)
         y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
         several = y is not None and y.ndim == 2
         copy = own and not issparse(X)  # of which a dense copy is made anyhow
-        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **_accepted(X))
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **accepted)
         if is_classifier(self):
             check_classification_targets(y)
         self._kind = _kind(X)
@@ -144,8 +144,8 @@ class BaseKernelEstimator(BaseEstimator):
     def _given(self, X: Any, method: str) -> Array:
         """Return X as the arrays that `fit` has seen: its columns, library and device are checked."""
         check_is_fitted(self)
-        X = _in_memory(X)
-        given = validate_data(self, X, reset=False, **_accepted(X))
+        X, accepted = _accepted(X)
+        given = validate_data(self, X, reset=False, **accepted)
         if _kind(given) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
@@ -171,8 +171,11 @@ def check_finite(values: Array) -> Array:
     return values
 
 
-def _in_memory(X: Any) -> Any:
-    """Return X, of dask in memory, for scikit-learn's checks; refuse what they do not see: masks, and no columns."""
+def _accepted(X: Any) -> tuple[Any, dict[str, Any]]:
+    """Return X, of dask in memory, and the options of `validate_data`; refuse what that does not see.
+
+    These are masks, and frames without columns.
+    """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
     check_unmasked(X, "X")
     shape: Any = getattr(X, "shape", ())
@@ -180,14 +183,9 @@ def _in_memory(X: Any) -> Any:
         raise ValueError(
             f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: it has no columns."
         )
-    return X
-
-
-def _accepted(X: Any) -> dict[str, Any]:
-    """Return the options of `validate_data` for X."""
     dispatched = get_config().get("array_api_dispatch") and is_array_api_obj(X) and not issparse(X)
     xp = array_namespace(X) if dispatched else np
-    return {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
+    return X, {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
 
 
 def home(values: Any, X: Array) -> Array:

@@ -123,7 +123,7 @@ class CrossValidated(BaseKernelEstimator):
         splitter: Callable[..., Any],
         score: Callable[[Vector, Sample], float],
     ) -> None:
-        """Choose the settings, by folds with a `splitter` and a `score`, and fit, or fit the `plain` estimator."""
+        """Choose the settings, by folds with a `splitter` and a `score`, and fit; the `plain` estimator in a span."""
         if in_blocks(X):
             raise TypeError(
                 f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
@@ -142,19 +142,15 @@ class CrossValidated(BaseKernelEstimator):
             found = replace(found, problem=problem)
         # Learning f may take what is left of the limit, and somewhat more, as half a model in a span is none.
         with granted(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
-            if found is None:
-                self._adopt(plain, config, X, y, sample_weight)
-            else:
+            if found is not None:
                 self._learn(found.problem, sample, found.variance)
-
-    def _adopt(self, plain: type[Any], config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
-        """Take over all that the estimator with single values has learnt from the rows."""
-        model = plain()
-        names = {"C", "nu", "scale", "epsilon", *self.get_params(deep=False)} & set(model.get_params(deep=False))
-        model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
-        fitted = vars(model.fit(X, y, sample_weight))
-        taken_over = set(fitted) - set(model.get_params(deep=False))
-        self.__dict__.update({name: fitted[name] for name in taken_over})
+                return
+            model = plain()
+            settings = set(model.get_params(deep=False))
+            names = {"C", "nu", "scale", "epsilon", *self.get_params(deep=False)} & settings
+            model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
+            fitted = vars(model.fit(X, y, sample_weight))
+            self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # all that it has learnt
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel

@@ -217,11 +217,16 @@ class FunctionalRegressor(BaseEstimator):
                 Constant() if self.fit_intercept else None,
                 approximation=self.approximation,
             ).tune(self.criterion, amplitude=1.0, random_state=self.random_state, verbose=self.verbose)
-            noise = {one: one.noise for one in measured}  # given, or learnt with the term
+            noise, learnt = {one: one.noise for one in kinds}, [one for one in measured if one.noise is None]
             for one, term, own in zip(measured, tuned.terms, trust, strict=True):
-                if one.noise is None:
+                if one in learnt:
                     noise[one] = float(np.sqrt(np.max(own) / (2 * np.max(term.weight))))
-            problem, solution, noise = self._solved(tuned, kinds, noise)
+            for _ in range(5):  # the noise is raised where so little was learnt that rounding spoils f
+                problem = replace(tuned, terms=[one.term(noise[one]) for one in kinds])
+                solution = problem.solve(tol=self.tol, verbose=self.verbose)
+                if solution.status == CONVERGED or not learnt:
+                    break
+                noise |= {one: 10 * noise[one] for one in learnt}
             trust = [one.trust(solution.function) for one in measured]
         if solution.status != CONVERGED:
             warn(
@@ -229,20 +234,9 @@ class FunctionalRegressor(BaseEstimator):
                 ConvergenceWarning,
             )
         self.problem_, self.solution_, self.function_ = replace(problem), solution, solution.function
-        self.tuning_, self.noise_ = tuned.tuning, [noise.get(one, one.noise) for one in kinds]
+        self.tuning_, self.noise_ = tuned.tuning, [noise[one] for one in kinds]
         self.n_features_in_ = int(points.shape[1])
         return self
-
-    def _solved(self, tuned: Problem, kinds: list[Observed], noise: dict[Observed, Any]) -> Any:
-        """Return the problem, its solution and the noise, raised where so little was learnt that rounding spoils f."""
-        for _ in range(5):
-            problem = replace(tuned, terms=[one.term(noise.get(one, one.noise)) for one in kinds])
-            solution = problem.solve(tol=self.tol, verbose=self.verbose)
-            learnt = [one for one in noise if one.noise is None]
-            if solution.status == CONVERGED or not learnt:
-                break
-            noise = noise | {one: 10 * noise[one] for one in learnt}
-        return problem, solution, noise
 
     def apply(self, L: Functional, return_std: bool = False) -> Any:
         """Return L(f) for any functionals L, in their shape; with `return_std` also the standard deviations of L(f).
