@@ -131,7 +131,7 @@ class BaseKernelEstimator(BaseEstimator):
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         """Keep a solution in place of an earlier one; warn where it has not converged."""
-        for earlier in ("shape_certificate_", "_held_out"):
+        for earlier in ("shape_certificate_", "_held_out", "_tau"):
             self.__dict__.pop(earlier, None)
         self.problem_ = None if problem is None else replace(problem)  # without its caches
         self.solution_, self.function_ = solution, solution.function

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, like, taken, to_numpy
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._progress import granted, limited, seconds_left
 from rkhs.errors import warn
 from rkhs.estimators._cross_validation import CompactResults, Folds, folds_of, search
@@ -527,7 +527,3 @@ class InvariantRegressorCV(Regressor, CrossValidated):
     def _widened(self, count: int) -> float:
         # of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to
         return float(count / max(count - self._settings, count / 2)) ** 0.5
-
-    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
-        super()._keep(problem, solution, variance)
-        self.__dict__.pop("_tau", None)  # of an earlier fit
