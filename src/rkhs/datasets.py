@@ -82,9 +82,9 @@ class Dataset:
     --------
     >>> import numpy as np
     >>> from rkhs.datasets import Dataset
-    >>> data = Dataset("mine", np.zeros((3, 2)), np.array([-1, 1, 1]), None, "nowhere")
-    >>> data.X.shape
-    (3, 2)
+    >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardised
+    array([[-1.,  0.],
+           [ 1.,  0.]])
     """
 
     name: str
@@ -95,15 +95,7 @@ class Dataset:
 
     @property
     def standardised(self) -> Vector:
-        """X with columns of mean zero and variance one; columns of a single value become zero.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardised
-        array([[-1.,  0.],
-               [ 1.,  0.]])
-        """
+        """X with columns of mean zero and variance one; columns of a single value become zero."""
         return np.asarray(scale(self.X))
 
     @property

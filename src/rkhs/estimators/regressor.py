@@ -271,7 +271,7 @@ def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
     if min(seen, told) > 0 and not 0.01 < told / seen < 100:
         warn(
             f"Between neighbours y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
-            "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both.",
+            "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both."
         )
 
 
@@ -300,7 +300,7 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
         warn(
             f"{name} misses values or slopes that it has learnt from by {missed:.0%} of their spread with C={C:g}, and "
             f"C={C * best:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
-            "learns the noise and the length scales.",
+            "learns the noise and the length scales."
         )
 
 

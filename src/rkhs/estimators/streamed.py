@@ -38,14 +38,7 @@ from rkhs.estimators._data import (
 )
 from rkhs.estimators._length_scales import as_kernel, is_learnt
 from rkhs.estimators._options import check_in_span, check_number, check_unchanged, parameters
-from rkhs.estimators._problem import (
-    WeightNormalisation,
-    formulate,
-    invariance_term,
-    multiplicity,
-    points_of,
-    size_of,
-)
+from rkhs.estimators._problem import WeightNormalisation, formulate, invariance_term, multiplicity, points_of, size_of
 from rkhs.estimators.base import BaseKernelEstimator
 from rkhs.functionals import Evaluation
 from rkhs.invariances.base import Invariance, as_invariances, resolve_columns

@@ -135,12 +135,7 @@ class TangentsDisplay:
 
     @classmethod
     def from_image(
-        cls,
-        tangents: Any,
-        image: Any,
-        *,
-        amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0),
-        figure: Any = None,
+        cls, tangents: Any, image: Any, *, amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0), figure: Any = None
     ) -> TangentsDisplay:
         """Draw one image, flat or not, under the motions of an `ImageTangents`."""
         x = np.asarray(to_numpy(image), dtype=float).reshape(1, -1)
