@@ -193,7 +193,7 @@ def test_terms_disagree_on_outputs():
 # Arrays.
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), pytest.param(rkhs.Hinge(), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
 def test_torch_gives_the_same_numbers(loss, solver):
     ours = problem(loss).solve(solver, tol=1e-7)

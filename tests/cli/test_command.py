@@ -363,6 +363,7 @@ def test_help_and_version():
         assert name in helped.stdout
 
 
+@pytest.mark.slow
 def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(tmp_path):
     rng, rows = np.random.default_rng(0), 22_000
     X, city = rng.standard_normal((rows, 3)), rng.integers(10_000, size=rows)

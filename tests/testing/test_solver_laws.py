@@ -89,7 +89,7 @@ class OneOutput(Wrong):
         found = super().run(system, start, monitor)
         if system.columns == 1:
             return found
-        return Iterate(found.a * [1.0, 0.0, 0.0], found.basis * [1.0, 0.0, 0.0])
+        return Iterate(found.a * [1.0, 0.0], found.basis * [1.0, 0.0])
 
 
 class Cold(Wrong):

@@ -83,11 +83,11 @@ class StreamedProblem:
         Examples
         --------
         >>> import numpy as np, rkhs
-        >>> X = np.random.default_rng(0).uniform(size=(1000, 2))
-        >>> y = np.sin(6 * X[:, 1]) + 0.1 * np.random.default_rng(1).standard_normal(1000)
+        >>> X = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> y = np.sin(6 * X[:, 1]) + 0.1 * np.random.default_rng(1).standard_normal(200)
         >>> def terms(block):
         ...     return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=rkhs.learn())]
-        >>> kernel, stream = rkhs.Gaussian(scale=rkhs.learn(each=True)), rkhs.blocks(X, y, rows=500)
+        >>> kernel, stream = rkhs.Gaussian(scale=rkhs.learn(each=True)), rkhs.blocks(X, y, rows=100)
         >>> tuned = rkhs.StreamedProblem(kernel, terms, stream, rkhs.Landmarks(30)).tune()
         >>> int(np.argmin(tuned.kernel.scale)), tuned.solve().status
         (1, 'converged')
