@@ -9,7 +9,6 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-import scipy.linalg
 
 import campaign
 import judge

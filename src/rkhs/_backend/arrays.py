@@ -30,7 +30,7 @@ LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbe
 
 def namespace(*arrays: Array) -> Any:
     """Return the common array API namespace of the arrays; refuse arrays of different libraries."""
-    if arrays and all(type(a) is np.ndarray for a in arrays):  # as it is found below, in a tenth of the time
+    if set(map(type, arrays)) == {np.ndarray}:  # as it is found below, in a tenth of the time
         return array_api_compat.numpy
     try:
         return array_namespace(*arrays)
@@ -197,6 +197,11 @@ def same_kind(*arrays: Array) -> tuple[Array, ...]:
         raise ValueError(f"Arrays on different devices cannot be combined: {' and '.join(devices)}. Move one of them.")
     dtype = xp.result_type(*arrays)
     return tuple(a if a.dtype == dtype else xp.astype(a, dtype) for a in arrays)
+
+
+def clip(x: Array, low: float | None, high: float | None) -> Array:
+    """Return x within two numbers; NumPy's own function takes a tenth of the time of the wrapper on small arrays."""
+    return np.clip(x, low, high) if isinstance(x, np.ndarray) else namespace(x).clip(x, low, high)
 
 
 def inner(a: Array, b: Array, axis: int = -1) -> Array:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, clip, namespace
 
 
 class Loss(ABC):
@@ -73,7 +73,7 @@ class Loss(ABC):
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
         """loss(u; b) + conjugate(s; b) - s u, which is never negative, for s in the domain (Fenchel and Young)."""
-        return namespace(u).clip(self.value(u, b) + self._conjugate(s, b) - s * u, 0, None)
+        return clip(self.value(u, b) + self._conjugate(s, b) - s * u, 0, None)
 
     def smoothed(self, width: float) -> Loss:
         """Return the Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
@@ -126,7 +126,7 @@ class Smoothed(Loss):
         h = float(xp.finfo(u.dtype).eps) ** (1 / 3) * (abs(u) + self.width)
         ahead, behind = u + h, u - h
         moved = self.loss.prox(ahead, b, self.width) - self.loss.prox(behind, b, self.width)
-        return xp.clip(1 - moved / (ahead - behind), 0, 1) / self.width
+        return clip(1 - moved / (ahead - behind), 0, 1) / self.width
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
         """Return a blend of u and the loss's prox with step + width."""

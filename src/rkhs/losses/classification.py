@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rkhs._backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, clip, like, namespace
 from rkhs.losses.base import Loss, between, positive
 from rkhs.losses.interval import IntervalLoss, Quadratic
 
@@ -115,7 +115,7 @@ class Logistic(Loss):
 def _softplus(t: Array) -> Array:
     """log(1 + exp(t))."""
     xp = namespace(t)
-    return xp.log1p(xp.exp(-abs(t))) + xp.clip(t, 0, None)
+    return xp.log1p(xp.exp(-abs(t))) + clip(t, 0, None)
 
 
 def _sigmoid(t: Array) -> Array:
@@ -141,14 +141,14 @@ def _prox(m: Array, step: Array) -> Array:
     m, step = m + xp.zeros_like(step), step + xp.zeros_like(m)
     mirrored = m < -step / 2
     m = xp.where(mirrored, -m - step, m)
-    p, q, size = xp.clip(m, 0, None), xp.clip(-m, 0, None), xp.log(step)
-    right = xp.minimum(_softplus(size - p), size - xp.log(xp.clip(q, tiny, None)))
+    p, q, size = clip(m, 0, None), clip(-m, 0, None), xp.log(step)
+    right = xp.minimum(_softplus(size - p), size - xp.log(clip(q, tiny, None)))
     z = xp.where((q > 0) & (step < 4), (step / 2 - q) / (1 + step / 4), right)
     for _ in range(20):  # it takes five: a bound for what is not a number
-        z = xp.clip(z, tiny, None)
+        z = clip(z, tiny, None)
         h = xp.log(q + z) + _softplus(p + z) - size
         move = -h / (1 / (q + z) + _sigmoid(p + z))
-        new = xp.where(q > 0, z + move, z * xp.exp(xp.clip(move / z, None, 1)))
+        new = xp.where(q > 0, z + move, z * xp.exp(clip(move / z, None, 1)))
         near = (abs(h) <= eps**0.5) | (abs(new - z) <= eps * (p + z))
         z = new
         if bool(xp.all(near)):

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rkhs._backend.arrays import Array, like, namespace
+from rkhs._backend.arrays import Array, clip, like, namespace
 from rkhs.losses.base import Loss, Smoothed, between
 
 
@@ -47,7 +47,7 @@ class IntervalLoss(Loss):
         if self.width == 0:
             return above * xp.astype(e > 0, e.dtype) - below * xp.astype(e < 0, e.dtype)
         s = e * (1 / self.width)
-        return s if below == above == inf else xp.clip(s, -below, above)
+        return s if below == above == inf else clip(s, -below, above)
 
     def value(self, u: Array, b: Array) -> Array:
         e = u - self.nearest(u, b)
@@ -83,7 +83,7 @@ class IntervalLoss(Loss):
     def excess(self, u: Array, b: Array, s: Array) -> Array:
         """From the distance to the end of the interval that s belongs to, in which b has cancelled."""
         rest = s * (u - self._end(s, b) - (self.width / 2) * s)
-        return namespace(u).clip(self.value(u, b) - rest, 0, None)
+        return clip(self.value(u, b) - rest, 0, None)
 
     def _end(self, s: Array, b: Array) -> Array:
         """Return the end of the interval at which a slope s is; 0 for no slope, where the end may be infinite."""
