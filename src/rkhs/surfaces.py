@@ -123,9 +123,7 @@ def surface(
         to_numpy(as_array(given, name)).astype(np.float64) for given, name in ((points, "points"), (normals, "normals"))
     )
     if X.ndim != 2 or X.shape[1] != 3 or N.shape != X.shape or len(X) < 4:
-        raise ValueError(
-            f"A surface needs points and normals of shape (t, 3), four at least, got {X.shape} and {N.shape}."
-        )
+        raise ValueError(f"Points and normals need shape (t, 3), four of them or more, got {X.shape} and {N.shape}.")
     lengths = np.linalg.norm(N, axis=1)
     if not np.all(lengths > 0):
         raise ValueError(f"Normal {int(np.flatnonzero(lengths == 0)[0])} has the length zero: leave its point out.")

@@ -64,13 +64,9 @@ class Examples:
         if known == 0:
             raise CommandError(f"Every row of column {target!r} is empty: some rows need a target to learn from.")
         if self.regression and known < 2 * FOLDS:
-            raise CommandError(
-                f"Column {target!r} has {known} numbers: at least {2 * FOLDS} are needed; add rows with one."
-            )
+            raise CommandError(f"Column {target!r} has {known} numbers, and {2 * FOLDS} are needed: add rows with one.")
         if len(counts) == 1:
-            raise CommandError(
-                f"Column {target!r} has one class only, {next(iter(counts))!r}: add rows of another class."
-            )
+            raise CommandError(f"Column {target!r} has one class only, {min(counts)!r}: add rows of another class.")
         if rare:
             listed = ", ".join(map(repr, rare[:3])) + (", .." if len(rare) > 3 else "")
             which = f"Class {listed} of column {target!r} has" if len(rare) == 1 else f"Classes {listed} have"
@@ -257,7 +253,7 @@ def parse_signs(text: str) -> dict[str, int]:
         match = SIGN.match(text, start)
         if match is None:
             raise CommandError(
-                f"--monotone takes columns with +1 (f rises) or -1 (f falls), as in age=+1,income=-1, got {text!r}."
+                f"--monotone takes columns with +1 or -1 (f falls), as in age=+1,income=-1, got {text!r}."
             )
         if match["name"] in found:
             raise CommandError(f"--monotone names column {match['name']!r} twice: give it one sign.")

@@ -75,9 +75,7 @@ class HeldOutLabels:
     def labels(self) -> HeldOutPredictions:
         term, size = self.problem.terms[0], self.problem.terms[0].size // self.copies
         if not isinstance(term.functional, Evaluation):
-            raise ValueError(
-                f"{self.estimator} was learnt without targets at points: no interval is known of what has none."
-            )
+            raise ValueError(f"{self.estimator} was learnt without targets at points: no interval is known.")
         problem = self.problem
         whole = self.copies == 1 and problem.approximation is None and problem.null_space != "dropped"
         smooth = all(one.loss.smooth for one in problem.terms)

@@ -169,9 +169,7 @@ def check_classes(left: Vector, weights: Vector, others: float, marker: Any, nam
             f"y is -1 or {left[0]:g} and {name} takes -1 for unlabelled points, which leaves only one class. If -1 is "
             "a class, say so with unlabeled=None, or encode the classes as 0 and 1."
         )
-    raise ValueError(
-        f"{name} needs at least two classes among the labelled points; there is only one class: {left[0]}."
-    )
+    raise ValueError(f"{name} needs two classes or more among the labelled points; there is only one class: {left[0]}.")
 
 
 def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:

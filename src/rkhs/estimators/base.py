@@ -1,4 +1,4 @@
-"""What all estimators share: validated points in, a function f learnt by a `Problem`, its values out."""
+"""The base of all estimators: validated points in, a function f learnt by a `Problem`, its values out."""
 
 from __future__ import annotations
 

@@ -161,9 +161,7 @@ class VirtualSampleSVC(Classifier):
             return points
         seen = as_points(self.features_.transform(to_numpy(points)), "features")
         if len(seen) != len(points):
-            raise ValueError(
-                f"{self.features_!r} made {len(seen)} rows of {len(points)} points: it needs one for each."
-            )
+            raise ValueError(f"{self.features_!r} made {len(seen)} rows of {len(points)} points: one each is needed.")
         return like(seen, points)
 
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:

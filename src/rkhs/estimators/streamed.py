@@ -1,4 +1,4 @@
-"""Invariant estimators with an approximation: rows in blocks, from memory, files, iterators or a cluster.
+"""The base of the invariant estimators: their parameters, and fits to points in memory, or in a span to rows in blocks.
 
 look     one pass: a sample of the rows, the classes and their weights
 choose   the kernel's scale and the functions of the space, from the sample
@@ -102,9 +102,7 @@ class InvariantEstimator(BaseKernelEstimator):
         else:
             points, _, _, _ = self._validated(X, y, own=False)
             if is_torch_array(points):
-                raise TypeError(
-                    "An approximation takes NumPy arrays, data frames, or blocks of them: pass X.numpy(force=True)."
-                )
+                raise TypeError("An approximation takes NumPy arrays, data frames or blocks: pass X.numpy(force=True).")
             weight = None if sample_weight is None else as_weights(sample_weight, points)
             stream = blocks(points, column_or_1d(as_column(as_numpy(y))), weight)
         look, learn = replayed(stream)
