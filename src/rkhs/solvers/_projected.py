@@ -47,7 +47,7 @@ from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
 from rkhs._finite.problem import LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses.base import Loss
-from rkhs.solvers._reduced import DETERMINED, FeatureBlock, ReducedProblem, upright
+from rkhs.solvers._reduced import Curvature, FeatureBlock, ReducedProblem, upright
 from rkhs.solvers._subspace import solve
 from rkhs.spaces.base import UNIT, Orthonormal
 
@@ -203,7 +203,9 @@ class WeightedProblem:
     @cached_property
     def curvature(self) -> Curvature:
         """S + diag(0, I), of the variables that are resolved."""
-        return Curvature.of(self.S[: self.resolved, : self.resolved], self.rank)
+        square, tau = self.S[: self.resolved, : self.resolved].copy(), slice(self.rank, None)
+        square[tau, tau] = upright(square[tau, tau] + np.eye(self.resolved - self.rank), square)
+        return Curvature.of(square, self.rank)
 
     @cached_property
     def basis(self) -> Curvature:
@@ -309,51 +311,3 @@ class WeightedProblem:
         lows, highs = zip(*(part.rows.box for part in parts), strict=True)
         whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
         return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))
-
-
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """S + diag(0, I), positive definite in tau, in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
-
-    L: Matrix
-    T: Matrix
-    seen: Matrix  # H, in the directions of c that it sees
-    unseen: Matrix  # the others, as columns
-
-    @classmethod
-    def of(cls, S: Matrix, rank: int) -> Curvature:
-        """Factorise."""
-        c, tau = slice(0, rank), slice(rank, None)
-        own = S[tau, tau] + np.eye(len(S) - rank)
-        L = scipy.linalg.cholesky(upright(own, S), lower=True, check_finite=False)
-        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
-        values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
-        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
-        return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
-
-    def minimum(self, linear: Matrix) -> Matrix:
-        """Return argmin 1/2 theta'(S + diag(0, I)) theta + linear'theta, (m, c)."""
-        r = self.T.shape[1]
-        still = self.down(linear[r:])
-        c = -self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
-        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
-        return np.concatenate([c, tau])
-
-    def variance(self, E: Matrix) -> Vector:
-        """Return the diagonal of E (S + diag(0, I))^-1 E', in the directions that are seen, (t,)."""
-        known, basis = self._roots(E)
-        return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
-
-    def covariance(self, E: Matrix) -> Matrix:
-        """Return E (S + diag(0, I))^-1 E', in the directions that are seen, (t, t)."""
-        known, basis = self._roots(E)
-        return known.T @ known + basis @ basis.T
-
-    def _roots(self, E: Matrix) -> tuple[Matrix, Matrix]:
-        r = self.T.shape[1]
-        known = self.down(E[:, r:].T)
-        return known, (E[:, :r] - known.T @ self.T) @ self.seen
-
-    def down(self, right: Matrix) -> Matrix:
-        """Return L^-1 right."""
-        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
@@ -285,45 +285,84 @@ def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
     return -scale * (vectors @ (slopes / np.maximum(np.maximum(values, floor), np.finfo(np.float64).tiny)))
 
 
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """S, positive definite in tau, factorised in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+
+    L: Matrix
+    T: Matrix
+    seen: Matrix  # H, in the directions of c that it sees
+    unseen: Matrix  # the others, as columns
+
+    @classmethod
+    def of(cls, S: Matrix, rank: int) -> Curvature:
+        """Factorise S, whose first variables are the c."""
+        c, tau = slice(0, rank), slice(rank, None)
+        L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
+        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
+        values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
+        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
+        return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
+
+    def minimum(self, linear: Matrix, unseen: Any = 0.0) -> Matrix:
+        """Return argmin 1/2 theta'S theta + linear'theta, (m, c), with a part of c that S does not see."""
+        r = self.T.shape[1]
+        still = self.down(linear[r:])
+        c = unseen - self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
+        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        return np.concatenate([c, tau])
+
+    def variance(self, E: Matrix) -> Vector:
+        """Return the diagonal of E S^-1 E', in the directions that are seen, (t,)."""
+        known, basis = self._roots(E)
+        return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
+
+    def covariance(self, E: Matrix) -> Matrix:
+        """Return E S^-1 E', in the directions that are seen, (t, t)."""
+        known, basis = self._roots(E)
+        return known.T @ known + basis @ basis.T
+
+    def _roots(self, E: Matrix) -> tuple[Matrix, Matrix]:
+        r = self.T.shape[1]
+        known = self.down(E[:, r:].T)
+        return known, (E[:, :r] - known.T @ self.T) @ self.seen
+
+    def down(self, right: Matrix) -> Matrix:
+        """Return L^-1 right."""
+        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))
+
+
 class Elimination:
     """The problem that is left, as a `FiniteProblem` of one output, and the way back to theta."""
 
     def __init__(self, problem: ReducedProblem) -> None:
-        c, tau = slice(0, problem.rank), slice(problem.rank, None)
-        S, linear = problem.square, problem.linear
+        r, linear = problem.rank, problem.linear
+        curvature = Curvature.of(problem.square, r)
         E = np.concatenate([double(part.E) for part in problem.parts])
-        self.L = np.linalg.cholesky(S[tau, tau])
-        self.T = self._down(S[tau, c])
-        self.F, self.still = self._down(E[:, tau].T), self._down(linear[tau])
-        self.B = E[:, c] - self.F.T @ self.T
-        values, vectors = np.linalg.eigh(S[c, c] - self.T.T @ self.T)
-        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
-        self.seen = vectors[:, known] / np.sqrt(values[known])
-        U, sizes, Vt = np.linalg.svd(self.B @ vectors[:, ~known], full_matrices=False)
+        F, still = curvature.down(E[:, r:].T), curvature.down(linear[r:])
+        B = E[:, :r] - F.T @ curvature.T
+        W, force = B @ curvature.seen, linear[:r] - curvature.T.T @ still
+        mean = -F.T @ still - W @ (curvature.seen.T @ force)
+        U, sizes, Vt = np.linalg.svd(B @ curvature.unseen, full_matrices=False)
         apart = sizes > SEEN * sizes.max(initial=0.0)
-        self.unseen = vectors[:, ~known] @ (Vt[apart].T / sizes[apart])
-        self.force = linear[c] - self.T.T @ self.still
-        W = self.B @ self.seen
-        mean = -self.F.T @ self.still - W @ (self.seen.T @ self.force)
+        self.linear, self.E, self.curvature = linear, E, curvature
+        self.unseen = curvature.unseen @ (Vt[apart].T / sizes[apart])
         offset = np.concatenate([double(part.u) for part in problem.parts])
         blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
         Q = np.ascontiguousarray(U[:, apart])
-        self.system = FiniteProblem.stored(self.F.T @ self.F + W @ W.T, Q, blocks).shifted(offset + mean)
+        self.system = FiniteProblem.stored(F.T @ F + W @ W.T, Q, blocks).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
-        """theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""
+        """Return theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""
         try:
             found = solver.run(self.system, self.system.start(), monitor)
         except OutOfIterations:
             found = monitor.best or self.system.start()
         if found.alpha is not None:
             found = replace(found, alpha=self._best_dual_point(found))
-        alpha, e = project(found.a, *self.system.box, self.system.Q)[:, 0], found.basis[:, 0]
-        c = self.seen @ (self.seen.T @ (self.B.T @ alpha - self.force)) + self.unseen @ e
-        tau = scipy.linalg.solve_triangular(
-            self.L, self.F @ alpha - self.still - self.T @ c, lower=True, trans="T", check_finite=False
-        )
-        return np.concatenate([c, tau]), alpha if found.alpha is None else found.alpha[:, 0]
+        alpha = project(found.a, *self.system.box, self.system.Q)[:, 0]
+        theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ found.basis[:, 0])
+        return theta, alpha if found.alpha is None else found.alpha[:, 0]
 
     def _best_dual_point(self, found: Iterate) -> Matrix:
         """Return the best of the dual points that come with an iterate, (t, 1).
@@ -336,7 +375,3 @@ class Elimination:
         points = [feasible(system, alpha) for alpha in (found.alpha, -system.gradient(u), found.a)]
         values = [float(lower_bound(system, alpha, system.exact @ alpha)[0]) for alpha in points]
         return np.asarray(points[int(np.argmax(values))])
-
-    def _down(self, right: Matrix) -> Matrix:
-        """L^-1 right."""
-        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))

@@ -51,7 +51,8 @@ from rkhs._linalg.saddle import Saddle
 from rkhs._progress import tick
 from rkhs.functionals.base import Functional
 from rkhs.solvers._preconditioning import preconditioner
-from rkhs.solvers._projected import Curvature, ProjectedProblem
+from rkhs.solvers._projected import ProjectedProblem
+from rkhs.solvers._reduced import Curvature
 from rkhs.solvers.base import double, fits, in_memory
 from rkhs.spaces import DenseSpace, LandmarkSpace
 
