@@ -1,6 +1,6 @@
 """An independent oracle: kernels and their derivatives in 30-digit arithmetic.
 
-Nothing here knows of ladders, matchings or atoms.  A kernel is a plain function k(x, y) of two lists of
+Nothing here knows of derivatives in q, matchings or atoms.  A kernel is a plain function k(x, y) of two lists of
 mpmath numbers, written as in a textbook; the inner product of two representers is the limit that defines
 it, a mixed derivative at 0 of
 

@@ -49,11 +49,11 @@ def test_terms_of_a_block_share_points():
         def form(self, dimension):
             form = super().form(dimension)
 
-            def ladder(q, rungs):
+            def radial_derivatives(q, orders):
                 calls.append(q.shape)
-                return form.ladder(q, rungs)
+                return form.radial_derivatives(q, orders)
 
-            return type(form)(form.rho, ladder, form.smooth, form.linear)
+            return type(form)(form.rho, radial_derivatives, form.smooth, form.linear)
 
     regressor(kernel=Watched(2.0), approximation=rkhs.Landmarks(rkhs.Evaluation(X[:60]))).fit(X, TARGET)
     assert calls.count((1000, 60)) == 1

@@ -51,12 +51,12 @@ class Radial(FormKernel):
         return np.inf
 
     def form(self, dimension):
-        return Form(1, self.ladder, smooth=True)
+        return Form(1, self.radial_derivatives, smooth=True)
 
-    def ladder(self, q, rungs):
-        return {k: self.rung(q, k) for k in rungs}
+    def radial_derivatives(self, q, orders):
+        return {k: self.single(q, k) for k in orders}
 
-    def rung(self, q, k):
+    def single(self, q, k):
         return np.exp(q) if isinstance(q, np.ndarray) else q.exp()
 
 
@@ -64,14 +64,14 @@ class Radial(FormKernel):
 class WrongSign(Radial):
     wrong: int = 1
 
-    def rung(self, q, k):
-        return -super().rung(q, k) if k == self.wrong else super().rung(q, k)
+    def single(self, q, k):
+        return -super().single(q, k) if k == self.wrong else super().single(q, k)
 
 
 @dataclass(frozen=True)
 class SlightlyWrongRung(Radial):
-    def rung(self, q, k):
-        return super().rung(q, k) * (1 + 1e-6 * (k == 2))
+    def single(self, q, k):
+        return super().single(q, k) * (1 + 1e-6 * (k == 2))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Indefinite(Radial):
     def smoothness(self, dimension):
         return 1.0
 
-    def rung(self, q, k):
+    def single(self, q, k):
         return np.cos(np.sqrt(np.maximum(-2 * q, 0)))
 
 
@@ -100,11 +100,11 @@ class TooLowOrder(rkhs.Polyharmonic):
 
 @dataclass(frozen=True)
 class NotFinite(rkhs.Matern):
-    """A ladder without a floor: 0/0 where points coincide."""
+    """Derivatives without a floor: 0/0 where points coincide."""
 
-    def ladder(self, q, rungs):
+    def radial_derivatives(self, q, orders):
         with np.errstate(all="ignore"):
-            return {k: rung * (q / q) for k, rung in super().ladder(q.copy(), rungs).items()}
+            return {k: single * (q / q) for k, single in super().radial_derivatives(q.copy(), orders).items()}
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,14 @@ class WrongForm(Radial):
 
 @dataclass(frozen=True)
 class OtherInTorch(Radial):
-    def rung(self, q, k):
-        return super().rung(q, k) * (1 + 1e-6 * is_torch_array(q))
+    def single(self, q, k):
+        return super().single(q, k) * (1 + 1e-6 * is_torch_array(q))
 
 
 @dataclass(frozen=True)
 class PoorInSingle(Radial):
-    def rung(self, q, k):
-        return super().rung(q, k) * (1 + 0.01 * ("32" in str(q.dtype)))
+    def single(self, q, k):
+        return super().single(q, k) * (1 + 0.01 * ("32" in str(q.dtype)))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,12 @@ class WrongAverage(rkhs.Gaussian):
 
 
 class NoValue(FormKernel):
-    smoothness, form, ladder, rung = Radial.smoothness, Radial.form, Radial.ladder, Radial.rung
+    smoothness, form, radial_derivatives, single = (
+        Radial.smoothness,
+        Radial.form,
+        Radial.radial_derivatives,
+        Radial.single,
+    )
 
     def __repr__(self):
         return "NoValue()"

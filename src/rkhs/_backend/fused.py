@@ -76,10 +76,10 @@ def _bfloat16(A: Array) -> tuple[Array, Array]:
 
 
 def _over(
-    S: Array, rungs: tuple[Array, Array] | None, c: Array | None, parts: tuple[Array, Array, Array], cut: int
+    S: Array, pair: tuple[Array, Array] | None, c: Array | None, parts: tuple[Array, Array, Array], cut: int
 ) -> None:
     """One pass over arrays of one layout."""
-    phi, psi = rungs or (S, S)
+    phi, psi = pair or (S, S)
     _pass[(triton.cdiv(S.numel(), BLOCK),)](
         S,
         phi,
@@ -88,7 +88,7 @@ def _over(
         *parts,
         S.numel(),
         S.shape[-1 if S.is_contiguous() else -2],
-        COMBINE=rungs is not None,
+        COMBINE=pair is not None,
         HAS_C=c is not None,
         BY_COLUMN=S.is_contiguous(),
         CUT=cut,

@@ -25,8 +25,7 @@ import numpy as np
 from rkhs._backend.arrays import Array
 
 PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
-CHUNK = 1024  # terms that tensor cores sum up, cutting each partial sum: their error grows with the number
-TF32_CUT, BFLOAT16_CUT = 13, 16  # bits of the 23 of a float32 that TF32 and bfloat16 lack
+TF32_CUT = 13  # bits of the 23 of a float32 that TF32 lacks; bfloat16 lacks 16
 _SETTING = RLock()
 
 
@@ -92,7 +91,7 @@ class ThreeTF32(Products):
 
             return SplitOperand(*fused.split(A, TF32_CUT))
         first = cut(A, TF32_CUT)
-        coarse, rest = (part.bfloat16() if _on_gpu(A) else cut(part, BFLOAT16_CUT) for part in (A, A - first))
+        coarse, rest = (part.bfloat16() if _on_gpu(A) else cut(part, 16) for part in (A, A - first))
         return SplitOperand(first, coarse, rest)
 
     def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
@@ -110,8 +109,9 @@ class ThreeTF32(Products):
         else:
             total = A.coarse @ B.rest + A.rest @ B.coarse
         with _tensor_cores(A.first):
-            for start in range(0, A.first.shape[1], CHUNK):
-                one, other = A.first[:, start : start + CHUNK], B.first[start : start + CHUNK]
+            terms = 1024  # that tensor cores sum up, cutting each partial sum: their error grows with the number
+            for start in range(0, A.first.shape[1], terms):
+                one, other = A.first[:, start : start + terms], B.first[start : start + terms]
                 if gpu:
                     total.addmm_(one, other)
                 else:

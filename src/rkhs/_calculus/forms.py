@@ -15,8 +15,8 @@ and all third ones vanish.  So one formula gives all derivatives of k, for direc
 
 with q_i the slope of q along w_i and q_ij its curvature along w_i and w_j (Faa di Bruno's formula with blocks of one
 and two).  Two terms for n = 2, ten for n = 4.  The minus sign of the distance is deliberate: phi' is then positive for
-the positive definite radial kernels, the ladder of the Gaussian exp(q) is one and the same array at every rung, and a
-single formula serves both forms.
+the positive definite radial kernels, all derivatives of the Gaussian exp(q) are one and the same array, and a single
+formula serves both forms.
 
 *Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
 A kernel that is smooth in q feels it only when the points are many scales from their middle; one that is
@@ -29,8 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import combinations
+from operator import add, mul
 from typing import Any
 
 from rkhs._backend.arrays import Array, namespace
@@ -41,22 +42,21 @@ from rkhs._calculus.pairing import AllPairs, Pairing
 # in r^2 at worst.
 NEAR = 1e-3
 FAR = 100.0  # |x|^2/2 + |y|^2/2 up to which a kernel that is smooth in q needs no care: 2e-14, in float32 1e-5
-NEAR_ENTRIES = 2**20  # of the table of differences x - y held at once
 
-# (q, rungs) -> {k: phi^(k)(q) for k in rungs}.  Rungs that are singular at q = 0 are finite there, and q
-# is the ladder's own to overwrite: tiles are large, and every array that is not allocated counts.
-Ladder = Callable[[Array, range], dict[int, Array]]
+# (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 are finite there, and q
+# may be overwritten: tiles are large, and every array that is not allocated counts.
+RadialDerivatives = Callable[[Array, range], dict[int, Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """k(x, y) = phi(q(A x, A y)): a quadratic form, a ladder for phi, and a linear map A.
+    """k(x, y) = phi(q(A x, A y)): a quadratic form, the derivatives of phi, and a linear map A.
 
     `smooth` tells whether phi is smooth in q at q = 0, so that near points need less care.
     """
 
     rho: int
-    ladder: Ladder
+    radial_derivatives: RadialDerivatives
     smooth: bool
     linear: LinearMap = None
 
@@ -93,7 +93,7 @@ class Form:
                 for i, j in combinations(range(len(vectors)), 2):
                     curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
         n = len(slopes)
-        return pairing.flat(derivative(self.ladder(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
+        return pairing.flat(derivative(self.radial_derivatives(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
 def correct_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
@@ -119,7 +119,7 @@ def correct_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes:
 
 
 def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the indices (i, j) of near points that need care, in portions whose differences fit in `NEAR_ENTRIES`.
+    """Yield the indices (i, j) of near points that need care, in portions whose differences fit in memory.
 
     One pass over q finds the pairs that are near by the largest |x|^2/2 and |y|^2/2, the `halves`; only those
     are looked at again, so that an outlier does not make all others near.
@@ -132,7 +132,7 @@ def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension
     i, j = flat // q.shape[1], flat % q.shape[1]
     near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
     i, j = i[near], j[near]
-    portion = max(1, NEAR_ENTRIES // dimension)
+    portion = max(1, 2**20 // dimension)  # 8 MiB of differences at once
     for start in range(0, i.shape[0], portion):
         yield i[start : start + portion], j[start : start + portion]
 
@@ -169,26 +169,20 @@ def matchings(n: int) -> tuple[Matching, ...]:
     return tuple(found)
 
 
-def derivative(rungs: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
+def derivative(phi: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
     """Evaluate the formula at the top over any ring: arrays that broadcast, or power series of them.
 
-    `rungs[r]` is phi^(r)(q); a pair missing from `curvatures` has curvature zero.
+    `phi[r]` is phi^(r)(q); a pair missing from `curvatures` has curvature zero.
     """
     n = len(slopes)
-    by_rung: dict[int, Any] = {}
+    by_order: dict[int, Any] = {}
     for pairs, rest in matchings(n):
         if any(pair not in curvatures for pair in pairs):
             continue
         factors = [curvatures[pair] for pair in pairs] + [slopes[i] for i in rest]
         if not factors:
-            return rungs[0]
-        product = factors[0]
-        for factor in factors[1:]:
-            product = product * factor
-        rung = n - len(pairs)
-        by_rung[rung] = by_rung[rung] + product if rung in by_rung else product
-    total = None
-    for rung, coefficient in by_rung.items():
-        term = rungs[rung] * coefficient
-        total = term if total is None else total + term
-    return total
+            return phi[0]
+        product = reduce(mul, factors)
+        order = n - len(pairs)
+        by_order[order] = by_order[order] + product if order in by_order else product
+    return reduce(add, (phi[order] * coefficient for order, coefficient in by_order.items()))

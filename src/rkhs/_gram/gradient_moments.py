@@ -41,7 +41,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     some = max(1, tile_entries(gram.budget, X) // max(1, int(Y.shape[0])))
     for start in range(0, int(X.shape[0]), some):
         i = slice(start, start + some)
-        phi = form.ladder(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
+        phi = form.radial_derivatives(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
         weighted = weights[i, :1] * phi
         total += (weighted.T @ phi) * between
         if form.rho:

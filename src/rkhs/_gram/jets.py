@@ -33,7 +33,7 @@ from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals.base import Part
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
-SHARED, EACH = 2**20, 4  # pairs of points from which threads share the tiles; tiles each has, so that all end together
+SHARED = 2**20  # pairs of points from which threads share the tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +282,7 @@ class JetProduct:
             hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
         entries = tile_entries(self.budget // hands, flow.target.points)
         if hands > 1:
-            entries = min(entries, t * s // (EACH * hands))
+            entries = min(entries, t * s // (4 * hands))  # four tiles for each thread, so that all end together
         work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]
         # Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat.
         own = [flow] if hands == 1 else [flow.apart() for _ in range(hands)]
@@ -323,7 +323,7 @@ class JetProduct:
         for a, b in near:
             difference = self.form.difference(left.given[i][a], right.given[j][b])
             q[a, b] = -namespace(q).vecdot(difference, difference, axis=-1) / 2
-        phi = self.form.ladder(q, flow.orders)
+        phi = self.form.radial_derivatives(q, flow.orders)
         for a, b in near if flow.orders[-1] else []:
             difference = self.form.difference(left.given[i][a], right.given[j][b])
             own = {k: table[a, b] for k, table in phi.items()}

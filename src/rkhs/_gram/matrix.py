@@ -65,6 +65,7 @@ class GramMatrix:
     """The interface of `Gram` for a symmetric matrix that has been computed."""
 
     matrix: Array
+    stored = steady = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -73,24 +74,13 @@ class GramMatrix:
 
     @property
     def budget(self) -> int:
-        """Bytes that what is done with it may take."""
         return budget_bytes(None, self.matrix)
-
-    @property
-    def stored(self) -> bool:
-        return True
-
-    @property
-    def steady(self) -> bool:
-        return True
-
-    @property
-    def seconds(self) -> float:
-        return self.core_seconds
 
     @property
     def core_seconds(self) -> float:
         return CALL + ENTRY * self.shape[0] * self.shape[1]
+
+    seconds = core_seconds
 
     @property
     def firsts(self) -> Vector:
@@ -115,8 +105,7 @@ class GramMatrix:
     def block(self, rows: Any, columns: Any) -> Array:
         return self.matrix[rows][:, columns]
 
-    def part(self, rows: Any, columns: Any) -> Array:
-        return self.block(rows, columns)
+    part = block
 
 
 def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:

@@ -16,14 +16,11 @@ from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import GramBlock, blocks, check_bounded
 from rkhs._gram.jets import ORDER, JetProduct, by_points
+from rkhs._gram.matrix import CALL
 from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Combination, Functional, Part
 from rkhs.kernels.base import Kernel, check_known
-
-# Seconds of a product on one core (`python -m benchmarks.regret`): for a call, for a point and a functional, and for a
-# pair of points with values alone and with derivatives.
-CALL, ENTRY, PAIR, PAIR_OF_JETS = 2e-4, 8e-11, 8e-9, 25e-9
 
 
 def gram(
@@ -172,14 +169,15 @@ class Gram:
     @cached_property
     def core_seconds(self) -> float:
         """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
-        pair = PAIR_OF_JETS if self.L.order or self.M.order else PAIR
-        seconds = CALL
+        # Seconds of a call, of a pair of points with derivatives or values alone, and of a point and a functional:
+        # `python -m benchmarks.regret`.
+        seconds, pair, entry = CALL, 25e-9 if self.L.order or self.M.order else 8e-9, 8e-11
         for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
             left, right = (
                 sum(int(group[0].atoms.points.shape[0]) for group in by_points(side))
                 for side in (block.lefts, block.rights)
             )
-            seconds += pair * left * right + ENTRY * (left * self.shape[1] + right * self.shape[0])
+            seconds += pair * left * right + entry * (left * self.shape[1] + right * self.shape[0])
         return seconds
 
     @property

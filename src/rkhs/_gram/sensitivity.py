@@ -4,7 +4,7 @@ With B from the derivative of any function of G this is that function's derivati
 
 *Values and first derivatives of radial kernels* know the scales only through z = x / s and directions u / s.  With
 d = z_i - z_k and the sums  s = <u, d>, r = <v, d>  an entry of phi(q) is  phi,  phi' r,  -phi' s,  or
-phi' <u, v> - phi'' s r,  and its derivatives in all log s_j are, with the next rung P of that entry,
+phi' <u, v> - phi'' s r,  and its derivatives in all log s_j are, with that entry's P of the next derivative of phi,
 
     P d_j^2   and    -2 phi' v_j d_j    or    2 phi'' d_j (u_j r + v_j s) - 2 phi' u_j v_j
 
@@ -194,7 +194,7 @@ class _Tile:
                 self.r[i, k] = np.sum(_own(right, k) * d[:, None, :], axis=-1)
             if self.s is not None:
                 self.s[i, :, k] = np.sum(_own(left, i) * d[:, None, :], axis=-1)
-        self.phi = form.ladder(q, range(1, order + 2))
+        self.phi = form.radial_derivatives(q, range(1, order + 2))
 
     def contracted(self, B: Matrix) -> Matrix:
         """(m,)."""

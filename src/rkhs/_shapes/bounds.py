@@ -90,8 +90,8 @@ class ActivePart:
         total, order = 0.0, sum(gamma)
         pairs = prod(2.0 * j - 1 for times in gamma for j in range(1, times + 1))
         for weight, form, factors in self._radial:
-            rung = form.ladder(np.zeros((1, 1)), range(order, order + 1))[order]
-            total += weight * pairs * float(np.prod(factors ** (2 * np.array(gamma)))) * float(np.reshape(rung, -1)[0])
+            phi = form.radial_derivatives(np.zeros((1, 1)), range(order, order + 1))[order]
+            total += weight * pairs * float(np.prod(factors ** (2 * np.array(gamma)))) * float(np.reshape(phi, -1)[0])
         return total
 
     @cached_property

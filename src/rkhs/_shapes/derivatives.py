@@ -123,7 +123,7 @@ def _tables(form: Form, factors: Matrix, X: Matrix, Y: Matrix, gammas: Sequence[
     d = {int(k): factors[k] * (X[:, k, None] - Y[:, k]) for k in np.flatnonzero(factors)}
     q = -0.5 * sum((one * one for one in d.values()), start=np.zeros((len(X), len(Y))))
     lowest = min((sum(gamma) + 1) // 2 for gamma in gammas)
-    phi = form.ladder(q, range(lowest, max(map(sum, gammas)) + 1))
+    phi = form.radial_derivatives(q, range(lowest, max(map(sum, gammas)) + 1))
     gaussian = all(one is phi[lowest] for one in phi.values())  # the exponential is its own derivative
     factor: dict[tuple[int, int], dict[int, Matrix]] = {}  # of feature k for gamma_k = g, by powers of phi
     for k, g in {(k, g) for gamma in gammas for k, g in enumerate(gamma) if g}:

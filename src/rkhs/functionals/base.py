@@ -281,6 +281,8 @@ def stack(functionals: Sequence[Functional]) -> Functional:
     families = list(functionals)
     if not families:
         raise ValueError("There is nothing to stack: pass at least one family of functionals.")
+    if len(families) == 1 and isinstance(families[0], Functional) and len(families[0].shape) == 1:
+        return families[0]
     parts, start = [], 0
     for family in families:
         _agree(families[0], family)

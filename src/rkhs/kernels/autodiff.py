@@ -24,7 +24,7 @@ class AutodiffKernel(Kernel):
 
     Correct wherever fn is differentiable *as written*: a norm |x - y| inside fn has no derivative at
     x = y and yields NaN there, even where k is smooth.  Write such kernels as functions of |x - y|^2, or
-    as a ladder (see "add a kernel").  `smooth` (derivatives of lower order are bounded) and
+    as a `FormKernel` (see "add a kernel").  `smooth` (derivatives of lower order are bounded) and
     `order` (of conditional definiteness) are taken on trust.
 
     Examples

@@ -27,7 +27,7 @@ from rkhs._calculus.pairing import AllPairs, Pairing
 class Kernel(ABC):
     """A kernel: a symmetric function k(x, y) of two points, with the inner products of its representers.
 
-    A new kernel that is a function of the distance or of the dot product writes a `ladder` and
+    A new kernel that is a function of the distance or of the dot product writes its derivatives in q and
     derives from `FormKernel`; any other writes `pair`.
 
     Examples

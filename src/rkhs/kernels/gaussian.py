@@ -1,11 +1,10 @@
-"""The Gaussian kernel: its own derivative at every rung, and its own average."""
+"""The Gaussian kernel: its own derivative of every order, and its own average."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from scipy.special import digamma, gammaln
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
-from rkhs._calculus.forms import Form
 from rkhs._calculus.maps import Circles
 from rkhs.kernels.algebra import Composition, Multiple, Product, Pullback, Sum
 from rkhs.kernels.base import Kernel
@@ -38,11 +36,8 @@ class Gaussian(ScaledKernel):
 
     scale: Scale = 1.0
 
-    def smoothness(self, dimension: int) -> float:
-        return inf
-
-    def form(self, dimension: int) -> Form:
-        return Form(1, exponential, smooth=True, linear=self.linear(dimension))
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        return dict.fromkeys(orders, namespace(q).exp(q))  # one array
 
     def blurred(self, covariance: Matrix) -> Kernel:
         """sqrt(det S / det(S + C)) exp(-d'(S + C)^-1 d / 2), with S = diag(scale^2), C the covariance."""
@@ -97,11 +92,6 @@ def Periodic(period: Any, scale: Any = 1.0) -> Composition:
     if given.ndim > 1 or given.size == 0 or not bool(((given > 0) & (given < float("inf"))).all()):
         raise ValueError(f"A period is positive, a number or one for each feature, got {period!r}.")
     return Composition(Gaussian(scale), Circles(tuple(map(float, given.reshape(-1).tolist()))))
-
-
-def exponential(q: Array, rungs: range) -> dict[int, Array]:
-    """Return the ladder of exp(q): one array at every rung."""
-    return dict.fromkeys(rungs, namespace(q).exp(q))
 
 
 class GaussianMixture(ScaledKernel):

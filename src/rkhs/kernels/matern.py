@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from numbers import Real
+from typing import ClassVar
 
 from rkhs._backend.arrays import Array, Vector, namespace
-from rkhs._calculus.forms import Form
 from rkhs.kernels.gaussian import GaussianMixture
 from rkhs.kernels.scaled import Scale
 
@@ -33,6 +33,7 @@ class Matern(GaussianMixture):
 
     nu: float
     scale: Scale = 1.0
+    smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -49,27 +50,24 @@ class Matern(GaussianMixture):
     def smoother(self, order: int, dimension: int) -> str | None:
         return f"Matern(nu={order + 0.5})" if order + 0.5 <= HIGHEST else "Gaussian()"
 
-    def form(self, dimension: int) -> Form:
-        return Form(1, self.ladder, smooth=False, linear=self.linear(dimension))
-
-    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         """With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1).
 
-        All rungs follow from exp(-z) by the recursion of Bessel functions, which in units of the rungs is
+        All derivatives follow from exp(-z) by the recursion of Bessel functions, which in their units is
         phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2).  Below nu = 0 they are singular at z = 0, while
         their slopes vanish there faster: a floor on z keeps the product at its limit, 0.
         """
         xp = namespace(q)
-        nu, last, regular = self.nu, rungs[-1], ceil(self.nu) - 1
+        nu, last, regular = self.nu, orders[-1], ceil(self.nu) - 1
         q *= -1 / nu
         root = xp.sqrt(q)  # z / 2 nu
-        top = xp.exp(root * (-2 * nu))  # of the last regular rung, phi^(regular), once scaled
+        top = xp.exp(root * (-2 * nu))  # of the last regular derivative, phi^(regular), once scaled
         top *= (2 * nu) ** regular / prod(range(1, 2 * regular, 2))  # m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)
         phi = {regular: top}
-        if rungs[0] < regular:
+        if orders[0] < regular:
             phi[regular - 1] = root + 1 / (2 * nu)
             phi[regular - 1] *= top
-            for k in range(regular - 2, rungs[0] - 1, -1):
+            for k in range(regular - 2, orders[0] - 1, -1):
                 phi[k] = phi[k + 1] * (1 - (k + 1) / nu)
                 phi[k] += q * phi[k + 2]
         if last > regular:

@@ -50,15 +50,15 @@ class Polyharmonic(FormKernel):
         return f"Polyharmonic(power={2 * order + 1})"
 
     def form(self, dimension: int) -> Form:
-        return Form(1, self.ladder, smooth=False)
+        return Form(1, self.radial_derivatives, smooth=False)
 
-    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         """In s = r^2 = -2q, d/dq = -2 d/ds, of s^b with b = power/2, or of s^b log(s)/2.
 
-        A floor on s keeps rungs that are singular at 0 finite; their slopes vanish there, and faster.
+        A floor on s keeps derivatives that are singular at 0 finite; their slopes vanish there, and faster.
         """
         xp = namespace(q)
-        b, last = self.power / 2, rungs[-1]
+        b, last = self.power / 2, orders[-1]
         tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
         q *= -2
         s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
@@ -67,17 +67,17 @@ class Polyharmonic(FormKernel):
         sign = -1.0 if self.order % 2 else 1.0
         if not self.even:
             phi = {last: power * (sign * (-2.0) ** last * prod(b - i for i in range(last)))}
-            for k in reversed(rungs[:-1]):
+            for k in reversed(orders[:-1]):
                 phi[k] = phi[k + 1] * s
                 phi[k] *= -0.5 / (b - k)
             return phi
         phi = {}
-        for k in reversed(rungs):
+        for k in reversed(orders):
             on_log, alone = _derivative_of_log_power(int(b), k)
             phi[k] = log * (sign * (-2.0) ** k * on_log / 2)
             phi[k] += sign * (-2.0) ** k * alone / 2
             phi[k] *= power
-            if k > rungs[0]:
+            if k > orders[0]:
                 power = power * s
         return phi
 

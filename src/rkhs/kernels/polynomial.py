@@ -46,16 +46,16 @@ class Polynomial(FormKernel):
         return inf
 
     def form(self, dimension: int) -> Form:
-        return Form(0, self.ladder, smooth=True)
+        return Form(0, self.radial_derivatives, smooth=True)
 
-    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         """p (p-1) .. (p-k+1) (q + c)^(p-k), from the lowest power up; 0 past the degree."""
         xp = namespace(q)
         base = q
         base += self.offset
-        phi = {k: xp.zeros_like(q) for k in rungs if k > self.degree}
+        phi = {k: xp.zeros_like(q) for k in orders if k > self.degree}
         power = None
-        for k in reversed(range(rungs[0], min(rungs[-1], self.degree) + 1)):
+        for k in reversed(range(orders[0], min(orders[-1], self.degree) + 1)):
             power = _power(base, self.degree - k) if power is None else power * base
             phi[k] = power * float(perm(self.degree, k)) if k else power
         return phi
@@ -216,12 +216,10 @@ class ConstantKernel(FormKernel):
         return inf
 
     def form(self, dimension: int) -> Form:
-        return Form(0, _ladder, smooth=True)
+        return Form(0, self.radial_derivatives, smooth=True)
+
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        return {k: namespace(q).full_like(q, float(k == 0)) for k in orders}
 
     def blurred(self, covariance: Matrix) -> Kernel:
         return self
-
-
-def _ladder(q: Array, rungs: range) -> dict[int, Array]:
-    xp = namespace(q)
-    return {k: xp.ones_like(q) if k == 0 else xp.zeros_like(q) for k in rungs}

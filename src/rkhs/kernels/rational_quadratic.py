@@ -1,4 +1,4 @@
-"""The rational quadratic kernel: a ladder that stays in its family."""
+"""The rational quadratic kernel: its derivatives in q are powers of the same base."""
 
 from __future__ import annotations
 
@@ -41,23 +41,17 @@ class RationalQuadratic(GaussianMixture):
         if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < inf):
             raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")
 
-    def smoothness(self, dimension: int) -> float:
-        return inf
-
-    def form(self, dimension: int) -> Form:
-        return Form(1, self.ladder, smooth=True, linear=self.linear(dimension))
-
-    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
-        """With b = 1 - q/alpha:  phi = b^-alpha, and each further rung multiplies by (alpha + k)/alpha / b."""
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        """With b = 1 - q/alpha:  phi = b^-alpha, and each further derivative multiplies by (alpha + k)/alpha / b."""
         xp = namespace(q)
         q *= -1 / self.alpha
         now = xp.log1p(q)  # whose rounding alpha does not multiply at near points, as it does that of log(1 + ..)
         q += 1
-        now *= -(self.alpha + rungs[0])
+        now *= -(self.alpha + orders[0])
         now = xp.exp(now)
-        now *= prod((self.alpha + k) / self.alpha for k in range(rungs[0]))
-        phi = {rungs[0]: now}
-        for k in rungs[1:]:
+        now *= prod((self.alpha + k) / self.alpha for k in range(orders[0]))
+        phi = {orders[0]: now}
+        for k in orders[1:]:
             phi[k] = phi[k - 1] / q
             phi[k] *= (self.alpha + k - 1) / self.alpha
         return phi
@@ -79,15 +73,15 @@ class AlphaTangent(FormKernel):
         return inf
 
     def form(self, dimension: int) -> Form:
-        return replace(self.kernel.form(dimension), ladder=self.ladder)
+        return replace(self.kernel.form(dimension), radial_derivatives=self.radial_derivatives)
 
-    def ladder(self, q: Array, rungs: range) -> dict[int, Array]:
-        """With x = -q/alpha, rung k times  (alpha + k) x/(1 + x) - alpha log(1 + x) - sum_(j<k) j/(alpha + j)."""
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        """With x = -q/alpha, phi^(k) times  (alpha + k) x/(1 + x) - alpha log(1 + x) - sum_(j<k) j/(alpha + j)."""
         xp, alpha = namespace(q), self.kernel.alpha
         x = q * (-1 / alpha)
-        phi = self.kernel.ladder(q, rungs)
+        phi = self.kernel.radial_derivatives(q, orders)
         log, share = alpha * xp.log1p(x), x / (1 + x)
-        return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in rungs}
+        return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in orders}
 
     def blurred(self, covariance: Matrix) -> Kernel:
         """Differentiate weights and scales of the mixture: v = alpha / u, so that dlog scale = dlog alpha / 2."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, cast
@@ -10,7 +11,7 @@ import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, namespace, to_numpy
-from rkhs._calculus.forms import Form, Ladder
+from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.algebra import Product
 from rkhs.kernels.base import FormKernel, Kernel, Open, check_known
@@ -87,7 +88,19 @@ class Scaled(Kernel):
 
 
 class ScaledKernel(Scaled, FormKernel):
-    """A radial kernel of x / scale."""
+    """A radial kernel of x / scale, phi(q) with a phi that is smooth unless a subclass says otherwise."""
+
+    smooth: ClassVar[bool] = True
+
+    @abstractmethod
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        """Return {k: phi^(k)(q) for k in orders}; q may be overwritten."""
+
+    def smoothness(self, dimension: int) -> float:
+        return inf
+
+    def form(self, dimension: int) -> Form:
+        return Form(1, self.radial_derivatives, self.smooth, self.linear(dimension))
 
     def own_tangent(self, name: str, feature: int | None) -> Kernel:
         return ScaleTangent(self, feature)
@@ -143,7 +156,7 @@ class ScaleTangent(Kernel):
 
     def form(self, dimension: int) -> Form | None:
         form: Form = self.kernel.form(dimension)
-        return replace(form, ladder=dilated(form.ladder)) if self.feature is None else None
+        return replace(form, radial_derivatives=dilated(form.radial_derivatives)) if self.feature is None else None
 
     def pair(self, pairing: Pairing) -> Array:
         form = self.form(pairing.left.dimension)
@@ -152,7 +165,9 @@ class ScaleTangent(Kernel):
         given: Form = self.kernel.form(pairing.left.dimension)
         row = np.zeros((1, pairing.left.dimension))
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
-        return Product((Formed(replace(given, ladder=shifted(given.ladder))), square(row))).pair(pairing)
+        return Product(
+            (Formed(replace(given, radial_derivatives=shifted(given.radial_derivatives))), square(row))
+        ).pair(pairing)
 
     def blurred(self, covariance: Matrix) -> Kernel:
         """Of each Gaussian that the kernel is a mixture of."""
@@ -163,30 +178,30 @@ class ScaleTangent(Kernel):
 def square(A: Matrix) -> Kernel:
     """|A (x - y)|^2."""
 
-    def ladder(q: Array, rungs: range) -> dict[int, Array]:
+    def radial_derivatives(q: Array, orders: range) -> dict[int, Array]:
         xp = namespace(q)
         values = {0: -2 * q, 1: xp.full_like(q, -2.0)}
-        return {k: values[k] if k < 2 else xp.zeros_like(q) for k in rungs}
+        return {k: values[k] if k < 2 else xp.zeros_like(q) for k in orders}
 
-    return Formed(Form(1, ladder, smooth=False, linear=A))
+    return Formed(Form(1, radial_derivatives, smooth=False, linear=A))
 
 
-def shifted(ladder: Ladder) -> Ladder:
-    """Return the ladder of phi'."""
+def shifted(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
+    """Return the derivatives of phi'."""
 
-    def phi(q: Array, rungs: range) -> dict[int, Array]:
-        above = ladder(q, range(rungs[0] + 1, rungs[-1] + 2))
-        return {k: above[k + 1] for k in rungs}
+    def phi(q: Array, orders: range) -> dict[int, Array]:
+        above = radial_derivatives(q, range(orders[0] + 1, orders[-1] + 2))
+        return {k: above[k + 1] for k in orders}
 
     return phi
 
 
-def dilated(ladder: Ladder) -> Ladder:
-    """Return the ladder of -2 q phi'(q):  -2 (q phi^(k+1) + k phi^(k))."""
+def dilated(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
+    """Return the derivatives of -2 q phi'(q):  -2 (q phi^(k+1) + k phi^(k))."""
 
-    def phi(q: Array, rungs: range) -> dict[int, Array]:
+    def phi(q: Array, orders: range) -> dict[int, Array]:
         own = namespace(q).asarray(q, copy=True)
-        given = ladder(q, range(rungs[0], rungs[-1] + 2))
-        return {k: -2 * (own * given[k + 1] + k * given[k]) for k in rungs}
+        given = radial_derivatives(q, range(orders[0], orders[-1] + 2))
+        return {k: -2 * (own * given[k + 1] + k * given[k]) for k in orders}
 
     return phi

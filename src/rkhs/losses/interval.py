@@ -26,14 +26,11 @@ class IntervalLoss(Loss):
     """A loss of the distance from an interval; subclasses say which interval, slopes and width."""
 
     width: float = 0.0  # w
+    slopes: tuple[float, float] = (1.0, 1.0)  # the largest, p below and q above the interval
 
     def interval(self, b: Array) -> tuple[Array, Array]:
         """Return the ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
         return b, b
-
-    def slopes(self) -> tuple[float, float]:
-        """Return the largest slopes p below and q above the interval."""
-        return 1.0, 1.0
 
     def nearest(self, u: Array, b: Array) -> Array:
         """Return the point of the interval nearest to u."""
@@ -43,7 +40,7 @@ class IntervalLoss(Loss):
     def slope(self, e: Array) -> Array:
         """s, for e = u - (the nearest point)."""
         xp = namespace(e)
-        below, above = self.slopes()
+        below, above = self.slopes
         if self.width == 0:
             return above * xp.astype(e > 0, e.dtype) - below * xp.astype(e < 0, e.dtype)
         s = e * (1 / self.width)
@@ -63,14 +60,14 @@ class IntervalLoss(Loss):
         if self.width == 0:
             return super().curvature(u, b)
         low, high = self.interval(b)
-        below, above = self.slopes()
+        below, above = self.slopes
         s = self.gradient(u, b)
         bent = (s > -below) & (s < above) & ((s != 0) | (low == high))
         return namespace(s).astype(bent, s.dtype) * (1 / self.width)
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
         """From u towards the interval: a share of the way, and no further than step times the slope."""
-        below, above = self.slopes()
+        below, above = self.slopes
         step = like(step, u)
         nearest = self.nearest(u, b)
         part = u * (self.width / (self.width + step)) + nearest * (step / (self.width + step))
@@ -96,7 +93,7 @@ class IntervalLoss(Loss):
     def domain(self, b: Array) -> tuple[Array, Array]:
         xp = namespace(b)
         low, high = self.interval(b)
-        below, above = self.slopes()
+        below, above = self.slopes
         zero = xp.zeros_like(b)
         if low is high:
             return zero - below, zero + above
@@ -111,9 +108,7 @@ class Quadratic(IntervalLoss):
 
     smooth = True
     width = 1 / 2
-
-    def slopes(self) -> tuple[float, float]:
-        return inf, inf
+    slopes = (inf, inf)
 
 
 @dataclass(frozen=True)
@@ -123,11 +118,12 @@ class SmoothedInterval(IntervalLoss, Smoothed):
     loss: IntervalLoss
     width: float
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "slopes", self.loss.slopes)
+
     def interval(self, b: Array) -> tuple[Array, Array]:
         return self.loss.interval(b)
-
-    def slopes(self) -> tuple[float, float]:
-        return self.loss.slopes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,24 +164,18 @@ class Shifted(Loss):
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftedInterval(IntervalLoss):
+class ShiftedInterval(IntervalLoss, Shifted):
     """The same of a loss of the distance from an interval, which is one again."""
 
     loss: IntervalLoss
-    shift: Array
 
     def __post_init__(self) -> None:
-        for name in ("smooth", "attained", "width"):
-            object.__setattr__(self, name, getattr(self.loss, name))
+        vars(self).update({name: getattr(self.loss, name) for name in ("smooth", "attained", "width", "slopes")})
 
     def interval(self, b: Array) -> tuple[Array, Array]:
         low, high = self.loss.interval(b)
-        shift = self.shift if b.ndim == 1 else self.shift[:, None]
-        moved = low - shift
-        return moved, (moved if low is high else high - shift)
-
-    def slopes(self) -> tuple[float, float]:
-        return self.loss.slopes()
+        moved = low - self.at(b)
+        return moved, (moved if low is high else high - self.at(b))
 
 
 def shifted(loss: Loss, shift: Array) -> Loss:

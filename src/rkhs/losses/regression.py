@@ -125,9 +125,7 @@ class Huber(Quadratic, HomogeneousLoss):
 
     def __post_init__(self) -> None:
         positive(self, "delta")
-
-    def slopes(self) -> tuple[float, float]:
-        return 2 * self.delta, 2 * self.delta
+        object.__setattr__(self, "slopes", (2 * self.delta, 2 * self.delta))
 
 
 @dataclass(frozen=True)
@@ -149,9 +147,7 @@ class Quantile(HomogeneousLoss):
         if not 0 < self.tau < 1:
             raise ValueError(f"{type(self).__name__} needs 0 < tau < 1, got {self.tau!r}.")
         positive(self, "tau")
-
-    def slopes(self) -> tuple[float, float]:
-        return self.tau, 1 - self.tau
+        object.__setattr__(self, "slopes", (self.tau, 1 - self.tau))
 
 
 class _Above(HomogeneousLoss):

@@ -111,7 +111,7 @@ class LandmarkTile(Tile):
                 self._correct_near_pairs(points, q, s, x_halves, c_halves)
         self.q, self.s = q, s
         last = 2 if len(landmarks.slopes) else 1
-        self.phi = phi = form.ladder(xp.asarray(q, copy=True), range(last + 1))
+        self.phi = phi = form.radial_derivatives(xp.asarray(q, copy=True), range(last + 1))
         plain = bool(np.all(to_numpy(landmarks.factors) == 1))
         self.alike = plain and all(derivative is phi[0] for derivative in phi.values())
 
