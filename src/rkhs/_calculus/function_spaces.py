@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 from math import comb
@@ -193,22 +193,21 @@ class Polynomials(FunctionSpace):
         return replace(self, centre=centre.astype(np.float64), scale=scale)
 
     def on(self, atoms: Atoms) -> Array:
-        return self._monomials(self._moved(atoms).pushed(self.linear))
+        return self._monomials(atoms, self.linear, absolute=False)
 
     def magnitude(self, atoms: Atoms) -> Array:
-        sizes = None if self.linear is None else np.abs(self.linear)
-        return self._monomials(self._moved(atoms).absolute().pushed(sizes))
+        return self._monomials(atoms, None if self.linear is None else np.abs(self.linear), absolute=True)
 
-    def _moved(self, atoms: Atoms) -> Atoms:
-        """Return the atoms seen from the centre; near it, differences of floating-point numbers are exact."""
-        return atoms if self.centre is None else atoms.shifted(like(self.centre, atoms.points))
-
-    def _monomials(self, atoms: Atoms) -> Array:
-        """Return the atoms on the monomials of their coordinates / scale."""
-        atoms = atoms.pushed(None if self.scale is None else 1 / self.scale)
+    def _monomials(self, atoms: Atoms, linear: LinearMap, absolute: bool) -> Array:
+        """Return the atoms on the monomials of A (x - centre) / scale, perhaps of absolute values."""
+        if self.centre is not None:  # near it, differences of floating-point numbers are exact
+            atoms = atoms.shifted(like(self.centre, atoms.points))
+        atoms = atoms.absolute() if absolute else atoms
+        atoms = atoms.pushed(linear).pushed(None if self.scale is None else 1 / self.scale)
         xp = namespace(atoms.points)
-        moments = _Moments(atoms)
-        columns = [moments.value(a, atoms.order) for a in exponents(atoms.dimension, self.degree)]
+        known: dict[tuple[Exponents, int], Array] = {}
+        monomials = multi_indices(self.degree, range(atoms.dimension), atoms.dimension)
+        columns = [_moment(a, atoms.order, atoms, known) for a in monomials]
         shape = (atoms.points.shape[0], atoms.per_point)
         columns = [xp.reshape(xp.broadcast_to(c, shape), (atoms.size,)) for c in columns]
         return xp.stack(columns, axis=1) if columns else zeros((atoms.size, 0), atoms.points)
@@ -227,52 +226,45 @@ def Constant() -> Polynomials:
     return Polynomials(0)
 
 
-def exponents(dimension: int, degree: int) -> list[Exponents]:
-    """Return the exponents of all monomials of at most the degree, by degree."""
-    found = []
-    for total in range(degree + 1):
-        chosen = combinations_with_replacement(range(dimension), total)
-        found += [tuple(features.count(d) for d in range(dimension)) for features in chosen]
-    return found
+def multi_indices(degree: int, features: Sequence[int], n: int) -> list[Exponents]:
+    """Return all multi-indices over some of n features up to a degree, by degree.
+
+    Examples
+    --------
+    >>> multi_indices(2, [0, 2], 3)
+    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (2, 0, 0), (1, 0, 1), (0, 0, 2)]
+    """
+    chosen = (pick for total in range(degree + 1) for pick in combinations_with_replacement(features, total))
+    return [tuple(pick.count(d) for d in range(n)) for pick in chosen]
 
 
-class _Moments:
-    """E[x^a] and its directional derivatives at a block of atoms, each once, by two recursions (Stein's lemma).
+def _moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents, int], Array]) -> Array:
+    """Return D_{u_1} .. D_{u_order} E[x^a] at atoms, broadcast to (t, k), each once, by two recursions (Stein's lemma).
 
     D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
     E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]          for the blur N(x, C)
     """
+    if (a, order) in known:
+        return known[a, order]
 
-    def __init__(self, atoms: Atoms) -> None:
-        self.atoms = atoms
-        self.zero = atoms.points[:, :1] * 0.0  # (t, 1)
-        self.known: dict[tuple[Exponents, int], Array] = {}
-        blur = atoms.blur
-        self.covariance = None if blur is None else (np.diag(blur) if blur.ndim == 1 else blur)
+    def less(exponents: Exponents, d: int) -> Exponents:
+        return (*exponents[:d], exponents[d] - 1, *exponents[d + 1 :])
 
-    def value(self, a: Exponents, order: int) -> Array:
-        """D_{u_1} .. D_{u_order} E[x^a], broadcast to (t, k)."""
-        if (a, order) not in self.known:
-            self.known[a, order] = self._differentiated(a, order) if order else self._average(a)
-        return self.known[a, order]
-
-    def _differentiated(self, a: Exponents, order: int) -> Array:
-        u = self.atoms.u(order - 1)  # (t or 1, k, n)
-        terms = [u[..., d] * power * self.value(_less(a, d), order - 1) for d, power in enumerate(a) if power]
-        return sum(terms, start=self.zero)
-
-    def _average(self, a: Exponents) -> Array:
-        first = next((d for d, power in enumerate(a) if power), None)
-        if first is None:
-            return self.zero + 1.0
-        b = _less(a, first)
-        total = self.atoms.points[:, first : first + 1] * self.value(b, 0)
-        if self.covariance is not None:
+    total = atoms.points[:, :1] * 0.0  # (t, 1)
+    first = next((d for d, power in enumerate(a) if power), None)
+    if order:
+        u = atoms.u(order - 1)  # (t or 1, k, n)
+        terms = [u[..., d] * power * _moment(less(a, d), order - 1, atoms, known) for d, power in enumerate(a) if power]
+        total = sum(terms, start=total)
+    elif first is None:
+        total = total + 1.0
+    else:
+        b = less(a, first)
+        total = atoms.points[:, first : first + 1] * _moment(b, 0, atoms, known)
+        if atoms.blur is not None:
+            row = np.diag(atoms.blur)[first] if atoms.blur.ndim == 1 else atoms.blur[first]
             for e, power in enumerate(b):
-                if power and self.covariance[first, e]:
-                    total = total + float(self.covariance[first, e]) * power * self.value(_less(b, e), 0)
-        return total
-
-
-def _less(a: Exponents, d: int) -> Exponents:
-    return (*a[:d], a[d] - 1, *a[d + 1 :])
+                if power and row[e]:
+                    total = total + float(row[e]) * power * _moment(less(b, e), 0, atoms, known)
+    known[a, order] = total
+    return total

@@ -15,7 +15,7 @@ import scipy.linalg
 import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, exponents
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
 from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.points import centred
 
@@ -152,7 +152,7 @@ def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | No
     blurs = [part.atoms.blur for part in functionals.parts]
     if len(degrees) < len(spaces) or any(blur is not None and blur.ndim == 2 for blur in blurs):
         return None
-    powers = exponents(functionals.dimension, max(degrees))
+    powers = multi_indices(max(degrees), range(functionals.dimension), functionals.dimension)
     if functionals.size * len(powers) > LARGEST:
         return None
     P = np.zeros((functionals.size, len(powers)), dtype=np.int64)

@@ -158,15 +158,6 @@ class _Side:
         mapped = atoms.shifted(origin).pushed(form.linear)
         return cls(atoms.points, mapped.points, mapped.u(0) if atoms.order else None, atoms.per_point)
 
-    def along(self, V: Matrix) -> Matrix:
-        """<u, z> of the own directions and points V (s, m): (t or 1, k, s)."""
-        return self.U @ V.T
-
-    @property
-    def still(self) -> Matrix:
-        """<u, z> of directions and their own points, (t, k)."""
-        return np.sum(self.U * self.Z[:, None, :], axis=-1)
-
 
 class _Tile:
     """Some left points against all right ones; U on the left only if there is one on the right."""
@@ -181,9 +172,9 @@ class _Tile:
         self.r: Any = None  # <v, d>, (t, s, b)
         self.s: Any = None  # <u, d>, (t, a, s)
         if right.U is not None:
-            self.r = np.moveaxis(right.along(left.Z), 2, 0) - right.still
+            self.r = np.moveaxis(right.U @ left.Z.T, 2, 0) - np.sum(right.U * right.Z[:, None, :], axis=-1)
         if left.U is not None:
-            self.s = left.still[:, :, None] - left.along(right.Z)
+            self.s = np.sum(left.U * left.Z[:, None, :], axis=-1)[:, :, None] - left.U @ right.Z.T
         self.near = []
         if 0 not in q.shape and form.careful(float(x_halves.max() + y_halves.max())):
             self.near = list(near_pairs(form, q, x_halves, y_halves, left.given.shape[1]))
@@ -191,13 +182,13 @@ class _Tile:
         for (i, k), d in zip(self.near, self.differences, strict=True):
             q[i, k] = -np.sum(d * d, axis=1) / 2
             if self.r is not None:
-                self.r[i, k] = np.sum(_own(right, k) * d[:, None, :], axis=-1)
+                self.r[i, k] = np.sum((right.U if len(right.U) == 1 else right.U[k]) * d[:, None, :], axis=-1)
             if self.s is not None:
-                self.s[i, :, k] = np.sum(_own(left, i) * d[:, None, :], axis=-1)
+                self.s[i, :, k] = np.sum((left.U if len(left.U) == 1 else left.U[i]) * d[:, None, :], axis=-1)
         self.phi = form.radial_derivatives(q, range(1, order + 2))
 
     def contracted(self, B: Matrix) -> Matrix:
-        """(m,)."""
+        """Return the sum over the pairs of this tile, (m,)."""
         t, s = len(self.left.Z), len(self.right.Z)
         B = B.reshape(t, self.left.per_point, s, self.right.per_point)
         phi, r = self.phi, self.r
@@ -206,16 +197,14 @@ class _Tile:
         if self.s is None:
             flat = np.sum(B, axis=1)  # (t, s, b)
             weighted = phi[1][:, :, None] * flat
-            moved = np.tensordot(weighted, self.left.Z, axes=(0, 0)) - (weighted.sum(axis=0)[:, :, None] * self._back)
+            moved = np.tensordot(weighted, self.left.Z, axes=(0, 0)) - (
+                weighted.sum(axis=0)[:, :, None] * self.right.Z[:, None, :]
+            )
             return self._squares(phi[2] * np.sum(flat * r, axis=2)) - 2 * np.sum(self.right.U * moved, axis=(0, 1))
         return self._of_slopes(B)
 
-    @property
-    def _back(self) -> Matrix:
-        return self.right.Z[:, None, :]
-
     def _of_slopes(self, B: Matrix) -> Matrix:
-        """Derivatives on both sides."""
+        """Return the sum where there are derivatives on both sides."""
         phi, r, s, left, right = self.phi, self.r, self.s, self.left, self.right
         t, a, p, _ = B.shape
         y = np.einsum("iakb,ikb->iak", B, r)  # sum_b B r
@@ -226,7 +215,7 @@ class _Tile:
         y *= phi[2][:, None, :]
         x *= phi[2][:, :, None]
         from_left = left.Z[:, None, :] * y.sum(axis=2)[:, :, None] - (y.reshape(t * a, p) @ right.Z).reshape(t, a, -1)
-        from_right = np.tensordot(x, left.Z, axes=(0, 0)) - self._back * x.sum(axis=0)[:, :, None]
+        from_right = np.tensordot(x, left.Z, axes=(0, 0)) - self.right.Z[:, None, :] * x.sum(axis=0)[:, :, None]
         return total + 2 * np.sum(left.U * from_left, axis=(0, 1)) + 2 * np.sum(right.U * from_right, axis=(0, 1))
 
     def _products(self, B: Matrix) -> tuple[Matrix, Matrix]:
@@ -251,8 +240,3 @@ class _Tile:
             P[i, k] = 0.0
         Z, Y = self.left.Z, self.right.Z
         return near + P.sum(axis=1) @ Z**2 + P.sum(axis=0) @ Y**2 - 2 * np.sum(Z * (P @ Y), axis=0)
-
-
-def _own(side: _Side, index: Matrix) -> Matrix:
-    """Return the directions of some points, (p or 1, k, m)."""
-    return side.U if side.U.shape[0] == 1 else side.U[index]

@@ -27,13 +27,14 @@ import numpy as np
 from scipy.special import factorial as factorials
 
 from rkhs._backend.arrays import EPS, Matrix, to_numpy
+from rkhs._calculus.function_spaces import multi_indices
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Stopped
 from rkhs._finite.solution import TIME_LIMIT
 from rkhs._gram import gram
 from rkhs._progress import seconds_left
 from rkhs._shapes.claims import Claim, check_provable
-from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, indices, plus, polynomial_degree
+from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, plus, polynomial_degree
 from rkhs.kernels.algebra import Multiple, Sum
 from rkhs.kernels.base import Kernel
 
@@ -134,7 +135,9 @@ class LowerBound:
 
     def __init__(self, claim: Claim, part: ActivePart, active: tuple[int, ...], degree: int) -> None:
         self.claim, self.part, self.active, self.degree, self.n = claim, part, active, degree, part.n
-        self._taus = np.array(indices(degree, active, self.n), dtype=int).reshape(-1, self.n)  # exponents, by order
+        self._taus = np.array(multi_indices(degree, active, self.n), dtype=int).reshape(
+            -1, self.n
+        )  # exponents, by order
         self._orders = self._taus.sum(axis=1)
         self._entries = [along(axes, self.n) for row in claim.entries for axes in row]
         rates = part.rates[list(claim.jointly)]
@@ -248,7 +251,7 @@ class LowerBound:
     def _remainder(self) -> tuple[Matrix, Matrix]:
         """The exponents 2s (k, n) and coefficients (k,) of N(h)^2."""
         m = self.degree + 1
-        halves = [index for index in indices(m, self.active, self.n) if sum(index) == m]
+        halves = [index for index in multi_indices(m, self.active, self.n) if sum(index) == m]
         exponents = 2 * np.array(halves, dtype=int).reshape(-1, self.n)
         norms = np.array([self._squared_norm(s) for s in halves])
         return exponents, factorial(2 * m) / factorials(exponents).prod(axis=1) * norms

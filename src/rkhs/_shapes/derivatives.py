@@ -35,18 +35,6 @@ Index = tuple[int, ...]  # how often each feature is differentiated
 ENTRIES = 2**17  # of a table that is held at a time: 1 MiB, which stays in the processor's cache
 
 
-def indices(order: int, features: Sequence[int], n: int) -> list[Index]:
-    """Return all multi-indices over some of n features up to an order, by order.
-
-    Examples
-    --------
-    >>> indices(2, [0, 2], 3)
-    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (2, 0, 0), (1, 0, 1), (0, 0, 2)]
-    """
-    chosen = (pick for size in range(order + 1) for pick in itertools.combinations_with_replacement(features, size))
-    return [along(pick, n) for pick in chosen]
-
-
 def along(axes: Sequence[int], n: int) -> Index:
     """Return the multi-index of a derivative along axes."""
     return tuple(list(axes).count(k) for k in range(n))

@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
 from rkhs._finite.function import Function
 from rkhs._finite.solution import TIME_LIMIT, Solution
 from rkhs._progress import granted, limited, seconds_left
 from rkhs._shapes.bounds import lower_bounds
 from rkhs._shapes.claims import parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
-from rkhs._shapes.derivatives import along, indices
+from rkhs._shapes.derivatives import along
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs.errors import warn
 from rkhs.invariances.base import as_invariances
@@ -193,7 +193,7 @@ def _mended(
     degree = 2 if bends else 1
     space: FunctionSpace = Polynomials(degree, centre=(box[0] + box[1]) / 2)
     added = {along([j], n): tilt for j, tilt in tilts.items()} | {along([j, j], n): b / 2 for j, b in bends.items()}
-    coefficients = np.array([added.get(index, 0.0) for index in indices(degree, range(n), n)])
+    coefficients = np.array([added.get(index, 0.0) for index in multi_indices(degree, range(n), n)])
     if f.basis is not None:
         space = SumOfSpaces((f.basis, space))
         coefficients = np.concatenate([to_numpy(f.basis_coefficients), coefficients])

@@ -24,7 +24,7 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.csgraph
 from scipy.sparse import csr_array
-from sklearn.neighbors import NearestNeighbors, kneighbors_graph
+from sklearn.neighbors import NearestNeighbors
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
 from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference, LocalDeviation
@@ -206,16 +206,12 @@ def laplacian(X: Array, neighbours: int = 10) -> GraphDifference:
     GraphDifference(3 points in R^1, 2 edges)
     """
     points = as_points(X)
-    return GraphDifference(points, neighbour_graph(to_numpy(points), neighbours))
-
-
-def neighbour_graph(points: Matrix, neighbours: int) -> csr_array:
-    """Return the symmetric (t, t) matrix with ones where one point is among the nearest neighbours of the other."""
-    most = min(neighbours, len(points) - 1)
-    if most < 1:
-        return csr_array((len(points), len(points)))
-    graph = csr_array(kneighbors_graph(points, most))
-    return graph.maximum(graph.T)
+    rows = to_numpy(points)
+    graph, most = csr_array((len(rows), len(rows))), min(neighbours, len(rows) - 1)
+    if most > 0:
+        distances, which = NearestNeighbors(n_neighbors=most).fit(rows).kneighbors()
+        graph = neighbour_weights(distances, which, "ones")
+    return GraphDifference(points, graph)
 
 
 NAMED: dict[str, Callable[[Array], Functional]] = {

@@ -116,49 +116,38 @@ def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
     return Reservoir(wanted.size, keys, block.X, block.y, weight, kind, totals, facts).smallest(wanted.size)
 
 
+@dataclass(frozen=True, eq=False)
 class LazyRows:
     """E (t, m) of one term, as far as Newton's method needs it: E @ theta, E.T @ v, E.T @ (h * E), E[:, columns]."""
 
+    blocks: Blocks
+    plan: Plan
+    term: int
+    matrix: Vector  # (p, m), from the functions of the plan to the columns
+    counts: list[int]  # rows of each block
+    h: Vector | None = None  # weights of the rows, of h * E
+    transposed: bool = False
     __array_ufunc__ = None  # so that `h * E` comes to us
 
-    def __init__(self, blocks: Blocks, plan: Plan, term: int, matrix: Vector, counts: list[int]) -> None:
-        self.blocks, self.plan, self.term, self.matrix, self.counts = blocks, plan, term, matrix, counts
-
-    def __matmul__(self, theta: Vector) -> Vector:
-        found = self.blocks.map(_forward, (self.plan, self.term, self.matrix @ theta))
-        return np.concatenate([part for part in found if part is not None])
-
     def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
-        return LazyRows(self.blocks, self.plan, self.term, self.matrix[:, key[1]], self.counts)
+        return replace(self, matrix=self.matrix[:, key[1]])
 
     @property
-    def T(self) -> LazyAdjoint:
-        return LazyAdjoint(self)
+    def T(self) -> LazyRows:
+        return replace(self, transposed=True)
 
-    def __rmul__(self, column: Vector) -> WeightedRows:
-        return WeightedRows(self, column[:, 0])
+    def __rmul__(self, column: Vector) -> LazyRows:
+        return replace(self, h=column[:, 0])
 
-
-class WeightedRows:
-    """h * E."""
-
-    __array_ufunc__ = None
-
-    def __init__(self, rows: LazyRows, h: Vector) -> None:
-        self.rows, self.h = rows, h
-
-
-class LazyAdjoint:
-    """E'."""
-
-    def __init__(self, rows: LazyRows) -> None:
-        self.rows = rows
-
-    def __matmul__(self, other: Vector | WeightedRows) -> Vector:
-        own, weighted = self.rows, isinstance(other, WeightedRows)
-        shares = np.split(other.h if isinstance(other, WeightedRows) else other, np.cumsum(own.counts)[:-1])
-        found = own.blocks.reduce(_square if weighted else _adjoint, (own.plan, own.term, None), shares)
-        return np.asarray(own.matrix.T @ (found @ own.matrix if weighted else found))
+    def __matmul__(self, other: Vector | LazyRows) -> Vector:
+        if not self.transposed:
+            found = self.blocks.map(_product, (self.plan, self.term, "E @ v", self.matrix @ other))
+            return np.concatenate([part for part in found if part is not None])
+        what, vector = ("E.T @ (h * E)", other.h) if isinstance(other, LazyRows) else ("E.T @ v", other)
+        assert vector is not None
+        shares = np.split(vector, np.cumsum(self.counts)[:-1])
+        total = self.blocks.reduce(_product, (self.plan, self.term, what, None), shares)
+        return np.asarray(self.matrix.T @ (total @ self.matrix if isinstance(other, LazyRows) else total))
 
 
 def lazy_images(blocks: Blocks, plan: Plan) -> Any:
@@ -167,7 +156,7 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
         return None
 
     def images(term: int, matrix: Vector) -> tuple[LazyRows, Vector, Vector]:
-        parts = blocks.map(_columns, (plan, term, None))
+        parts = blocks.map(_product, (plan, term, "targets and weights", None))
         rows = LazyRows(blocks, plan, term, matrix, [0 if part is None else len(part[0]) for part in parts])
         target, weight = zip(*(part for part in parts if part is not None), strict=True)
         return rows, np.concatenate(target), np.concatenate(weight)
@@ -175,30 +164,18 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
     return images
 
 
-def _rows(plan: Plan, term: int, block: Block) -> tuple[Vector, Vector, Vector]:
-    """Return E, targets and weights of one term in one block."""
+def _product(shared: tuple[Plan, int, str, Any], block: Block, v: Any) -> Any:
+    """Return `what` is asked of the rows E of one term in one block: a product, or their targets and weights."""
+    plan, term, what, coefficients = shared
     features = plan.features(block, only=term)
     kept = features.blocks[0]
     assert isinstance(kept, KeptRows)
-    if not kept.tiles:
-        return np.zeros((0, features.size)), np.zeros((0, features.outputs or 1)), np.zeros((0, 1))
-    rows = kept.joined()
-    return rows.E, rows.target, rows.weight
-
-
-def _columns(shared: Any, block: Block, _: Any) -> tuple[Vector, Vector]:
-    return _rows(shared[0], shared[1], block)[1:]
-
-
-def _forward(shared: Any, block: Block, _: Any) -> Vector:
-    plan, term, coefficients = shared
-    return np.asarray(_rows(plan, term, block)[0] @ coefficients)
-
-
-def _adjoint(shared: Any, block: Block, v: Vector) -> Vector:
-    return np.asarray(_rows(shared[0], shared[1], block)[0].T @ v)
-
-
-def _square(shared: Any, block: Block, h: Vector) -> Vector:
-    E = _rows(shared[0], shared[1], block)[0]
-    return np.asarray(E.T @ (h[:, None] * E))
+    E, target, weight = np.zeros((0, features.size)), np.zeros((0, features.outputs or 1)), np.zeros((0, 1))
+    if kept.tiles:
+        rows = kept.joined()
+        E, target, weight = rows.E, rows.target, rows.weight
+    if what == "targets and weights":
+        return target, weight
+    if what == "E @ v":
+        return np.asarray(E @ coefficients)
+    return np.asarray(E.T @ (v if what == "E.T @ v" else v[:, None] * E))

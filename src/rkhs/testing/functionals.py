@@ -15,7 +15,7 @@ from array_api_compat import is_torch_array
 from rkhs import Function
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.function_spaces import Polynomials, exponents
+from rkhs._calculus.function_spaces import Polynomials, multi_indices
 from rkhs._gram import gram
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals.base import Combination, Part
@@ -251,7 +251,7 @@ def _means(sample: Sample, reference: Reference) -> None:
     def monomial(powers: Array, points: Array) -> Array:
         return xp.prod(((points - origin) / sample.spread) ** powers, axis=-1)
 
-    for column, powers in enumerate(exponents(sample.L.dimension, degree=2)):
+    for column, powers in enumerate(multi_indices(2, range(sample.L.dimension), sample.L.dimension)):
         found = values[:, column].reshape(sample.L.shape)
         expected = to_numpy(reference(partial(monomial, like(powers, origin))))
         if found.shape != expected.shape:
