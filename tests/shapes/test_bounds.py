@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import rkhs
+from rkhs._calculus.function_spaces import multi_indices
 from rkhs._shapes.bounds import least, lower_bounds
 from rkhs._shapes.claims import Claim
-from rkhs._shapes.derivatives import Derivatives, along, indices
+from rkhs._shapes.derivatives import Derivatives, along
 from rkhs._shapes.proofs import prove
 
 KERNELS = {
@@ -35,7 +36,7 @@ def test_derivatives_are_those_of_functionals(name, degree):
     """Up to order three, at points of the data too, where Matern's derivatives need care."""
     f = function(KERNELS[name], degree=degree)
     at = np.concatenate([rng.uniform(-1, 1, (6, 2)), Z[:2]])
-    wanted = indices(3, [0, 1], 2)
+    wanted = multi_indices(3, [0, 1], 2)
     found = Derivatives(f)(at, wanted)
     for column, index in zip(found.T, wanted, strict=True):
         axes = [k for k, times in enumerate(index) for _ in range(times)]

@@ -222,7 +222,17 @@ class Functional(ABC):
 
     def __rmatmul__(self, matrix: Any) -> Functional:
         """W @ L: linear combinations of the (flat) family, by a dense or SciPy sparse matrix."""
-        W = _as_matrix(matrix, self)
+        if scipy.sparse.issparse(matrix):
+            W = matrix.tocsr().astype(to_numpy(self.prototype[:0]).dtype)
+            if not np.all(np.isfinite(W.data)):
+                raise ValueError("W contains NaN or infinity.")
+        else:
+            W = as_array(matrix, "W")
+            if not (isinstance(W, np.ndarray) or is_torch_array(self.prototype)):
+                raise TypeError(f"W is a tensor, but {self!r} is on NumPy arrays: convert one of them.")
+            W = owned(like(W, self.prototype))
+        if len(W.shape) != 2 or W.shape[1] != self.size:
+            raise ValueError(f"W has shape {tuple(W.shape)}; W @ {self!r} needs shape (any, {self.size}).")
         parts = []
         for part in self.parts:
             columns = W[:, part.rows]
@@ -316,22 +326,6 @@ def _sum(one: Functional, other: Functional, sign: float) -> Functional:
 def _in_brackets(family: Functional) -> str:
     text = repr(family)
     return f"({text})" if " + " in text or " - " in text else text
-
-
-def _as_matrix(matrix: Any, family: Functional) -> Any:
-    """W for W @ L: checked, and in the dtype (dense: the namespace too) of the family."""
-    if scipy.sparse.issparse(matrix):
-        W = matrix.tocsr().astype(to_numpy(family.prototype[:0]).dtype)
-        if not np.all(np.isfinite(W.data)):
-            raise ValueError("W contains NaN or infinity.")
-    else:
-        W = as_array(matrix, "W")
-        if not (isinstance(W, np.ndarray) or is_torch_array(family.prototype)):
-            raise TypeError(f"W is a tensor, but {family!r} is on NumPy arrays: convert one of them.")
-        W = owned(like(W, family.prototype))
-    if len(W.shape) != 2 or W.shape[1] != family.size:
-        raise ValueError(f"W has shape {tuple(W.shape)}; W @ {family!r} needs shape (any, {family.size}).")
-    return W
 
 
 def _taken(part: Part, index: Vector) -> Part | None:

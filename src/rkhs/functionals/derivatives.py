@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -37,7 +36,20 @@ class Derivative(AtPoints):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "axes", _as_axes(self.axes, int(self.X.shape[1])))
+        n = int(self.X.shape[1])
+        try:
+            array = np.asarray([list(a) if np.ndim(a) else a for a in self.axes])  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            array = np.zeros((0, 0, 0))
+        if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "iu":
+            raise ValueError(
+                f"axes must be a list of features such as [0] or [0, 1], or several of one length, got {self.axes!r}: "
+                "stack families for derivatives of different orders."
+            )
+        if array.min() < -n or array.max() >= n:
+            raise ValueError(f"axes {self.axes!r} name a feature that points in R^{n} do not have (0 to {n - 1}).")
+        listed = (array % n).tolist()
+        object.__setattr__(self, "axes", tuple(listed) if array.ndim == 1 else tuple(map(tuple, listed)))
 
     @property
     def details(self) -> list[str]:
@@ -156,20 +168,3 @@ class Laplacian(AtPoints):
 def _unit_directions(axes: Matrix, X: Array) -> Array:
     """(k, m, n) unit vectors from (k, m) axes."""
     return like(np.eye(X.shape[1])[axes], X)
-
-
-def _as_axes(axes: Any, n: int) -> tuple[Any, ...]:
-    try:
-        listed = [list(a) if np.ndim(a) else a for a in axes]
-        array = np.asarray(listed)
-    except (TypeError, ValueError):
-        array = np.zeros((0, 0, 0))
-    if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"axes must be a list of features such as [0] or [0, 1], or several of one length, got {axes!r}: "
-            "stack families for derivatives of different orders."
-        )
-    if array.min() < -n or array.max() >= n:
-        raise ValueError(f"axes {axes!r} name a feature that points in R^{n} do not have (0 to {n - 1}).")
-    array = array % n
-    return tuple(array.tolist()) if array.ndim == 1 else tuple(map(tuple, array.tolist()))

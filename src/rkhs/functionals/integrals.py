@@ -81,10 +81,17 @@ class Integral(Functional):
     @property
     def lines(self) -> list[Lines]:
         """The lines whose rules, one after the other, make this one: its error is the sum of theirs, at most."""
-        sizes = self.weights.sum(axis=1)
-        if self.kind == "polygons":
-            return _lines_of_triangles(self.regions[0], self.mean)
-        along = self.regions[1] - self.regions[0]
+        if self.kind == "polygons":  # of each triangle: across, at a distance u from the first corner, and both sides
+            (polygons,) = self.regions
+            which = np.repeat(np.arange(len(polygons)), [len(corners) - 2 for corners in polygons])
+            one = np.concatenate([corners[1:-1] - corners[0] for corners in polygons])
+            other = np.concatenate([corners[2:] - corners[0] for corners in polygons])
+            doubled = one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
+            if self.mean:
+                doubled = doubled / np.abs(np.bincount(which, doubled / 2))[which]
+            size = np.abs(doubled)
+            return [Lines(which, other - one, size / 2), Lines(which, one, size, True), Lines(which, other, size, True)]
+        sizes, along = self.weights.sum(axis=1), self.regions[1] - self.regions[0]
         which = np.arange(len(along))
         if self.kind == "segments":
             return [Lines(which, along, sizes)]
@@ -100,7 +107,7 @@ class Integral(Functional):
         if low.shape != high.shape or not np.all(high > low):
             raise ValueError(
                 f"Boxes need a lower corner below the upper one in each feature, got shapes {low.shape} and "
-                f"{high.shape}{'' if low.shape != high.shape else f', and box {_first(low, high)} has none'}."
+                f"{high.shape}{'' if low.shape != high.shape else f', and box {np.argmax(np.any(high <= low, axis=1))} has none'}."
             )
         n = low.shape[1]
         x, w = _rule(nodes)
@@ -154,21 +161,6 @@ class Integral(Functional):
         return cls(np.stack(places), np.stack(weights), "polygons", nodes, (shapes,), mean)
 
 
-def _lines_of_triangles(polygons: Sequence[Matrix], mean: bool) -> list[Lines]:
-    """Of each triangle from the first corner: across, at a distance u from there, and outward along both its sides."""
-    region, a, b = [], [], []
-    for k, corners in enumerate(polygons):
-        region.append(np.full(len(corners) - 2, k))
-        a.append(corners[1:-1] - corners[0])
-        b.append(corners[2:] - corners[0])
-    which, one, other = (np.concatenate(each) for each in (region, a, b))
-    doubled = one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
-    if mean:
-        doubled = doubled / np.abs(np.bincount(which, doubled / 2))[which]
-    size = np.abs(doubled)
-    return [Lines(which, other - one, size / 2), Lines(which, one, size, True), Lines(which, other, size, True)]
-
-
 def _rule(nodes: int) -> tuple[Matrix, Matrix]:
     """Gauss-Legendre nodes and weights on [0, 1]."""
     if not (isinstance(nodes, int) and 1 <= nodes <= 2 * MOST):
@@ -186,7 +178,3 @@ def _rows(values: Any, name: str) -> Matrix:
     if found.ndim != 2 or found.size == 0:
         raise ValueError(f"{name} is an array of rows, one for each region, got shape {found.shape}.")
     return found
-
-
-def _first(low: Matrix, high: Matrix) -> int:
-    return int(np.flatnonzero(np.any(high <= low, axis=1))[0])

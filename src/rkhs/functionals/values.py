@@ -9,19 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import (
-    Array,
-    Matrix,
-    Vector,
-    as_array,
-    as_points,
-    check_unmasked,
-    like,
-    namespace,
-    owned,
-    same_kind,
-    to_numpy,
-)
+from rkhs._backend.arrays import Array, as_array, as_points, check_unmasked, like, namespace, owned, same_kind, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals.base import AtPoints, Functional, Part
 
@@ -102,7 +90,27 @@ class GraphDifference(AtPoints):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        edges, weights = _as_edges(self.edges, self.weights, int(self.X.shape[0]))
+        edges, weights, t = self.edges, self.weights, int(self.X.shape[0])
+        if scipy.sparse.issparse(edges):
+            if weights is not None:
+                raise ValueError("A sparse matrix of edges carries its weights: leave `weights` out.")
+            if edges.shape != (t, t) or abs(edges - edges.T).max() > 0:
+                raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
+            upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
+            edges, weights = np.stack([upper.row, upper.col], axis=1), upper.data
+        check_unmasked(edges, "edges")
+        edges = np.asarray(to_numpy(edges))
+        if edges.size == 0:
+            edges = np.zeros((0, 2), dtype=np.intp)
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise ValueError(f"edges must be integers of shape (e, 2), got {edges.dtype} of shape {edges.shape}.")
+        if edges.size and (edges.min() < 0 or edges.max() >= t):
+            raise ValueError(f"edges name a point that is not there: indices must be 0 to {t - 1}.")
+        weights = np.ones(len(edges)) if weights is None else to_numpy(as_array(weights, "weights"))
+        if weights.shape != (len(edges),) or np.any(weights < 0):
+            raise ValueError(
+                f"weights must be {len(edges)} non-negative numbers, one per edge, got shape {weights.shape}."
+            )
         object.__setattr__(self, "edges", owned(edges))
         object.__setattr__(self, "weights", owned(weights))
 
@@ -121,28 +129,6 @@ class GraphDifference(AtPoints):
         data, rows = np.concatenate([root, -root]), np.tile(np.arange(e), 2)
         incidence = scipy.sparse.csr_array((data, (rows, self.edges.T.ravel())), shape=(e, self.X.shape[0]))
         return (Part(Atoms.values(self.X), matrix=incidence),)
-
-
-def _as_edges(edges: Any, weights: Any, t: int) -> tuple[Matrix, Vector]:
-    if scipy.sparse.issparse(edges):
-        if weights is not None:
-            raise ValueError("A sparse matrix of edges carries its weights: leave `weights` out.")
-        if edges.shape != (t, t) or abs(edges - edges.T).max() > 0:
-            raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
-        upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
-        edges, weights = np.stack([upper.row, upper.col], axis=1), upper.data
-    check_unmasked(edges, "edges")
-    edges = np.asarray(to_numpy(edges))
-    if edges.size == 0:
-        edges = np.zeros((0, 2), dtype=np.intp)
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise ValueError(f"edges must be integers of shape (e, 2), got {edges.dtype} of shape {edges.shape}.")
-    if edges.size and (edges.min() < 0 or edges.max() >= t):
-        raise ValueError(f"edges name a point that is not there: indices must be 0 to {t - 1}.")
-    weights = np.ones(len(edges)) if weights is None else to_numpy(as_array(weights, "weights"))
-    if weights.shape != (len(edges),) or np.any(weights < 0):
-        raise ValueError(f"weights must be {len(edges)} non-negative numbers, one per edge, got shape {weights.shape}.")
-    return edges, weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)

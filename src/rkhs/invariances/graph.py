@@ -91,27 +91,27 @@ class Graph:
     def __call__(self, X: Array) -> Functional:
         """Return the functionals at the points X."""
         points = as_points(X)
-        W = self._given(len(points)) if self.graph is not None else self._of_neighbours(to_numpy(points))
+        rows = to_numpy(points)
+        most = min(self.n_neighbors, len(rows) - 1)
+        if self.graph is not None:
+            W = csr_array(self.graph, dtype=np.float64)
+            if W.shape != (len(rows), len(rows)):
+                raise ValueError(
+                    f"The graph has shape {W.shape}, and there are {len(rows)} points: it needs one row for each."
+                )
+            if abs(W - W.T).max() > 0 or (W.nnz and not np.all((W.data >= 0) & np.isfinite(W.data))):
+                raise ValueError("The weights of a graph must be symmetric, finite and not negative.")
+            W = _without_loops(W)
+        elif most < 1:
+            W = csr_array((len(rows), len(rows)))
+        else:
+            rows = rows / np.asarray(self.scale, dtype=np.float64)
+            if self.components is not None:
+                rows = rows @ principal_directions(rows, self.components).T
+            W = neighbour_weights(*nearest(rows, most), self.weights)
         A = root_of_laplacian(normalised(W) if self.normalized else W, self.power)
         size = float(np.sum(A.data**2))
         return (A / size**0.5 if size > 0 else A) @ Evaluation(points)
-
-    def _given(self, count: int) -> csr_array:
-        W = csr_array(self.graph, dtype=np.float64)
-        if W.shape != (count, count):
-            raise ValueError(f"The graph has shape {W.shape}, and there are {count} points: it needs one row for each.")
-        if abs(W - W.T).max() > 0 or (W.nnz and not np.all((W.data >= 0) & np.isfinite(W.data))):
-            raise ValueError("The weights of a graph must be symmetric, finite and not negative.")
-        return _without_loops(W)
-
-    def _of_neighbours(self, points: Matrix) -> csr_array:
-        most = min(self.n_neighbors, len(points) - 1)
-        if most < 1:
-            return csr_array((len(points), len(points)))
-        points = points / np.asarray(self.scale, dtype=np.float64)
-        if self.components is not None:
-            points = points @ principal_directions(points, self.components).T
-        return neighbour_weights(*nearest(points, most), self.weights)
 
 
 def nearest(points: Matrix, count: int) -> tuple[Matrix, Matrix]:

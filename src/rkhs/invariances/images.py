@@ -36,7 +36,6 @@ FLOWS: dict[str, dict[str, tuple[list[list[float]], list[float]]]] = {
     "shear": {"shear along columns": ([[0, 1], [0, 0]], [0, 0]), "shear along rows": ([[0, 0], [1, 0]], [0, 0])},
     THICKNESS: {THICKNESS: ([[0, 0], [0, 0]], [0, 0])},
 }
-MARGIN = 12  # pixels after which a spline has forgotten where it began
 
 
 def as_shape(shape: Any) -> tuple[int, int]:
@@ -113,13 +112,14 @@ def resampled(images: Images, places: Images) -> Images:
     """
     each = np.broadcast_to(places, (len(images), *places.shape[-3:]))
     found = np.empty((len(images), *places.shape[-2:]))
+    margin = 12  # pixels after which a spline has forgotten where it began
 
     def resample(start: int) -> None:
         rows = slice(start, start + 500)
-        wide = np.pad(images[rows], ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN)), mode="edge")
+        wide = np.pad(images[rows], ((0, 0), (margin, margin), (margin, margin)), mode="edge")
         splines = ndimage.spline_filter1d(ndimage.spline_filter1d(wide, axis=1), axis=2)
         for spline, place, image in zip(splines, each[rows], found[rows], strict=True):
-            ndimage.map_coordinates(spline, place + MARGIN, image, order=3, mode="nearest", prefilter=False)
+            ndimage.map_coordinates(spline, place + margin, image, order=3, mode="nearest", prefilter=False)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(resample, range(0, len(images), 500)))

@@ -30,9 +30,8 @@ from rkhs.functionals.base import Functional
 from rkhs.kernels.base import Kernel
 
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
+TILE_ROWS = 128  # the least that a tile has: fewer make slow products
 TILE_ENTRIES = 2**21  # of a tile of rows x functions on a CPU: 16 MiB, large enough for fast matrix products
-TILE_ROWS = 128  # the least that a tile has
-TILE_COPIES = 12  # arrays of the size of a tile that are alive at once, measured
 
 
 class Operator(Protocol):
@@ -169,9 +168,9 @@ class DenseSpace(FiniteSpace):
 
     @property
     def tile_rows(self) -> int:
-        on_device = not on_cpu(self.prototype)
-        budget = budget_bytes(None, self.prototype) if on_device else 0
-        entries = tile_entries(budget, self.prototype, TILE_COPIES) if on_device else TILE_ENTRIES
+        entries = TILE_ENTRIES
+        if not on_cpu(self.prototype):  # where 12 arrays of the size of a tile are alive at once
+            entries = tile_entries(budget_bytes(None, self.prototype), self.prototype, 12)
         return max(TILE_ROWS, entries // max(self.size, 1))
 
     def tiles(self, size: int, rows: int | None = None) -> Iterator[slice]:

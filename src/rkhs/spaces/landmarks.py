@@ -30,12 +30,7 @@ from rkhs.spaces.base import (
 )
 from rkhs.spaces.closed_forms import AtomicLandmarks, LandmarkTile
 
-SELECTIONS = ("k-means++", "random")
 SAMPLE = 10  # points that are looked at for each landmark
-PILOT = 4  # functionals of each term in the first problem, for each landmark
-UNSEEN = 1e-9  # the part of a polynomial on a functional, relative to its largest, that may be missing on the landmarks
-NEAR = 32  # times the rounding error of K, the squared distance up to which two landmarks may be one
-MADE_UP = 1e-6  # the share of a derivative's squared norm outside of the space, up to which it counts as inside
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ class Landmarks(Approximation):
     def __post_init__(self) -> None:
         if not isinstance(self.functionals, Functional):
             check_count(self, self.functionals)
-        if self.selection not in SELECTIONS:
+        if self.selection not in ("k-means++", "random"):
             raise ValueError(f'selection must be "k-means++" or "random", got {self.selection!r}.')
         if not 0 <= self.derivatives <= 1:
             raise ValueError(f"derivatives is a share, between 0 and 1, got {self.derivatives!r}.")
@@ -135,8 +130,12 @@ class Landmarks(Approximation):
         base = at if len(at) else points
         anchors = like(base[np.arange(left - len(at)) % len(base)], prototype)
         space = LandmarkSpace(kernel, stack(values))
-        f = pilot(space, PILOT * (space.size + len(anchors)), random)
-        directions = _along(to_numpy(Gradient(anchors)(f)), to_numpy(anchors), random) * _unit_length(kernel, anchors)
+        f = pilot(space, 4 * (space.size + len(anchors)), random)  # functionals of each term, four for each landmark
+        directions = _along(to_numpy(Gradient(anchors)(f)), to_numpy(anchors), random)
+        form = kernel.summands()[0][1].form(points.shape[1])
+        if form is not None and form.linear is not None and form.linear.ndim == 1:
+            # the length of a direction for which derivatives are about as large as values
+            directions *= float(points.shape[1] ** 0.5 / np.linalg.norm(form.linear))
         return stack([*values, DirectionalDerivative(anchors, like(directions, anchors))])
 
 
@@ -164,15 +163,6 @@ def _along(gradients: Array, anchors: Matrix, random: np.random.Generator) -> Ma
     return chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
 
 
-def _unit_length(kernel: Kernel, points: Array) -> float:
-    """Return the length of a direction for which derivatives are about as large as values."""
-    dimension = int(points.shape[1])
-    form = kernel.summands()[0][1].form(dimension)
-    if form is None or form.linear is None or form.linear.ndim != 1:
-        return 1.0
-    return float(dimension**0.5 / np.linalg.norm(form.linear))
-
-
 def _too_few(kernel: Kernel, landmarks: int, size: int) -> ValueError:
     return ValueError(
         f"{landmarks} landmarks are too few for {kernel!r}: its null space, {kernel.null_space!r}, has {size} "
@@ -181,33 +171,33 @@ def _too_few(kernel: Kernel, landmarks: int, size: int) -> ValueError:
     )
 
 
-def _among(functional: Functional, landmarks: Functional) -> bool:
-    """Return whether consecutive landmarks are the functionals: the same parts, and no others, make them."""
-    first, *_ = functional.parts
-    for part in landmarks.parts:
-        start = part.start - first.start
-        stop = start + functional.size
-        theirs = [other for other in landmarks.parts if other.start < stop and other.rows.stop > start]
-        if len(theirs) == len(functional.parts) and all(
-            any(_same(own, other, start) for other in theirs) for own in functional.parts
-        ):
-            return True
-    return False
-
-
-def _same(part: Part, other: Part, start: int) -> bool:
-    """Return whether two parts are equal but for their rows, which begin `start` later in the other one."""
-    if part.start + start != other.start or part.weight != other.weight:
-        return False
-    pairs = [(part.matrix, other.matrix)]
-    pairs += [(getattr(part.atoms, name), getattr(other.atoms, name)) for name in ("points", "directions", "blur")]
-    return all(a is b or (a is not None and b is not None and _equal(a, b)) for a, b in pairs)
-
-
 def _equal(a: Any, b: Any) -> bool:
+    """Return whether two matrices, dense or sparse, or two times None, are equal."""
+    if a is b or a is None or b is None:
+        return a is b
     if scipy.sparse.issparse(a) and scipy.sparse.issparse(b):
         return a.shape == b.shape and (a != b).nnz == 0
     return np.array_equal(to_numpy(a), to_numpy(b))
+
+
+def _among(functional: Functional, landmarks: Functional) -> bool:
+    """Return whether consecutive landmarks are the functionals: the same parts, and no others, make them."""
+
+    def same(part: Part, other: Part, start: int) -> bool:
+        """Return whether two parts are equal but for their rows, which begin `start` later in the other one."""
+        pairs = [(part.matrix, other.matrix)]
+        pairs += [(getattr(part.atoms, name), getattr(other.atoms, name)) for name in ("points", "directions", "blur")]
+        alike = part.start + start == other.start and part.weight == other.weight
+        return alike and all(_equal(a, b) for a, b in pairs)
+
+    for first in landmarks.parts:
+        start = first.start - functional.parts[0].start
+        stop = start + functional.size
+        theirs = [other for other in landmarks.parts if other.start < stop and other.rows.stop > start]
+        found = (any(same(own, other, start) for other in theirs) for own in functional.parts)
+        if len(theirs) == len(functional.parts) and all(found):
+            return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +251,8 @@ class LandmarkSpace(DenseSpace):
         P, sizes = to_numpy(L.assemble(self.null_space.on)), to_numpy(L.absolute().assemble(self.null_space.magnitude))
         P = np.where(np.abs(P) <= UNIT * sizes, 0.0, P)  # what is nothing but rounding
         A = np.linalg.lstsq(C, P.T, rcond=None)[0].T
-        return A, np.max(np.abs(A @ C.T - P), axis=1) > UNSEEN * np.max(np.abs(P), axis=1)
+        missing = np.max(np.abs(A @ C.T - P), axis=1)  # on the landmarks, up to 1e-9 of the largest polynomial
+        return A, missing > 1e-9 * np.max(np.abs(P), axis=1)
 
     def rows(self, functional: Functional) -> Array:
         return gram(self.kernel, self.brought(functional), self.functionals).dense()
@@ -294,7 +285,8 @@ class LandmarkSpace(DenseSpace):
         D = 1 / np.sqrt(np.diag(self.gram)[rows[first]])
         K = D[:, None] * self.gram[np.ix_(rows[first], rows[first])] * D
         largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # no eigenvalue is larger
-        near = np.triu(NEAR * eigenvalue_error(self.size) * largest >= 1 - K, 1)
+        rounding = 32 * eigenvalue_error(self.size) * largest  # squared distance up to which two landmarks may be one
+        near = np.triu(rounding >= 1 - K, 1)
         later = np.flatnonzero(near.any(axis=0))
         if len(later) == 0 or self.kernel.smoothness(self.dimension) <= 1:
             return len(later)
@@ -302,4 +294,5 @@ class LandmarkSpace(DenseSpace):
         apart /= np.max(np.abs(apart), axis=1, keepdims=True)  # squares of distances may underflow
         slopes = DirectionalDerivative(like(points[later], self.prototype), like(apart, self.prototype))
         within = np.sum((to_numpy(self.rows(slopes)) @ functions.map) ** 2, axis=1)
-        return int(np.count_nonzero(within < (1 - MADE_UP) * to_numpy(gram(self.kernel, slopes).diagonal())))
+        norms = to_numpy(gram(self.kernel, slopes).diagonal())
+        return int(np.count_nonzero(within < (1 - 1e-6) * norms))  # a millionth outside of the space counts as inside
