@@ -140,11 +140,6 @@ def products_in(precision: str | None) -> Products:
     return {"tf32": TF32, "tf32x3": ThreeTF32}.get(precision or "", Products)()
 
 
-def dtype_of(precision: str, xp: Any) -> Any:
-    """Return the type in which the operands of products of a precision are held."""
-    return xp.float64 if precision == "float64" else xp.float32
-
-
 def check_precision(precision: str | None) -> None:
     """Refuse an unknown precision."""
     if precision is not None and precision not in PRECISIONS:

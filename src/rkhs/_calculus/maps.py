@@ -109,17 +109,19 @@ class Features(Map):
         return int(self.values(np.random.default_rng(0).standard_normal((1, dimension))).shape[1])
 
     def values(self, X: Array) -> Array:
-        if self.gradient is None:
-            return self._by_torch(X, 0)
-        return like(self.function(X), X)
+        return self._derivatives(X, 0)
 
     def jacobian(self, X: Array) -> Array:
-        return self._by_torch(X, 1) if self.gradient is None else like(self.gradient(X), X)
+        return self._derivatives(X, 1)
 
     def second(self, X: Array) -> Array:
-        return self._by_torch(X, 2) if self.second_gradient is None else like(self.second_gradient(X), X)
+        return self._derivatives(X, 2)
 
-    def _by_torch(self, X: Array, order: int) -> Array:
+    def _derivatives(self, X: Array, order: int) -> Array:
+        """Return the derivatives of an order by the function that was given for them, else by PyTorch."""
+        given = (None if self.gradient is None else self.function, self.gradient, self.second_gradient)[order]
+        if given is not None:
+            return like(given(X), X)
         try:
             import torch
         except ImportError:
@@ -128,15 +130,14 @@ class Features(Map):
             ) from None
         rows = X if is_torch_array(X) else torch.tensor(np.ascontiguousarray(X))
         if order == 0:
-            return like(self.function(rows), X) if is_torch_array(X) else like(to_numpy(self.function(rows)), X)
+            return like(self.function(rows), X)
 
         def one(x: Any) -> Any:
             return self.function(x[None])[0]
 
         for _ in range(order):
             one = torch.func.jacfwd(one)
-        found = torch.func.vmap(one)(rows)
-        return found if is_torch_array(X) else like(to_numpy(found), X)
+        return like(torch.func.vmap(one)(rows), X)
 
 
 @dataclass(frozen=True)

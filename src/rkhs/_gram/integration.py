@@ -15,7 +15,6 @@ of the length.  A box is one line after the other: the errors of its sides add u
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,8 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
     >>> bool(rkhs.integration_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
     True
     """
-    _check(L)
+    if not isinstance(L, Integral):
+        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
     fine = L.with_nodes(2 * L.nodes)
     difference, size = (gram(kernel, one).diagonal() for one in (L - fine, fine))
     xp = namespace(difference)
@@ -53,9 +53,8 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
     bound = bounded(kernel, L)
     if bound is None:
         return seen
-    return xp.minimum(
-        like(bound, seen) / xp.sqrt(size), xp.clip(seen, 1e-7, None)
-    )  # a smaller difference of two rules is rounding
+    seen = xp.clip(seen, 1e-7, None)  # a smaller difference of two rules is rounding
+    return xp.minimum(like(bound, seen) / xp.sqrt(size), seen)
 
 
 def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
@@ -72,7 +71,8 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
     >>> rkhs.enough_nodes(rkhs.Gaussian(scale=1.0), bins)
     Integral(2 boxes in R^1, 16 nodes a side)
     """
-    _check(L)
+    if not isinstance(L, Integral):
+        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
     if not 0 < tol < 1:
         raise ValueError(f"tol is a share between 0 and 1, got {tol!r}.")
     left, size = inf, np.full(len(L.places), inf)
@@ -91,11 +91,6 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
         f"{L!r} has an error of {left:.0e} with as many as {nodes} nodes a side for {kernel!r}, more than tol={tol:g}: "
         "cut the regions into smaller ones, or allow more."
     )
-
-
-def _check(L: Any) -> None:
-    if not isinstance(L, Integral):
-        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
 
 
 def bounded(kernel: Kernel, L: Integral) -> Matrix | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
-from rkhs._backend.precision import check_precision, dtype_of, products_in
+from rkhs._backend.precision import check_precision, products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram import tables
 from rkhs._gram.blocks import GramBlock, blocks, check_bounded
@@ -265,9 +265,10 @@ class Gram:
     def _cast(self) -> Gram | None:
         """The same operator on points of the precision's type, where that is another one."""
         xp = namespace(self._empty)
-        if self.precision is None or dtype_of(self.precision, xp) == self._empty.dtype:
+        dtype = xp.float64 if self.precision == "float64" else xp.float32  # in which operands are held
+        if self.precision is None or dtype == self._empty.dtype:
             return None
-        empty = xp.astype(self._empty, dtype_of(self.precision, xp))
+        empty = xp.astype(self._empty, dtype)
         L = self.L.like(empty)
         return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
 

@@ -39,7 +39,6 @@ from rkhs.solvers.base import in_memory
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
 APART = 0.03  # of the sides of the box, the distance between points that are added at a time
-SEEDED = 3000  # functionals of the data, at most, where points are chosen beforehand
 LOOKS = 8  # at f with the points chosen so far
 
 
@@ -98,13 +97,10 @@ class Constraint:
         """Return L_x f at the points."""
         return to_numpy(self.functional(in_double(f))) / self.unit if len(self.points) else np.zeros(0)
 
-    def only(self, kept: Matrix | slice) -> Constraint:
-        """Return the constraint at some of its points."""
-        return replace(self, points=self.points[kept], directions=self.directions[kept])
-
     def active_at(self, f: Function) -> Constraint:
         """Return the constraint at those points alone where f has little room: at most 20 times that asked for."""
-        return self.only(self.values(f) < self.claim.bound + 20 * self.room)
+        kept = self.values(f) < self.claim.bound + 20 * self.room
+        return replace(self, points=self.points[kept], directions=self.directions[kept])
 
     def also(self, points: Matrix, directions: Matrix, apart: float = APART, most: int = 40) -> Constraint:
         """Return the constraint at more points, the first that are `apart` from each other (in sides of the box)."""
@@ -219,7 +215,7 @@ def evenly(count: int, n: int) -> Matrix:
 def can_seed(problem: Problem) -> bool:
     """Return whether all losses are squared, of few functionals in NumPy."""
     quadratic = all(term.loss.quadratic for term in problem.terms)
-    few = sum(term.functional.size for term in problem.terms) <= SEEDED
+    few = sum(term.functional.size for term in problem.terms) <= 3000
     exact = problem.approximation is None and problem.null_space == "kept"
     return quadratic and few and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
 
@@ -230,7 +226,7 @@ def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool | 
     It ends early, with the points found so far, when the time is over or the small problem cannot be solved: points
     only save rounds of the solver.
     """
-    found = [one.only(slice(0)) for one in constraints]
+    found = [replace(one, points=one.points[:0], directions=one.directions[:0]) for one in constraints]
     try:
         with closing(Monitor(0.0, verbose=verbose)) as monitor:
             with monitor.showing(FACTOR):

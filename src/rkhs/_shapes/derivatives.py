@@ -32,7 +32,6 @@ from rkhs.functionals.values import Evaluation
 from rkhs.kernels.base import Kernel
 
 Index = tuple[int, ...]  # how often each feature is differentiated
-ENTRIES = 2**17  # of a table that is held at a time: 1 MiB, which stays in the processor's cache
 
 
 def along(axes: Sequence[int], n: int) -> Index:
@@ -90,7 +89,7 @@ class Derivatives:
                     if all(factors[k] for k, times in enumerate(gamma) if times):
                         users.setdefault(gamma, {})[column] = weight
             columns = [(list(own), np.stack(list(own.values()), axis=1)) for own in users.values()]
-            tall = max(1, ENTRIES // max(len(points), 1))
+            tall = max(1, 2**17 // max(len(points), 1))  # rows of a table of 1 MiB, which stays in the cache
             for start in range(0, len(X) if users else 0, tall):
                 rows = slice(start, start + tall)
                 tables = _tables(form, factors, X[rows], points, list(users))

@@ -66,11 +66,10 @@ def shape_of(estimator: BaseEstimator) -> Any:
     for one in [*said, given or {}]:
         for key, words in one.items():
             together.setdefault(key, []).append(words)
-    return {key: words[0] if len(words) == 1 else _flat(words) for key, words in together.items()}
-
-
-def _flat(words: list[Any]) -> list[Any]:
-    return [word for some in words for word in ([some] if isinstance(some, str) else some)]
+    for key, words in together.items():
+        several = [word for some in words for word in ([some] if isinstance(some, str) else some)]
+        together[key] = words[0] if len(words) == 1 else several
+    return together
 
 
 def solve_with_shape(
@@ -94,7 +93,12 @@ def solve_with_shape(
         raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
     parts = [part for term in problem.terms for part in term.functional.parts]
     points = np.concatenate([to_numpy(part.atoms.points).astype(np.float64) for part in parts])
-    claims, box = parse_shape(shape, names, points.shape[1]), _checked_box(box, points)
+    claims, given = parse_shape(shape, names, points.shape[1]), box
+    box = np.array([points.min(axis=0), points.max(axis=0)] if given is None else given, dtype=np.float64)
+    if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
+        raise ValueError(
+            f"shape_box has the lowest and the highest value of each feature, (2, {points.shape[1]}), got {given!r}."
+        )
     size, solution = size_of(problem, claims), None
     proofs: tuple[ClaimProof, ...] = ()
     seed = seed if isinstance(seed, int) else 0
@@ -156,17 +160,6 @@ def remedy(certificate: ShapeCertificate, stopped: bool) -> str:
         "more cells than there are, and a sum of kernels of few features each (rkhs.kernels.additive) is proved by "
         "feature."
     )
-
-
-def _checked_box(given: Any, points: Matrix) -> Matrix:
-    if given is None:
-        return np.stack([points.min(axis=0), points.max(axis=0)])
-    box = np.array(given, dtype=np.float64)  # the model's own
-    if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
-        raise ValueError(
-            f"shape_box has the lowest and the highest value of each feature, (2, {points.shape[1]}), got {given!r}."
-        )
-    return box
 
 
 def _mended(

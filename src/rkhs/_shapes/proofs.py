@@ -24,8 +24,7 @@ from rkhs._progress import interrupted, limited, listening
 from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
-AT_FIRST, AT_ONCE = 128, 256  # cells
-REACH = 0.3  # of the kernel's scale, half the side of the first cells
+AT_ONCE = 256  # cells that are bounded together
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
@@ -95,7 +94,7 @@ def prove(
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
             search = BranchAndBound(lower, box, enough, hurried)
-            while search.unfinished and search.used < cells and not stopped:
+            while len(search.cells.centres) and len(search.failing) < enough and search.used < cells and not stopped:
                 try:
                     with listening(lambda share: monitor.check()):
                         search.step()
@@ -158,18 +157,14 @@ class BranchAndBound:
             centre, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(centre)
         )
         own = np.array(lower.active, dtype=int)
-        while len(self.cells.centres) < AT_FIRST and len(own):
+        while len(self.cells.centres) < 128 and len(own):  # cells at first
             sizes = self.cells.halves[:, own] * lower.part.rates[own]
-            if sizes.max() <= REACH:
+            if sizes.max() <= 0.3:  # of the kernel's scale, half the side of the first cells
                 break
             self.cells = self.cells.split(own[np.argmax(sizes, axis=1)])
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
         self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centres[0]
-
-    @property
-    def unfinished(self) -> bool:
-        return bool(len(self.cells.centres)) and len(self.failing) < self.enough
 
     def step(self) -> None:
         """Bound f on some cells, those with the lowest bounds first, and halve the cells that are not proved."""

@@ -151,7 +151,15 @@ class SignalTangents(TangentFamily):
         """Return the rows of X really changed, in each of the ways: (t, k, n).  They are not smoothed."""
         points = as_points(X)
         g, time = _signals(points)
-        changed = [_moved_signals(g, time, kind, amount) for kind in self.kinds]
+        changed = []
+        for kind in self.kinds:
+            if kind in ("shift", "stretch"):
+                places = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
+                moved = [ndimage.map_coordinates(one, [places], order=3, mode="nearest") for one in g]
+                changed.append(np.array(moved).reshape(g.shape))
+            else:
+                added: Any = {"amplitude": g, "offset": 1.0, "drift": time}[kind]
+                changed.append(g + amount * added)
         return like(np.stack(changed, axis=1), points)
 
 
@@ -160,15 +168,6 @@ def _signals(points: Array) -> tuple[Matrix, Matrix]:
     if points.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
     return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
-
-
-def _moved_signals(g: Matrix, time: Matrix, kind: str, amount: float) -> Matrix:
-    """Return the signals (t, n) after a change by an amount."""
-    if kind in ("shift", "stretch"):
-        places = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
-        found = [ndimage.map_coordinates(one, [places], order=3, mode="nearest") for one in g]
-        return np.array(found).reshape(g.shape)
-    return (1 + amount) * g if kind == "amplitude" else g + amount * (time if kind == "drift" else 1.0)
 
 
 @dataclass(frozen=True)

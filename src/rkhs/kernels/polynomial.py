@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from math import factorial, inf, perm
 from numbers import Real
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace
-from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form, derivative
 from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.base import FormKernel, Kernel
@@ -106,59 +106,43 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     is quadratic in x and y, so the formula of `forms` holds with phi = exp, in the ring of series.
     """
     left, right = pairing.left, pairing.right
-    C, D = _covariance(left), _covariance(right)
+    n = left.dimension
+    covariances = [np.zeros((n, n)) if side.blur is None else side.blur for side in (left, right)]
+    C, D = (np.diag(blur) if blur.ndim == 1 else blur for blur in covariances)
     x, y = left.points[:, None, :], right.points[:, None, :]
-    us = [left.u(i) for i in range(left.order)]
-    vs = [right.u(i) for i in range(right.order)]
-    powers = [np.eye(left.dimension)]
+    us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
+    powers = [np.eye(n)]  # of CD
     while len(powers) <= degree // 2:
         powers.append(powers[-1] @ C @ D)
 
-    def of(product: Any, p: Array, q: Array, matrix: Matrix) -> Array:
-        """p' M q."""
-        return product(p @ like(matrix, p), q)
-
     def series(odd: Any, even: Any) -> Series:
-        """Return coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2)."""
-        terms = [None] + [odd((j - 1) // 2) if j % 2 else even(j // 2 - 1) for j in range(1, degree + 1)]
-        return Series(tuple(terms))
-
-    def none(_k: int) -> None:
-        return None
+        """Return coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2), zero where these are None."""
+        either = [(odd, (j - 1) // 2) if j % 2 else (even, j // 2 - 1) for j in range(1, degree + 1)]
+        return Series((None, *(None if own is None else own(k) for own, k in either)))
 
     def cross(p: Array, q: Array) -> Any:
         """p on the left, q on the right: q'(CD)^k p."""
-        return lambda k: of(pairing.between, p, q, powers[k].T)
+        return lambda k: pairing.between(p @ like(powers[k].T, p), q)
 
     def on_left(p: Array, q: Array) -> Any:
-        return lambda k: of(pairing.within_left, p, q, D @ powers[k])
+        return lambda k: pairing.within_left(p @ like(D @ powers[k], p), q)
 
     def on_right(p: Array, q: Array) -> Any:
-        return lambda k: of(pairing.within_right, p, q, powers[k] @ C)
-
-    def constant(k: int) -> float:
-        return float(np.trace(powers[k + 1])) / (2 * (k + 1)) if k + 1 < len(powers) else 0.0
+        return lambda k: pairing.within_right(p @ like(powers[k] @ C, p), q)
 
     exponent = series(
         lambda k: cross(x, y)(k) + (offset if k == 0 else 0.0),
-        lambda k: (on_left(x, x)(k) + on_right(y, y)(k)) / 2 + constant(k),
+        lambda k: (on_left(x, x)(k) + on_right(y, y)(k) + float(np.trace(powers[k + 1])) / (k + 1)) / 2,
     )
     slopes = [series(cross(u, y), on_left(u, x)) for u in us] + [series(cross(x, v), on_right(v, y)) for v in vs]
     m = len(us)
-    curvatures = {(i, m + j): series(cross(u, v), none) for i, u in enumerate(us) for j, v in enumerate(vs)}
+    curvatures = {(i, m + j): series(cross(u, v), None) for i, u in enumerate(us) for j, v in enumerate(vs)}
     for first, vectors, within in ((0, us, on_left), (m, vs, on_right)):
-        for i in range(len(vectors)):
-            for j in range(i + 1, len(vectors)):
-                curvatures[first + i, first + j] = series(none, within(vectors[i], vectors[j]))
+        for i, j in combinations(range(len(vectors)), 2):
+            curvatures[first + i, first + j] = series(None, within(vectors[i], vectors[j]))
     total: Series = derivative(dict.fromkeys(range(len(slopes) + 1), exponent.exp()), slopes, curvatures)
     top = total.coefficients[degree]
     return factorial(degree) * (top if top is not None else like(0.0, left.points))
-
-
-def _covariance(atoms: Atoms) -> Matrix:
-    if atoms.blur is None:
-        return np.zeros((atoms.dimension, atoms.dimension))
-    return np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
 
 
 @dataclass(frozen=True, eq=False)
