@@ -17,7 +17,7 @@ from rkhs._finite import features
 from rkhs._finite import monitor as monitors
 from rkhs._finite.certificate import certify, certify_in_haste
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._gram import tables
+from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import Halves
 from rkhs._progress import listening

@@ -32,11 +32,6 @@ _SETTING = RLock()
 class Products:
     """Matrix products in the type of the operands; `operand` prepares a matrix, which can be sliced and transposed."""
 
-    @property
-    def fine(self) -> Products:
-        """Products that are as accurate as the type of the operands: for differences of large numbers."""
-        return self
-
     def operand(self, A: Array) -> Any:
         """Return A as these products take it."""
         return A
@@ -69,10 +64,6 @@ class Products:
 
 class TF32(Products):
     """Products of operands cut to TF32, summed in float32."""
-
-    @property
-    def fine(self) -> Products:
-        return ThreeTF32()
 
     def operand(self, A: Array) -> Any:
         return A if _on_gpu(A) else cut(A, TF32_CUT)

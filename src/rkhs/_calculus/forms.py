@@ -35,8 +35,7 @@ from operator import add, mul
 from typing import Any
 
 from rkhs._backend.arrays import Array, namespace
-from rkhs._calculus.atoms import LinearMap, mapped
-from rkhs._calculus.pairing import AllPairs, Pairing
+from rkhs._calculus.atoms import AllPairs, LinearMap, Pairing, mapped
 
 # Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of 1000 eps
 # in r^2 at worst.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from rkhs._backend.arrays import Array, inner, namespace, zeros
 from rkhs._backend.memory import tile_entries
-from rkhs._backend.precision import products_in
 from rkhs._calculus.atoms import pulled_back
 from rkhs._gram.jets import JetProduct
 from rkhs._gram.operator import Gram
@@ -32,7 +31,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     # Where the kernel sees other points than ours, its gradients are not ours.
     if form is None or not block.lefts[0].atoms.gradient or bool(xp.any(weights != weights[:, :1])):
         return None
-    product = JetProduct(form, block.lefts, block.rights, 1.0, gram.budget, products_in(None))
+    product = JetProduct(form, block.lefts, block.rights, 1.0, gram.budget, None)
     left, right = product.lefts[0], product.rights[0]
     if form.careful(left.largest + right.largest):
         return None

@@ -26,7 +26,7 @@ from typing import Any
 
 from rkhs._backend.arrays import Array, add_at, inner, like, namespace, zeros
 from rkhs._backend.memory import on_cpu, tile_entries, tiles
-from rkhs._backend.precision import Products
+from rkhs._backend.precision import Products, products_in
 from rkhs._backend.threads import cores, in_threads
 from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
@@ -47,14 +47,16 @@ class Jets:
 class JetPoints:
     """One set of points with the parts of a family that read or write jets there."""
 
-    def __init__(self, parts: Sequence[Part], form: Form, origin: Array | None, products: Products) -> None:
+    def __init__(
+        self, parts: Sequence[Part], form: Form, origin: Array | None, products: Products, fine: Products
+    ) -> None:
         given = parts[0].atoms.points
         self.parts, self.given, self.rho, self.products = parts, given, form.rho, products
         self.points = mapped(given if origin is None else given - origin, form.linear)  # (t, n)
         self.linear = None if form.linear is None else like(form.linear, given)
         self.halves = namespace(given).sum(self.points * self.points, axis=1) / 2  # |x|^2 / 2, (t,)
         self.largest = float(namespace(given).max(self.halves)) if given.shape[0] else 0.0
-        self.fine = products.fine.operand(self.points)
+        self.fine = fine.operand(self.points)  # for differences of large numbers
 
     @cached_property
     def operands(self) -> tuple[Any, Any]:
@@ -229,20 +231,21 @@ class JetProduct:
         rights: tuple[Part, ...],
         weight: float,
         budget: int,
-        products: Products,
+        precision: str | None,
     ) -> None:
         self.form = form
         self.weight = weight
         self.budget = budget
-        self.products = products
+        self.products = products = products_in(precision)
+        self.fine = fine = products_in("tf32x3" if precision == "tf32" else precision)  # as accurate as their operands
         origin = None
         if form.rho:
             points = rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
-        self.rights = [JetPoints(group, form, origin, products) for group in by_points(rights)]
+        self.rights = [JetPoints(group, form, origin, products, fine) for group in by_points(rights)]
         self.lefts = self.rights
         if lefts != rights:
-            self.lefts = [JetPoints(group, form, origin, products) for group in by_points(lefts)]
+            self.lefts = [JetPoints(group, form, origin, products, fine) for group in by_points(lefts)]
 
     @property
     def steady(self) -> bool:
@@ -308,7 +311,7 @@ class JetProduct:
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
         """q of the points i and j, a difference of large numbers."""
-        q = self.products.fine(left.fine[i], right.fine[j].T)
+        q = self.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]

@@ -11,13 +11,20 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
-from rkhs._backend.precision import check_precision, products_in
+from rkhs._backend.precision import check_precision
 from rkhs._calculus.atoms import Atoms
-from rkhs._gram import tables
-from rkhs._gram.blocks import GramBlock, blocks, check_bounded
+from rkhs._gram.blocks import (
+    GramBlock,
+    TableProduct,
+    add_diagonal,
+    add_symmetric,
+    add_table,
+    blocks,
+    check_bounded,
+    mirror,
+)
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL
-from rkhs._gram.tables import TableProduct
 from rkhs._progress import subtask
 from rkhs.functionals.base import Combination, Functional, Part
 from rkhs.kernels.base import Kernel, check_known
@@ -195,7 +202,7 @@ class Gram:
         for k, block in enumerate(self.blocks):
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
-                    tables.add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
+                    add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
                 sizes = [sum(part.size for part in parts) for parts in (self.L.parts, block.lefts)]
                 disjoint = sizes == [self.shape[0]] * 2  # no entry is a sum of several: mirror images are exact
                 exact = len(self.blocks) == 1 and disjoint and all(part.matrix is None for part in block.lefts)
@@ -203,9 +210,9 @@ class Gram:
             pairs = list(product(block.lefts, block.rights))
             for i, (left, right) in enumerate(pairs):  # one such block need not be symmetric, all of them together are
                 with subtask(k * len(pairs) + i, len(self.blocks) * len(pairs)):
-                    tables.add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
+                    add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
         if not exact:
-            tables.mirror(out)
+            mirror(out)
         return out
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
@@ -238,7 +245,7 @@ class Gram:
         if aligned:
             for block, left, right in pairs:
                 if left.rows == right.rows:
-                    tables.add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
+                    add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
             return out
         some = 64
         for start in range(0, size, some):
@@ -280,7 +287,6 @@ class Gram:
     @cached_property
     def _product(self) -> list[JetProduct | TableProduct]:
         """What adds up to the product: jets where they apply, tables elsewhere."""
-        products = products_in(self.precision)
         steps: list[JetProduct | TableProduct] = []
         for block in self.blocks:
             form = block.kernel.form(block.lefts[0].atoms.dimension)
@@ -289,7 +295,7 @@ class Gram:
                 for side in (block.lefts, block.rights)
             )
             if form and lefts and rights:
-                steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, products))
+                steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, self.precision))
             for left, right in product(block.lefts, block.rights):
                 if not (left in lefts and right in rights):
                     steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))

@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, as_array, as_points, to_numpy
-from rkhs._calculus.atoms import Atoms, compose_maps, mapped, push_covariance
+from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_covariance
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._calculus.maps import Map
-from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.base import Kernel, Open
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 
 from rkhs._backend.arrays import Array, like, to_numpy
-from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.pairing import AllPairs, Pairing
+from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs.kernels.base import Kernel
 
 

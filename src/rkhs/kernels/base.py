@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, namespace, same_kind
-from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._calculus.maps import Map
-from rkhs._calculus.pairing import AllPairs, Pairing
 
 
 class Kernel(ABC):

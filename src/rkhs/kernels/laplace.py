@@ -9,8 +9,7 @@ import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs._backend.arrays import Array, Vector, like, namespace
-from rkhs._calculus.atoms import check_map
-from rkhs._calculus.pairing import AllPairs, Pairing
+from rkhs._calculus.atoms import AllPairs, Pairing, check_map
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.scaled import Scale, Scaled
 

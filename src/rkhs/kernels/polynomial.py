@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace
+from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, derivative
-from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.base import FormKernel, Kernel
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy  # which imports scipy.spatial when it is first used
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, namespace, to_numpy
+from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
-from rkhs._calculus.pairing import Pairing
 from rkhs.kernels.algebra import Product
 from rkhs.kernels.base import FormKernel, Kernel, Open, check_known
 

@@ -10,8 +10,7 @@ from math import ceil, isfinite
 import numpy as np
 
 from rkhs._backend.arrays import Array
-from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.pairing import AllPairs, Matched, Pairing
+from rkhs._calculus.atoms import AllPairs, Atoms, Matched, Pairing
 from rkhs._gram import Gram, gram
 from rkhs.errors import NotBoundedError
 from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessian, Laplacian, LocalAverage, stack
