@@ -73,8 +73,8 @@ class Form:
         if self.rho and right.size:
             origin = namespace(right.points).mean(right.points, axis=0)
             left, right = left.shifted(origin), right.shifted(origin)
-        pairing = type(given)(left, right).pushed(self.linear)
-        left, right = pairing.left, pairing.right
+        left, right = left.pushed(self.linear), right.pushed(self.linear)
+        pairing = type(given)(left, right)
         x, y = left.points[:, None, :], right.points[:, None, :]
         us = [left.u(i) for i in range(left.order)]
         vs = [right.u(i) for i in range(right.order)]

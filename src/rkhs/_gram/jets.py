@@ -215,11 +215,6 @@ class Flow:
             if total is not None:
                 total += share
 
-    def finish(self) -> None:
-        """Take away rho x_i sum_j Q_ij, once all tiles are in."""
-        if self.sums is not None and self.jets.gradients is not None:
-            self.jets.gradients[...] -= self.sums[:, :, None] * self.target.points
-
 
 class JetProduct:
     """The product with the Gram matrix of two tuples of parts under phi(q)."""
@@ -277,9 +272,8 @@ class JetProduct:
         A flow that is its own way back only takes the tiles on and above the diagonal.
         """
         t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        hands = 1
+        hands, both = 1, [flow] if back is None or back is flow else [flow, back]
         if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
-            both = [flow] if back is None or back is flow else [flow, back]
             arrays = [array for one in both for array in (one.jets.values, one.jets.gradients) if array is not None]
             room = sum(8 * prod(array.shape) for array in arrays)
             hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
@@ -305,9 +299,9 @@ class JetProduct:
                 flow.gather(mine)
                 if back is not None and back is not flow and returned is not None:
                     back.gather(returned)
-        flow.finish()
-        if back is not None and back is not flow:
-            back.finish()
+        for one in both:
+            if one.sums is not None and one.jets.gradients is not None:
+                one.jets.gradients[...] -= one.sums[:, :, None] * one.target.points  # rho x_i sum_j Q_ij
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
         """q of the points i and j, a difference of large numbers."""

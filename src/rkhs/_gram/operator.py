@@ -12,7 +12,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
-from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import (
     GramBlock,
     TableProduct,
@@ -320,12 +319,13 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
            [2.]])
     """
     if kernel.order == 0:
-
-        def norms(atoms: Atoms) -> Array:
-            family = Combination((atoms.size,), (Part(atoms),), "atoms")
-            return namespace(atoms.points).sqrt(abs(gram(kernel, family).diagonal()))[:, None]
-
-        return L.absolute().assemble(norms)
+        total = zeros((L.size, 1), L.prototype)
+        for part in L.parts:
+            family = Combination((part.atoms.size,), (Part(part.atoms),), "atoms")
+            norms = namespace(total).sqrt(abs(gram(kernel, family).diagonal()))[:, None]
+            matrix = None if part.matrix is None else abs(part.matrix)
+            total[part.rows] += replace(part, weight=abs(part.weight), matrix=matrix).forward(norms)
+        return total
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
     xp = namespace(squares)
