@@ -58,21 +58,16 @@ def combine(S: Array, phi: Array, psi: Array, c: Array | None) -> None:
 
 def split_combined(S: Array, phi: Array, psi: Array, c: Array | None, cut: int) -> tuple[Array, Array, Array]:
     """Return the parts of phi * S + psi * c, see `split`; the first is written over S."""
-    parts = S, *_bfloat16(S)
+    parts = (S, *(torch.empty_like(S, dtype=torch.bfloat16) for _ in range(2)))
     _over(S, (phi, psi), c, parts, cut)
     return parts
 
 
 def split(A: Array, cut: int) -> tuple[Array, Array, Array]:
     """Return A less its last `cut` bits, and in bfloat16 A itself and what those bits leave, all laid out as A is."""
-    parts = torch.empty_like(A), *_bfloat16(A)
+    parts = (torch.empty_like(A), *(torch.empty_like(A, dtype=torch.bfloat16) for _ in range(2)))
     _over(A, None, None, parts, cut)
     return parts
-
-
-def _bfloat16(A: Array) -> tuple[Array, Array]:
-    """Room for two arrays like A."""
-    return torch.empty_like(A, dtype=torch.bfloat16), torch.empty_like(A, dtype=torch.bfloat16)
 
 
 def _over(

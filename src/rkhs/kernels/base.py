@@ -181,8 +181,7 @@ class Kernel(ABC):
             return self.operations["product"]((self, other))
         return self.operations["multiple"](other, self) if isinstance(other, (Real, Open)) else NotImplemented
 
-    def __rmul__(self, factor: float | Open) -> Kernel:
-        return self * factor
+    __rmul__ = __mul__
 
     def __matmul__(self, change: Any) -> Kernel:
         return self.operations["composition" if isinstance(change, Map) else "pullback"](self, change)

@@ -36,12 +36,8 @@ class Polyharmonic(FormKernel):
             raise ValueError(f"Polyharmonic needs a positive power, got {self.power!r}.")
 
     @property
-    def even(self) -> bool:
-        return self.power % 2 == 0
-
-    @property
     def order(self) -> int:
-        return int(self.power) // 2 + 1 if self.even else ceil(self.power / 2)
+        return int(self.power) // 2 + 1 if self.power % 2 == 0 else ceil(self.power / 2)
 
     def smoothness(self, dimension: int) -> float:
         return self.power / 2
@@ -58,14 +54,14 @@ class Polyharmonic(FormKernel):
         A floor on s keeps derivatives that are singular at 0 finite; their slopes vanish there, and faster.
         """
         xp = namespace(q)
-        b, last = self.power / 2, orders[-1]
+        b, last, even = self.power / 2, orders[-1], self.power % 2 == 0
         tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
         q *= -2
         s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
-        log: Array = xp.log(s) if self.even or b % 0.5 else None
+        log: Array = xp.log(s) if even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
         sign = -1.0 if self.order % 2 else 1.0
-        if not self.even:
+        if not even:
             phi = {last: power * (sign * (-2.0) ** last * prod(b - i for i in range(last)))}
             for k in reversed(orders[:-1]):
                 phi[k] = phi[k + 1] * s

@@ -74,11 +74,6 @@ class Symmetrised(PushedKernel):
     def __hash__(self) -> int:
         return hash((self.kernel, self.group.shape, self.group.tobytes()))
 
-    @property
-    def matrices(self) -> Matrix:
-        """(|G|, n, n)."""
-        return np.eye(self.group.shape[1])[self.group] if self.group.ndim == 2 else self.group
-
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for g in self.group:
             yield 1 / len(self.group), None, partial(_moved, g)

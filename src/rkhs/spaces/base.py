@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -32,12 +32,6 @@ from rkhs.kernels.base import Kernel
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
 TILE_ROWS = 128  # the least that a tile has: fewer make slow products
 TILE_ENTRIES = 2**21  # of a tile of rows x functions on a CPU: 16 MiB, large enough for fast matrix products
-
-
-class Operator(Protocol):
-    """Anything with `@`: a matrix, dense or sparse, or a linear operator."""
-
-    def __matmul__(self, other: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +64,7 @@ class FiniteSpace(ABC):
 
     @property
     @abstractmethod
-    def gram(self) -> Operator:
+    def gram(self) -> Any:
         """K (p, p): |f|^2 = tau'K tau."""
 
     @property
@@ -83,7 +77,7 @@ class FiniteSpace(ABC):
         """Return L_i(psi_a), (size, p)."""
 
     @abstractmethod
-    def normal(self, functional: Functional, weight: Vector) -> Operator:
+    def normal(self, functional: Functional, weight: Vector) -> Any:
         """Return sum_i w_i L_i(psi_a) L_i(psi_b), (p, p), for weights (size,)."""
 
     @abstractmethod

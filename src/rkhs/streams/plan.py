@@ -49,11 +49,6 @@ class Plan:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
 
-def summarise(plan: Plan, block: Block, _: Any = None) -> FeatureBlocks:
-    """Return the sums of a block."""
-    return plan.features(block)
-
-
 @dataclass(frozen=True, eq=False)
 class Wanted:
     """What to sample: `size` rows of each kind, and what else to learn from each block (`describe`, with a sum)."""

@@ -21,7 +21,7 @@ from rkhs.problem.subspace import SubspaceProblem, solution_of, solve_weightings
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.spaces.base import Approximation, Orthonormal
 from rkhs.streams.blocks import Block, Blocks, LocalBlocks, replayed
-from rkhs.streams.plan import Plan, TermsOf, Wanted, lazy_images, sample, summarise
+from rkhs.streams.plan import Plan, TermsOf, Wanted, lazy_images, sample
 
 LOOKING = "looking at rows"  # what is told
 
@@ -145,7 +145,7 @@ def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[Projecte
 
     def projected(functions: Orthonormal | None) -> ProjectedProblem:
         own = replace(plan, functions=functions)
-        return ProjectedProblem(blocks.reduce(summarise, own), lazy_images(blocks, own))
+        return ProjectedProblem(blocks.reduce(Plan.features, own), lazy_images(blocks, own))
 
     *_, (_, solved) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
     return solved
