@@ -27,6 +27,13 @@ Task = Callable[[Any, "Block", Any], Any]
 class Columns:
     """The columns of a stream, their names and number, remembered and checked by scikit-learn as an estimator's are."""
 
+    @classmethod
+    def of(cls, X: Any) -> Columns:
+        """Return the columns of X."""
+        columns = cls()
+        check_columns(columns, X, first=True)
+        return columns
+
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags
 
@@ -184,9 +191,8 @@ class DaskBlocks(Blocks):
         counts = [len(column) for column in columns]
         if len(set(counts)) > 1:
             raise ValueError(f"X, y and weights have {counts} chunks: rechunk or repartition them alike.")
-        known = Columns()
-        check_columns(known, np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta, first=True)
-        return cls(list(zip(*columns, strict=True)), known)
+        like = np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta
+        return cls(list(zip(*columns, strict=True)), Columns.of(like))
 
     def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
         import dask
