@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -83,7 +83,6 @@ def gram(
     check_bounded(kernel, L)
     if M is not None:
         check_bounded(kernel, M)
-        same_kind(L.prototype[:0], M.prototype[:0])  # refuses arrays that do not go together
     return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype), precision)
 
 
@@ -104,23 +103,19 @@ class Gram:
     M: Functional
     budget: int
     precision: str | None = None
+    shape: tuple[int, int] = field(init=False)
+    symmetric: bool = field(init=False)  # whether both families are the same
+    dtype: Any = field(init=False)
+    _empty: Array = field(init=False)  # no numbers, of the dtype, namespace and device of the result
     stored = False
+
+    def __post_init__(self) -> None:
+        empty = same_kind(self.L.prototype[:0], self.M.prototype[:0])[0]
+        shape, symmetric = (self.L.size, self.M.size), self.L is self.M
+        vars(self).update(shape=shape, symmetric=symmetric, dtype=empty.dtype, _empty=empty)
 
     def __repr__(self) -> str:
         return f"Gram({self.kernel!r}, {self.L!r}{'' if self.symmetric else f', {self.M!r}'})"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.L.size, self.M.size
-
-    @property
-    def dtype(self) -> Any:
-        return self._empty.dtype
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both families are the same."""
-        return self.L is self.M
 
     @property
     def T(self) -> Gram:
@@ -261,11 +256,6 @@ class Gram:
         whole = isinstance(rows, slice) and rows == slice(None)
         L = self.L if whole else self.L.take(rows)
         return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
-
-    @cached_property
-    def _empty(self) -> Array:
-        """No numbers, of the dtype, namespace and device of the result."""
-        return same_kind(self.L.prototype[:0], self.M.prototype[:0])[0]
 
     @cached_property
     def _cast(self) -> Gram | None:

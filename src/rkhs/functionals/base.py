@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite, prod
 from numbers import Real
 from typing import Any
@@ -44,15 +44,12 @@ class Part:
     start: int = 0
     weight: float = 1.0
     matrix: Any = None
+    size: int = field(init=False)
+    rows: slice = field(init=False)  # of the family, to which this part adds
 
-    @property
-    def size(self) -> int:
-        return self.atoms.size if self.matrix is None else int(self.matrix.shape[0])
-
-    @property
-    def rows(self) -> slice:
-        """The rows of the family that this part adds to."""
-        return slice(self.start, self.start + self.size)
+    def __post_init__(self) -> None:
+        size = self.atoms.size if self.matrix is None else int(self.matrix.shape[0])
+        vars(self).update(size=size, rows=slice(self.start, self.start + size))
 
     def forward(self, values: Array) -> Array:
         """Return the part of L(f) from the values (atoms, ..) of the atoms on f."""
