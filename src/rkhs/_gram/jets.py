@@ -228,9 +228,7 @@ class JetProduct:
         budget: int,
         precision: str | None,
     ) -> None:
-        self.form = form
-        self.weight = weight
-        self.budget = budget
+        self.form, self.weight, self.budget = form, weight, budget
         self.products = products = products_in(precision)
         self.fine = fine = products_in("tf32x3" if precision == "tf32" else precision)  # as accurate as their operands
         origin = None
@@ -256,23 +254,24 @@ class JetProduct:
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
+                if symmetric and a > b:  # the way back of (b, a)
+                    continue
                 flow = Flow(right, coefficients[b], left, jets[a])
-                if not symmetric:
-                    self.add_flow(flow)
-                elif a == b:
-                    self.add_flow(flow, flow)
-                elif a < b:
-                    self.add_flow(flow, Flow(left, coefficients[a], right, jets[b]))
+                back = None
+                if symmetric:
+                    back = flow if a == b else Flow(left, coefficients[a], right, jets[b])
+                self.add_flow(flow, back)
         for left, found in zip(self.lefts, jets, strict=True):
             left.contract(found, out)
 
-    def add_flow(self, flow: Flow, back: Flow | None = None) -> None:
+    def add_flow(self, flow: Flow, back: Flow | None) -> None:
         """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same derivatives of phi.
 
         A flow that is its own way back only takes the tiles on and above the diagonal.
         """
         t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        hands, both = 1, [flow] if back is None or back is flow else [flow, back]
+        both = [flow] if back is None or back is flow else [flow, back]
+        hands = 1
         if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
             arrays = [array for one in both for array in (one.jets.values, one.jets.gradients) if array is not None]
             room = sum(8 * prod(array.shape) for array in arrays)
