@@ -105,9 +105,10 @@ class Integral(Functional):
         """
         low, high = (_rows(value, name) for value, name in ((lower, "lower"), (upper, "upper")))
         if low.shape != high.shape or not np.all(high > low):
+            which = "" if low.shape != high.shape else f", and box {np.argmax(np.any(high <= low, axis=1))} has none"
             raise ValueError(
                 f"Boxes need a lower corner below the upper one in each feature, got shapes {low.shape} and "
-                f"{high.shape}{'' if low.shape != high.shape else f', and box {np.argmax(np.any(high <= low, axis=1))} has none'}."
+                f"{high.shape}{which}."
             )
         n = low.shape[1]
         x, w = _rule(nodes)

@@ -64,8 +64,8 @@ class Scaled(Kernel):
             raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
         if not np.all((values >= LEAST) & (values <= 1 / LEAST)):
             raise ValueError(
-                f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, got {scale!r}: the square of others overflows or "
-                "underflows; give the features another unit."
+                f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, got {scale!r}: the square of others overflows "
+                "or underflows; give the features another unit."
             )
         object.__setattr__(self, "scale", float(values) if values.ndim == 0 else tuple(values.tolist()))
 
