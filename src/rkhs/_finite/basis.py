@@ -20,8 +20,6 @@ from rkhs.functionals.base import Functional, Part
 from rkhs.functionals.points import centred
 
 UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
-RANK = 8  # units of rounding for each row, below which a column depends on the others
-ORTHONORMAL = 1e-12  # beyond which Q is made so, at the cost of Q = P back to more than rounding
 PRIME = 2**31 - 1  # products of two residues fit int64
 LARGEST = 200_000  # entries of P up to which its exact rank is computed: about a second
 
@@ -107,7 +105,8 @@ def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
     scale = np.where(sizes > 0, sizes, 1.0)
     R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)  # of N rows only once
     diagonal = np.abs(np.diag(R))
-    tolerance = max(RANK * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
+    # A column depends on the others where it leaves less than 8 units of rounding for each row.
+    tolerance = max(8 * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
     rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
     back = np.zeros((P.shape[1], rank))
     back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
@@ -116,7 +115,8 @@ def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
     R = np.linalg.cholesky(rough.T @ rough).T  # what rounding has left to do: R is near the identity
     back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
     Q = P @ back
-    if np.max(np.abs(Q.T @ Q - np.eye(rank)), initial=0.0) > ORTHONORMAL:
+    # Q is made orthonormal again at the cost of Q = P back to more than rounding.
+    if np.max(np.abs(Q.T @ Q - np.eye(rank)), initial=0.0) > 1e-12:
         Q = scipy.linalg.solve_triangular(R, rough.T, trans="T").T
     return Q, np.ascontiguousarray(back)
 

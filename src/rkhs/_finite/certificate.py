@@ -32,8 +32,6 @@ from rkhs.losses.base import between
 CONVERGED = "converged"
 UNITS = 4  # of rounding, for an entry of G and its share of a sum
 FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
-RESOLVED = 8  # units of rounding, of the sum of a solution's value
-OUTSIDE = 1e-6  # share of a by which Q'a = 0 may be violated
 FEW = 0.6  # of the columns of G, or of the time of a product, under which a part of it is worth the trouble
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 ALL = 8  # times its stated rounding, up to which a J may be nothing else
@@ -100,7 +98,8 @@ class Certificate:
 
     def done(self, tol: float) -> Vector:
         """Return for each output (c,) whether its relative gap is at most tol, whatever rounding has done."""
-        return np.asarray(self._share(self.gaps + self.rounding) <= tol + RESOLVED * self.eps)
+        # The value of a solution is a sum, right to 8 units of rounding.
+        return np.asarray(self._share(self.gaps + self.rounding) <= tol + 8 * self.eps)
 
     def status(self, tol: float, stopped: str) -> str:
         """Say of a solution that it converged, what stopped the solver, or what rounding leaves."""
@@ -302,7 +301,7 @@ def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Arra
     if system.definite:
         return value
     size = xp.linalg.vector_norm(a, axis=0)
-    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > OUTSIDE * size
+    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > 1e-6 * size
     matters = size * xp.linalg.vector_norm(image, axis=0) > like(np.asarray(system.rounding), value)
     return xp.where(outside & matters, xp.full_like(value, inf), value)
 

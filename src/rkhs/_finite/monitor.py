@@ -23,8 +23,6 @@ from rkhs._progress import listening, seconds_left
 PATIENCE = 2.0  # seconds before progress is shown
 MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is shown meanwhile
 CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
-LAST = 2  # products that the certificate of what is returned takes
-REFERENCE = 2.1e-3  # s, of the work of `slowness` on the computer on which costs were measured
 
 
 @cache
@@ -37,7 +35,7 @@ def slowness() -> float:
         np.exp(-(A @ A) / 256)
         np.linalg.cholesky(A @ A.T + 256 * np.eye(256))
         times.append(perf_counter() - start)
-    return min(times) / REFERENCE
+    return min(times) / 2.1e-3  # s that this takes on the computer on which costs were measured
 
 
 class Stopped(Exception):
@@ -94,7 +92,8 @@ class Monitor:
     def left(self) -> float:
         """Seconds until the time limit, or that of the work around, less what the certificate takes."""
         own = inf if self.time_limit is None else self.time_limit - self.seconds
-        return min(own, seconds_left()) - LAST * self.seconds_each
+        # The certificate of what is returned takes two products.
+        return min(own, seconds_left()) - 2 * self.seconds_each
 
     def watching(self, system: FiniteProblem) -> FiniteProblem:
         """The system with products that count themselves and end in time."""

@@ -22,7 +22,6 @@ from rkhs._finite.monitor import plain
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate
 
 SHARE = 1e-4  # of a tolerance that may come from errors of images
-ROUNDED = 64  # units of rounding, which a product has itself
 _VERIFIED = object()  # known to this file alone: a solver cannot make a certificate of its own
 
 
@@ -114,7 +113,8 @@ class VerifiedProducts:
             return True
         xp = namespace(self.points)
         error = float(xp.linalg.vector_norm(self.exact @ self.points - self.images))
-        self.closed = error <= max(SHARE * tol, ROUNDED * float(xp.finfo(self.points.dtype).eps))
+        # A product itself is right to 64 units of rounding.
+        self.closed = error <= max(SHARE * tol, 64 * float(xp.finfo(self.points.dtype).eps))
         return self.closed
 
     def verified(self, entry: Entry) -> VerifiedIterate:

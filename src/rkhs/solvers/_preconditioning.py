@@ -28,7 +28,6 @@ from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers._costs import FLOP
 
-LEFT = 1e-9  # of a diagonal entry of G, the least that landmarks are taken to leave: G - FF' cancels beyond
 PRODUCTS = 15  # whose time landmarks may take: half of thirty
 PLAIN = 12  # iterations without landmarks, where these cost more
 
@@ -76,7 +75,8 @@ class Nystroem:
         for start in range(0, int(strength.shape[0]), ROWS):  # C itself is never held
             rows = slice(start, start + ROWS)
             F[rows] = columns(rows) @ root
-        return cls(F, xp.maximum(diagonal - row_squares(F), LEFT * diagonal), Q)
+        # G - FF' cancels where landmarks leave less than 1e-9 of a diagonal entry.
+        return cls(F, xp.maximum(diagonal - row_squares(F), 1e-9 * diagonal), Q)
 
     def with_diagonal(self, inverse: Array) -> Preconditioner:
         """The inverse of FF' + diag(left) + D, for 1/D (N, 1), whose squares have to be numbers."""

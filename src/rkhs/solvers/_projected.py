@@ -51,8 +51,6 @@ from rkhs.solvers._reduced import Curvature, FeatureBlock, ReducedProblem, uprig
 from rkhs.solvers._subspace import solve
 from rkhs.spaces.base import UNIT, Orthonormal
 
-SECOND_PASS = 1e12  # operations, up to which rows are summed up again in orthonormal functions: about a minute
-
 # Rows that were too many to keep, read again: (term, turn) -> E turn, targets and weights.
 Reread = Callable[[int, Matrix], tuple[Any, Matrix, Matrix]]
 
@@ -131,7 +129,8 @@ class ProjectedProblem:
 
     def may_gain_digits(self, rows: float) -> bool:
         """Whether sums in orthonormal functions may be more precise than these, and do not take too long."""
-        cheap = rows * self.features.space.size**2 <= SECOND_PASS
+        # 1e12 operations take about a minute.
+        cheap = rows * self.features.space.size**2 <= 1e12
         return cheap and not self.turned and any(loss.quadratic for loss in self.losses)
 
     def solve(

@@ -35,10 +35,8 @@ from rkhs.solvers._subspace import Directions, Task, TaskPoints
 
 BATCH = 16  # problems that share a product
 FEWEST, MOST = 32, 300  # directions: fewer lose too much by restarts, more cost more than the products that they save
-LEADING = 16  # representers of smooth losses, for each problem, that cost less than the products they save
 OTHERS = 1500  # rows of losses that are not quadratic, up to which reduced problems cost less than products
 DEAR = 0.02  # s of a product, from which a second reduced problem is the cheaper way to a bound
-GAIN = 0.9  # share of a gap that counts as a smaller one
 
 
 def few_others(system: FiniteProblem) -> bool:
@@ -69,7 +67,8 @@ def solve_together(
     others = shared.other_rows
     if shared.definite and len(others) <= MOST:  # else representers are not in the space, or too many
         if shared.smooth:
-            leading = min(len(others), directions.capacity // 2, LEADING * len(tasks))
+            # For each problem 16 of them cost less than the products that they save.
+            leading = min(len(others), directions.capacity // 2, 16 * len(tasks))
         else:
             leading = len(others) if len(others) <= directions.capacity // 2 else 0
         if leading:
@@ -128,7 +127,8 @@ def _run(
         if left:
             gaps = [unsolved[k].gap for k in left]
             same = len(gaps) == len(lowest)
-            if not same or any(gap < GAIN * before for gap, before in zip(gaps, lowest, strict=True)):
+            # A gap counts as smaller where it has fallen by a tenth.
+            if not same or any(gap < 0.9 * before for gap, before in zip(gaps, lowest, strict=True)):
                 lowest, since = gaps, 0
             since += 1
             if since > directions.capacity:  # kinks may hold a problem where it is, with too few directions

@@ -33,7 +33,6 @@ from rkhs._linalg.projection import project
 from rkhs.solvers.base import Solver, blocks_in_double, double
 
 ROUNDING = 45  # units in which a fall of the objective is lost
-DETERMINED = 1e-12  # of the curvature in c alone, the least that S determines
 SHRINK = 0.25  # of the width of envelopes, each time
 SEEN = 1e-9  # the size of a basis function on the rows, among those of size one elsewhere, that counts as zero
 
@@ -301,7 +300,8 @@ class Curvature:
         L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
         T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
         values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
-        known = values > DETERMINED * np.diag(S)[c].max(initial=0.0)
+        # S does not determine c where less than 1e-12 of its own curvature is left.
+        known = values > 1e-12 * np.diag(S)[c].max(initial=0.0)
         return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
 
     def minimum(self, linear: Matrix, unseen: Any = 0.0) -> Matrix:

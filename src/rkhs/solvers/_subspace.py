@@ -30,12 +30,7 @@ from rkhs.solvers.proximal_newton import ProximalNewton
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), Descent())  # for what elimination leaves of losses with kinks
 ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
-MANY = (
-    1  # rows for each variable from which smoothing costs less than elimination: it needs no dense matrix of all rows
-)
-NARROWEST = 1e-9  # width of the envelopes, relative to the first one
 DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
-ACCURATE = 1e-9  # error of moments from formulas that reduced problems do not feel
 SMALLER = 0.2  # share of the tolerance that is left to reduced problems
 
 
@@ -73,7 +68,7 @@ def solve(
         return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
     rows, kept = sum(len(part.rows.target) for part in problem.parts), all(hasattr(p.E, "shape") for p in problem.parts)
     dense = kept and rows <= ROWS
-    if not dense or (smoothing and MANY * len(problem.linear) < rows):
+    if not dense or (smoothing and len(problem.linear) < rows):
         found, gap = _smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:
             return found
@@ -93,7 +88,7 @@ def _smoothed(
     theta = np.zeros(len(problem.linear)) if start is None else start
     u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
     smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
-    narrowest = NARROWEST * smoothing.width
+    narrowest = 1e-9 * smoothing.width
     while True:
         soft = problem.smoothed(smoothing)
         theta = soft.minimise(theta, check=monitor.check)
@@ -199,7 +194,8 @@ class Directions:
         self.rows, self.filled = rows, False
         self.D[: self.first, rows], self.U[: self.first, rows] = self.turn.T, like((block @ R).T, self.D)
         rounding = float(namespace(self.D).finfo(self.D.dtype).eps) * np.max(np.abs(R), initial=0.0) ** 2
-        if rounding > ACCURATE or not self._add_closed_moments():
+        # Reduced problems do not feel errors of their moments below 1e-9.
+        if rounding > 1e-9 or not self._add_closed_moments():
             self._fill()
             self._add_moments(slice(self.rank, self.rank + self.first), self.U[: self.first])
 

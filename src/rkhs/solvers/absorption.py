@@ -36,7 +36,6 @@ from rkhs.solvers.proximal_newton import ProximalNewton
 from rkhs.solvers.warped import SEEN, QuadraticTerms, factorable
 
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), Descent())
-REST = 3000  # functionals that may be left
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Absorption(Solver):
                 "these functionals out, or use rkhs.solvers.Galerkin()."
             )
         needed = 4 * 8 * absorbed * left  # copies of G_ql
-        if left > REST or needed > budget_bytes(None, system.Q):
+        if left > 3000 or needed > budget_bytes(None, system.Q):
             raise NotApplicableError(
                 f"Absorption would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
                 "is too large: use rkhs.solvers.Descent()."

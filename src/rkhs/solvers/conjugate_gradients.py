@@ -32,8 +32,6 @@ from rkhs.solvers._preconditioning import check_landmarks, iterations_before, la
 from rkhs.solvers.base import Solver
 from rkhs.solvers.direct import check_quadratic
 
-SMALL = 2**20  # unknowns, up to which an accelerator waits for its launches more than it works
-
 
 @dataclass(frozen=True)
 class ConjugateGradients(Solver):
@@ -104,7 +102,8 @@ class ConjugateGradients(Solver):
             cg.step(columns)
             points.update(cg)
 
-        small = system.size * b.shape[1] <= SMALL
+        # With fewer unknowns an accelerator waits for its launches more than it works.
+        small = system.size * b.shape[1] <= 2**20
         recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
         progress = _Progress()
         for _ in range(most):

@@ -44,10 +44,8 @@ from rkhs.solvers._costs import Estimate, factorisation
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 
 FACTORISATIONS = 15  # as a rule, those of the crossover among them
-SHARPER = 1e-3  # of the tolerance, the relative gap of the interior-point method: places are clear then
 PATIENCE, ARRIVED = 50, 3  # iterations without a smaller gap: equal rows take 30; within rounding others are chance
 ROUNDS = 30  # of the crossover
-PUSHED = 1e-10  # of the size of values: a force that moves a coefficient from its place
 FINE, WORSE = 1e-9, 10  # relative gap with which the right places are taken in any case; times the gap they may cost
 
 
@@ -125,7 +123,8 @@ class _Output:
             self.patience = ARRIVED if certificate.relative <= certificate.uncertain else PATIENCE
         else:
             self.since += 1
-        within = max(SHARPER * tol, min(certificate.uncertain / UNITS, tol))
+        # With a thousandth of the tolerance it is clear which coefficients are free.
+        within = max(1e-3 * tol, min(certificate.uncertain / UNITS, tol))
         return certificate.relative <= within or self.since > self.patience
 
     def iterate(self) -> Iterate:
@@ -353,7 +352,7 @@ def _feasible(it: Programme, alpha: Matrix, low: Matrix, high: Matrix) -> Matrix
 def _pushed(it: Programme, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
     """Which rows would lower the objective by moving up, and which by moving down."""
     force = it.force(alpha, c)
-    margin = PUSHED * it.level
+    margin = 1e-10 * it.level  # less is rounding
     up = (alpha < it.high) & (force < np.where(alpha >= 0, it.p, it.q) - margin)
     down = (alpha > it.low) & (force > np.where(alpha <= 0, it.q, it.p) + margin)
     return up, down

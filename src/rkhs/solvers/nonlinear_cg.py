@@ -35,8 +35,6 @@ from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_
 from rkhs.solvers._reduced import SHRINK, ReducedProblem, Smoothing
 from rkhs.solvers.base import Solver
 
-UPDATES = 5  # of the second derivatives, for each output, that landmarks are to be worth
-DEPENDENT = 1e-2  # units of the root of rounding, under which directions count as dependent
 SEEN = 0.25  # share that rounding may have in the energy of a direction
 
 
@@ -83,7 +81,8 @@ class Descent(Solver):
             _DescentPoint(system.output(c), start.a[:, c], images[:, c], start.basis[:, c], self.memory)
             for c in range(system.columns)
         ]
-        count = landmark_count(system.geometry, self.landmarks, 4 + 2 * UPDATES * system.columns)
+        # For each output about 5 updates of the second derivatives use the landmarks.
+        count = landmark_count(system.geometry, self.landmarks, 4 + 2 * 5 * system.columns)
         plain = 0 if self.landmarks else iterations_before(system.geometry, count)
         near: Nystroem | None = None
         for iteration in range(self.max_iterations):
@@ -249,7 +248,8 @@ def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
     What depends on the directions before it is left out, as far as can be told with the shares that rounding has.
     """
     between = to_numpy(D.T @ U).astype(np.float64)
-    least = DEPENDENT * float(namespace(D).finfo(D.dtype).eps) ** 0.5
+    # Directions count as dependent below a hundredth of the root of the unit of rounding.
+    least = 1e-2 * float(namespace(D).finfo(D.dtype).eps) ** 0.5
     kept: list[int] = []
     for k, share in enumerate(lost):
         own = between[np.ix_(kept, [k])]

@@ -20,7 +20,6 @@ from rkhs.solvers._costs import Estimate
 from rkhs.solvers.base import NotApplicableError, OutputSolver
 from rkhs.solvers.interior_point import BoxDual
 
-INNER = 1e-8  # relative gap of the last models, whose coefficients are then put exactly in their places
 FORCING = 0.1  # of the gap of J, that of a model on the way there (inexact steps: Lee, Sun and Saunders 2014)
 
 
@@ -65,7 +64,8 @@ class ProximalNewton(OutputSolver):
             monitor.report(point.iterate, point.value, certificate.relative)
             if certificate.within(monitor.tol) or point.stuck:
                 return point.iterate
-            point.step(max(INNER, min(FORCING * certificate.relative, FORCING)), monitor.left)
+            # A model is solved exactly by the crossover once its relative gap is 1e-8.
+            point.step(max(1e-8, min(FORCING * certificate.relative, FORCING)), monitor.left)
         raise OutOfIterations
 
 

@@ -35,7 +35,6 @@ from rkhs.solvers.interior_point import FACTORISATIONS
 from rkhs.solvers.nonlinear_cg import Descent
 
 FORCING = 0.1  # of the gap, that of the problems on the way there (inexact steps)
-DEPENDENT = 1e3  # units of rounding under which the squared distance of a representer from the span counts as zero
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,8 @@ class _Pool:
         cross = np.sum(self.shares * to_numpy(self.columns), axis=1)
         square = np.sum((self.shares @ to_numpy(self.columns)[self.fixed]) * self.shares, axis=1)
         eps = float(namespace(system.Q).finfo(system.Q.dtype).eps)
-        self.least = DEPENDENT * eps * (abs(diagonal) + 2 * abs(cross) + abs(square))
+        # Squared distances from the span below a thousand units of rounding count as zero.
+        self.least = 1e3 * eps * (abs(diagonal) + 2 * abs(cross) + abs(square))
         self.rest = diagonal - 2 * cross + square  # d, zero where a representer has nothing to add
         self.rest[self.fixed] = 0.0
         self.rest[self.rest <= self.least] = 0.0
