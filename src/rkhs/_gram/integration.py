@@ -25,8 +25,6 @@ from rkhs.kernels.algebra import Multiple, Product, Pullback
 from rkhs.kernels.base import Kernel
 from rkhs.kernels.gaussian import Gaussian
 
-RHO = np.exp(np.linspace(0.02, 7.0, 400))  # of the ellipses that are tried
-
 
 def integration_error(kernel: Kernel, L: Integral) -> Array:
     """Return how far integrals by finitely many nodes may be off, as a share: (t,).
@@ -114,10 +112,11 @@ def _along(half: Matrix, nodes: int, growing: bool) -> Matrix:
 
     With a density u on [0, 1], as triangles have, the integrand is larger in the ellipse, by |u|.
     """
-    logs = np.log(2 + 2 / (4 * nodes**2 - 1)) - 2 * nodes * np.log(RHO) - np.log1p(-(RHO**-2))
-    logs = logs + half[:, None] ** 2 * (RHO - 1 / RHO) ** 2 / 4
+    rho = np.exp(np.linspace(0.02, 7.0, 400))  # of the ellipses that are tried
+    logs = np.log(2 + 2 / (4 * nodes**2 - 1)) - 2 * nodes * np.log(rho) - np.log1p(-(rho**-2))
+    logs = logs + half[:, None] ** 2 * (rho - 1 / rho) ** 2 / 4
     if growing:
-        logs = logs + np.log(0.5 + (RHO + 1 / RHO) / 4)
+        logs = logs + np.log(0.5 + (rho + 1 / rho) / 4)
     return np.asarray(np.minimum(np.exp(np.minimum(logs.min(axis=1), 1.0)), 2.0))  # two averages differ by 2 at most
 
 

@@ -69,21 +69,15 @@ class Polyharmonic(FormKernel):
             return phi
         phi = {}
         for k in reversed(orders):
-            on_log, alone = _derivative_of_log_power(int(b), k)
+            on_log, alone = 1.0, 0.0  # d^k/ds^k (s^b log s) = s^(b-k) (on_log log s + alone)
+            for i in range(k):
+                on_log, alone = (b - i) * on_log, (b - i) * alone + on_log
             phi[k] = log * (sign * (-2.0) ** k * on_log / 2)
             phi[k] += sign * (-2.0) ** k * alone / 2
             phi[k] *= power
             if k > orders[0]:
                 power = power * s
         return phi
-
-
-def _derivative_of_log_power(m: int, k: int) -> tuple[float, float]:
-    """(A, B) with d^k/ds^k (s^m log s) = s^(m-k) (A log s + B)."""
-    on_log, alone = 1.0, 0.0
-    for i in range(k):
-        on_log, alone = (m - i) * on_log, (m - i) * alone + on_log
-    return on_log, alone
 
 
 def _half_power(s: Array, twice: int) -> Array:
