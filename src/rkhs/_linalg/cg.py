@@ -163,11 +163,9 @@ class IterativeSaddle:
         d: Array,
         tol: float,
         together: int = 32,
-        max_iterations: int = 10_000,
     ) -> None:
         self.product, self.precondition, self.tol = product, precondition, tol
-        self.fit = Fit.of(d, precondition.Q)
-        self.together, self.max_iterations = together, max_iterations
+        self.fit, self.together = Fit.of(d, precondition.Q), together
 
     def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
         """a (N, k), c (r, k) and the residual b - K a - Q c (N, k); Q must have orthonormal columns here."""
@@ -185,7 +183,7 @@ class IterativeSaddle:
         cg = BlockCG(self.product, self.precondition)
         cg.begin(xp.zeros_like(b), b)
         lost = self.fit.gap(b) * (4 * float(xp.finfo(b.dtype).eps)) ** 2  # units by which a zero residual may differ
-        for _ in range(self.max_iterations):
+        for _ in range(10_000):  # steps, at most
             c, rest = self.fit(cg.residual)
             energy = inner(cg.a, b + rest, axis=0) / 2
             columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy + lost))

@@ -102,15 +102,15 @@ class Constraint:
         kept = self.values(f) < self.claim.bound + 20 * self.room
         return replace(self, points=self.points[kept], directions=self.directions[kept])
 
-    def also(self, points: Matrix, directions: Matrix, apart: float = APART, most: int = 40) -> Constraint:
-        """Return the constraint at more points, the first that are `apart` from each other (in sides of the box)."""
+    def also(self, points: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
+        """Return the constraint at more points, the first 40 that are `apart` from each other (in sides of the box)."""
         own = list(self.active)
         points = np.where(np.isin(np.arange(points.shape[1]), own), points, self.box.mean(axis=0))
         seen = points[:, own] / np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)[own]
         chosen: list[int] = []
         for k, point in enumerate(seen):
             away = np.abs(seen[chosen] - point).max(axis=1, initial=0.0)
-            if len(chosen) < most and np.all(away > apart):
+            if len(chosen) < 40 and np.all(away > apart):
                 chosen.append(k)
         both = zip((self.points, self.directions), (points, directions), strict=True)
         points, directions = (np.concatenate([before, more[chosen]]) for before, more in both)
@@ -134,12 +134,12 @@ class Constraint:
         room = min(self.room + lacking, 4 * self.room, self.widest)
         return replace(found, room=room) if room > self.room else found
 
-    def violations(self, f: Function, count: int = 200) -> tuple[Matrix, Matrix]:
+    def violations(self, f: Function) -> tuple[Matrix, Matrix]:
         """Return points where the claim fails, the worst first, and the directions of Hessians there.
 
         They are some of those that fill the box; if it holds at all of them, points to which f falls from the lowest.
         """
-        X = filling(count, self.box, self.active, np.random.default_rng(0))
+        X = filling(200, self.box, self.active, np.random.default_rng(0))
         (lower,) = lower_bounds([self.claim], f)
         values, directions = lower.at(X)
         if np.all(values >= 0):
