@@ -22,7 +22,7 @@ from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
 from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._recycling import capacity_of, few_others, solve_together
 from rkhs.solvers._subspace import Task
-from rkhs.solvers.base import blocks_in_double, cheapest, double, fits, from_memory, in_memory, to_memory
+from rkhs.solvers.base import Solver, blocks_in_double, cheapest, double, fits, from_memory, in_memory, to_memory
 from rkhs.solvers.interior_point import BoxDual
 from rkhs.solvers.nonlinear_cg import Descent
 from rkhs.solvers.splitting import Splitting
@@ -144,7 +144,7 @@ class GridTasks:
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
-        self.lucky = False  # whether an iterative solver was enough for the last cell
+        self.iterations = 0  # that an iterative solver took for the last cell; 0 where it was not enough
         self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
@@ -232,36 +232,36 @@ class GridTasks:
 
         Rows that a fold leaves out are dropped, as in a problem that never had them.
         """
-        monitor.best, monitor.solver = start, None
+        monitor.best, monitor.solver, before = start, None, len(monitor.history)
         present = DropZeroWeights.of(system)
+        own = system if present is None else present.system
+        solver = self._solver(own, start, monitor.tol)
         try:
             if present is None:
-                monitor.best = self._run(system, start, monitor)
+                monitor.best = _run(solver, system, start, monitor)
             else:
                 inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
                 inner.best = present.there(start)
-                monitor.best = present.back(self._run(present.system, inner.best, inner))
-            self.lucky &= monitor.solver is None
+                monitor.best = present.back(_run(solver, own, inner.best, inner))
+            iterative = isinstance(solver, Fallback) and monitor.solver is None
+            self.iterations = len(monitor.history) - before if iterative else 0
         finally:
             found = back(monitor.best)
             for c, task in enumerate(self.tasks[k]):
                 task.iterate = found.output(c)
         return monitor.best
 
-    def _run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        """Return what a solver finds within its limit of iterations; other cells may need fewer.
+    def _solver(self, system: FiniteProblem, start: Iterate, tol: float) -> Solver:
+        """Return the solver of a cell.
 
-        A trial tells little from a start that is not zero: there the last cell tells whether an iterative solver is
-        enough.
+        A trial tells little from a start that is not zero.  There the last cell tells whether an iterative solver is
+        enough, in at most twice as many iterations as it took.
         """
-        solver = auto(system, monitor.tol)
+        solver = auto(system, tol)
         if isinstance(solver, Fallback) and solver.trial and bool(namespace(start.a).any(start.a != 0)):
-            solver = replace(solver, trial=None) if self.lucky else solver.then
-        self.lucky = isinstance(solver, Fallback)
-        try:
-            return solver.run(system, start, monitor)
-        except OutOfIterations:
-            return monitor.best or start
+            steps = min(solver.steps, 2 * self.iterations)
+            return replace(solver, trial=None, steps=steps) if steps else solver.then
+        return solver
 
     def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float, float]:
         """Return the cost of all cells in memory one after the other, of each by itself, sharing directions, or split.
@@ -286,6 +286,14 @@ class GridTasks:
         directions = min(capacity_of(self.system), estimate.iterations * cells)
         reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * loose * directions**2
         return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced, split
+
+
+def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    """Return what a solver finds within its limit of iterations; other cells may need fewer."""
+    try:
+        return solver.run(system, start, monitor)
+    except OutOfIterations:
+        return monitor.best or start
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,10 +154,11 @@ def _solve_in_span(batch: list[Task], span: SpanDual, led: bool, verified: Verif
     bounding = not system.inexact and system.gram.seconds > DEAR
     for task in batch:
         reduced = task.solve(directions, tol, monitor.left)
+        task.gap = inf  # that of the point before
         if bounding and span.serves(task):
             task.primal = reduced.value(task.theta)
             dual, gamma = span.bound(task, reduced, tol, monitor.left)
-            task.gap = min(task.gap, relative_gap(task.primal, dual, task.system.rounding[0]))
+            task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
             if task.gap <= tol:
                 closed.append((task, gamma))
             bounding = led or task.gap <= tol
