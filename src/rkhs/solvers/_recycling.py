@@ -112,7 +112,8 @@ def _run(
                 directions.add(V, system.exact.part(slice(None), sample) @ V[sample])
                 sample = None
                 continue
-            combined = _combined(points.gradients, np.array([task.gap for task in unsolved]), tol)
+            gaps = np.array([task.gap for task in unsolved])  # at the point before, and so no smaller than here
+            combined = _combined(points.gradients, gaps, tol) if system.gram.seconds > DEAR else None
             V = points.gradients if combined is None else combined
             product, led = system.gram @ V, True
             if combined is None:
@@ -125,11 +126,11 @@ def _run(
         monitor.report(None if whole is None else whole(), worst.primal, worst.gap)
         left = [k for k, task in enumerate(unsolved) if task.gap > tol]
         if left:
-            gaps = [unsolved[k].gap for k in left]
-            same = len(gaps) == len(lowest)
+            now = [unsolved[k].gap for k in left]
+            same = len(now) == len(lowest)
             # A gap counts as smaller where it has fallen by a tenth.
-            if not same or any(gap < 0.9 * before for gap, before in zip(gaps, lowest, strict=True)):
-                lowest, since = gaps, 0
+            if not same or any(gap < 0.9 * earlier for gap, earlier in zip(now, lowest, strict=True)):
+                lowest, since = now, 0
             since += 1
             if since > directions.capacity:  # kinks may hold a problem where it is, with too few directions
                 return
@@ -154,11 +155,10 @@ def _solve_in_span(batch: list[Task], span: SpanDual, led: bool, verified: Verif
     bounding = not system.inexact and system.gram.seconds > DEAR
     for task in batch:
         reduced = task.solve(directions, tol, monitor.left)
-        task.gap = inf  # that of the point before
         if bounding and span.serves(task):
             task.primal = reduced.value(task.theta)
             dual, gamma = span.bound(task, reduced, tol, monitor.left)
-            task.gap = relative_gap(task.primal, dual, task.system.rounding[0])
+            task.gap = min(task.gap, relative_gap(task.primal, dual, task.system.rounding[0]))
             if task.gap <= tol:
                 closed.append((task, gamma))
             bounding = led or task.gap <= tol
