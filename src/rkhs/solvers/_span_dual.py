@@ -43,7 +43,8 @@ class SpanDual:
         """Return the dual value of a task, up to rounding, and the gamma of its alpha = D'gamma."""
         self._update()
         d = self.directions
-        D_o, U_o = double(d.D[self.first : d.count, d.rows]), double(d.U[: d.count, d.rows])
+        D, U_o = double(d.D[: d.count, d.rows]), double(d.U[: d.count, d.rows])
+        D_o = D[self.first :]
         cross = np.concatenate([self.basis, np.eye(d.count)[self.first :] - D_o @ U_o.T], axis=1)
         M, b = np.zeros((len(cross),) * 2), np.zeros(len(cross))
         for k, moment in self.moments.items():
@@ -61,6 +62,7 @@ class SpanDual:
         beta = -2 * R @ off
         gamma = U_o @ (found.alpha - D_o.T @ beta)
         gamma[self.first :] += beta
+        gamma += U_o @ (found.alpha - D.T @ gamma)  # which rounding has left: alpha_o is to be feasible
         conjugates = (
             float(part.rows.conjugate(like(alpha[:, None], part.u))[0])
             for part, alpha in zip(reduced.parts, found.alphas, strict=True)
