@@ -275,7 +275,7 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     terms += [rkhs.Term(rkhs.Gradient(X), SQUARED, weight=0.1)] if gradients else []
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
-        costs = (3.0, 2.0, 1.0)  # in memory, alone, together
+        costs = (3.0, 2.0, 1.0, np.inf)  # in memory, alone, together, split
         monkeypatch.setattr("rkhs.problem.grid.GridTasks._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])

@@ -3,7 +3,6 @@
 The referee is a dense search by functionals of the library, which shares nothing with the proofs but f.
 """
 
-import signal
 import warnings
 from dataclasses import dataclass
 from time import perf_counter, process_time
@@ -289,7 +288,7 @@ class Interrupted(rkhs.solvers.BoxDual):
     """A solver to which Ctrl-C comes."""
 
     def run_output(self, system, start, monitor):
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
 
 def test_ctrl_c_in_a_solution_ends_the_fit_without_a_certificate(monkeypatch):
