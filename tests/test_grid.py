@@ -7,6 +7,7 @@ import torch
 import rkhs
 from rkhs.problem import grid
 from rkhs.problem.grid import GridTasks
+from rkhs.solvers._choose import Fallback
 from rkhs.solvers.newton import Newton
 
 RNG = np.random.default_rng(7)
@@ -215,3 +216,29 @@ def test_many_labels_and_classes_are_solved_cell_by_cell():
     )
     assert {one.status for one in found.flat} == {"converged"}
     assert sum(one.products for one in found.flat) == 0
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_a_solver_that_was_enough_for_the_last_cell_is_used_again(enough, monkeypatch):
+    """A trial tells little from a warm start, so there the last cell tells; each solution is right in any case."""
+    runs = []
+
+    class Counted(rkhs.solvers.Descent):
+        def run(self, system, start, monitor):
+            runs.append("iterative")
+            return super().run(system, start, monitor) if enough else start  # which has a gap
+
+    class Exact(Newton):
+        def run(self, system, start, monitor):
+            runs.append("exact")
+            return super().run(system, start, monitor)
+
+    monkeypatch.setattr(grid, "auto", lambda *_: Fallback(Counted(), Exact(), 100, True, trial=50))
+    monkeypatch.setattr(GridTasks, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
+    whole, weights = rkhs.Problem(rkhs.Gaussian(1.0), [labels]), [1.0, 2.0, 4.0]
+    for weight, own in zip(weights, whole.path(0, weights, tol=1e-6), strict=True):
+        alone = rkhs.Problem(rkhs.Gaussian(1.0), [labels.changed(weight=weight)]).solve(Newton(), tol=1e-9)
+        assert own.status == "converged"
+        assert own.primal == pytest.approx(alone.primal, rel=2e-6)
+    assert runs == (["iterative"] * 3 if enough else ["iterative", "exact", "exact", "exact"])

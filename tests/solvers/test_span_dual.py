@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs._finite.certificate import certify, dual_value
+from rkhs._finite.certificate import certify, dual_value, feasible
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import Iterate
 from rkhs.solvers._recycling import _combined
@@ -95,6 +95,16 @@ def test_the_point_is_feasible_and_has_that_value(loss, basis):
     theta = task.theta[:, None]
     least = certify(task.system, Iterate(directions.at(theta[directions.rank :])[0], theta[: directions.rank]))
     assert value <= float(least.primal[0])
+
+
+@pytest.mark.parametrize("scale", [1.2, 3.0])
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
+def test_rounding_does_not_lead_out_of_the_dual(loss, scale):
+    """Grids refuse a point that is off by 1e-12.  Wider kernels, of dependent representers, cost a product instead."""
+    task, directions, _, gamma = bounded(system(loss, rkhs.Constant(), rkhs.Gaussian(scale)))
+    alpha, _ = directions.at(gamma[:, None])
+    nearest = feasible(task.system, alpha)
+    assert np.linalg.norm(nearest - alpha) <= 1e-12 * np.linalg.norm(alpha)
 
 
 def test_the_bound_is_the_minimum_where_all_is_in_the_span():

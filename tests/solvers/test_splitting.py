@@ -71,6 +71,14 @@ def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
         np.testing.assert_allclose(own.function(X), alone.function(X), atol=2 * (2 * own.gap) ** 0.5 + 1e-3)
 
 
+def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
+    """Small weights leave f near zero, and next to nothing to do."""
+    monkeypatch.setattr(rkhs.solvers.Splitting, "run", lambda *_: pytest.fail("gradients are enough"))
+    for own, factor in zip(mixed(1e-3, 1e-3).path(1, [0.1, 1.0], tol=1e-3), [0.1, 1.0], strict=True):
+        assert own.status == "converged"
+        assert own.primal == pytest.approx(mixed(1e-3, 1e-3 * factor).solve(tol=1e-7).primal, rel=2e-3)
+
+
 def test_outputs_and_cells_of_a_grid():
     targets = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
     for own, slopes in zip(mixed(1.0, 1.0, targets).path(1, [0.1, 10.0], tol=1e-5), [0.1, 10.0], strict=True):

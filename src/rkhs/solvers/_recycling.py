@@ -119,7 +119,7 @@ def _run(
             if combined is None:
                 points.certify(unsolved, product)
             for k, task in enumerate(unsolved):
-                task.iterate = points.iterate(k, task.alpha)
+                task.iterate = points.iterate(k, task.alpha)  # for whoever stops it
                 if task.gap <= tol and not system.inexact:
                     _enter(task, points.image[:, [k]], verified, tol)
         worst = max(batch, key=lambda task: task.gap)

@@ -58,11 +58,13 @@ class SpanDual:
         square[d.rank :, d.rank :] += np.eye(d.count)
         lower = ReducedProblem(upright(square, d.U), -2 * C.T @ e, float(e @ e), reduced.parts, reduced.rank)
         found = solve(lower, SMALLER * tol, task.theta, seconds=seconds)
-        off = C @ found.theta - e
+        off, boxes = C @ found.theta - e, [part.rows.box for part in reduced.parts]
         beta = -2 * R @ off
         gamma = U_o @ (found.alpha - D_o.T @ beta)
         gamma[self.first :] += beta
-        gamma += U_o @ (found.alpha - D.T @ gamma)  # which rounding has left: alpha_o is to be feasible
+        low, high = (np.concatenate([double(end)[:, 0] for end in ends]) for ends in zip(*boxes, strict=True))
+        alpha_o = D.T @ gamma
+        gamma += U_o @ (np.clip(alpha_o, low, high) - alpha_o)  # by which rounding has left the box
         conjugates = (
             float(part.rows.conjugate(like(alpha[:, None], part.u))[0])
             for part, alpha in zip(reduced.parts, found.alphas, strict=True)

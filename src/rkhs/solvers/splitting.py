@@ -91,7 +91,7 @@ class _Splits:
         self.u = self.G @ self.a + system.Q @ self.basis
         self.z, self.d = self.u.copy(), -self.a / self.R
         self.still = np.arange(system.columns)
-        self.found: list[Certificate] = [None] * system.columns  # type: ignore[list-item]
+        self.found: dict[int, Certificate] = {}  # by output, the last of each
         self.uneven, self.factor, self.steps, self.look = True, 1.0, 0, CHECKED
         self.gap, self.halfway = np.inf, 250  # steps before they are judged by what they lead to
 
@@ -108,7 +108,7 @@ class _Splits:
         for k, own in zip(which.tolist(), fresh.split(), strict=True):
             self.found[k] = own
         self.still = which[~fresh.done(tol)]
-        return Certificate.joined(self.found)
+        return Certificate.joined([self.found[k] for k in range(self.system.columns)])
 
     def stuck(self, certificate: Certificate) -> bool:
         """Whether twice the steps have not even halved the gap."""

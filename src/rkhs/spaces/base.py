@@ -128,7 +128,9 @@ class DenseSpace(FiniteSpace):
 
     def gradient_normal(self, products: Sequence[Array]) -> Matrix:
         """Return sum_i w_i <grad psi_a, grad psi_b>(x_i) from the products of all tiles."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} has a `tile` and needs `gradient_normal` to sum up gradients."
+        )
 
     def hidden(self, functions: Orthonormal) -> int:
         """Return how many functions are lost because rounding does not tell them from others."""
