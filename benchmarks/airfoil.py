@@ -1,11 +1,11 @@
-"""Drag of airfoils from 16 numbers: one scale for all, or a metric that is learnt from the slopes of f.
+"""Drag of airfoils from 16 numbers: one scale for all, or a metric that is learned from the slopes of f.
 
     python -m benchmarks.airfoil [--rows 8000] [--slopes 0] [--C 500000] [--metric agop]
     python -m benchmarks.airfoil --rows 33631 --landmarks 3000 --C 5e6
     python -m benchmarks.airfoil --rows 33631 --model genn
 
 Relative L2 error on the `test` rows of the shared data.  `--slopes` is from how many of the rows measured slopes are
-learnt as well; with `--landmarks` rows come in blocks, the metric from a sample of them.  C was chosen on 4,000 other
+learned as well; with `--landmarks` rows come in blocks, the metric from a sample of them.  C was chosen on 4,000 other
 rows that are not for testing.  The peer is SMT's GENN, a small neural network of values and slopes, with the settings
 of SMT's own example of this problem (two layers of six, five epochs).
 """

@@ -2,8 +2,8 @@
 
     python -m benchmarks.choices [--draws N] [--only REGEX] [--out DIR]
 
-Errors in percent at the unlabelled rows of `benchmarks.development_sets`.  Rules that take one candidate: the default;
-the least squared error of labels that are left out; the default after errors are means over neighbouring C, widths and
+Errors in percent at the unlabeled rows of `benchmarks.development_sets`.  Rules that take one candidate: the default;
+the least squared error of labels that are left out; the default after errors are means over neighboring C, widths and
 nu; with the least C within a standard error.  Rules that take several: the mean of what the default chooses in Bayesian
 bootstraps of the labels (bagging); weights by pseudo-BMA+, each kind of knowledge with a quarter of the prior weight,
 and stacking (Yao, Vehtari, Simpson and Gelman 2018); and one model with a sum of kernels, the best of each measure of
@@ -33,11 +33,11 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.development_sets import draw, sets
 from benchmarks.timing import markdown, show, write
-from benchmarks.unlabelled import svc
-from rkhs.estimators._length_scales import as_kernel
-from rkhs.estimators._options import GRAPH_RANGE, WIDE_C_RANGE, as_grid
-from rkhs.estimators._scoring import GRAPH, Candidate, Labelled, falls, leave_one_out
-from rkhs.estimators._selection import SURER, Choice, Graphs, ModelSelection, Place
+from benchmarks.unlabeled import svc
+from rkhs._estimators.length_scales import as_kernel
+from rkhs._estimators.options import GRAPH_RANGE, WIDE_C_RANGE, as_grid
+from rkhs._estimators.scoring import GRAPH, Candidate, Labeled, falls, leave_one_out
+from rkhs._estimators.selection import SURER, Choice, Graphs, ModelSelection, Place
 
 Vector = np.ndarray[Any, Any]
 CS, NUS = as_grid(10, "Cs", WIDE_C_RANGE), as_grid(6, "nus", GRAPH_RANGE, with_zero=True)
@@ -55,16 +55,16 @@ class Recorded(ModelSelection):
     def run(self) -> str:
         status = super().run()
         for one in self.found:
-            if one not in self.said:  # with learnt scales
+            if one not in self.said:  # with learned scales
                 self._keep([one], self._columns(one.kernel, one.scale), None)
         return status
 
     def _columns(self, kernel: Any, scale: Any) -> Vector:
-        return np.asarray(self.kernel_of(kernel, scale)(self.X, self.X[self.labelled.rows]))
+        return np.asarray(self.kernel_of(kernel, scale)(self.X, self.X[self.labeled.rows]))
 
     def _keep(self, several: list[Candidate], K: Vector, place: Place | None) -> None:
         for one in several:
-            self.said[one] = solved(K, self.labelled, one.C).astype(np.float32)
+            self.said[one] = solved(K, self.labeled, one.C).astype(np.float32)
             if place is not None:
                 self.places[one] = place
             if one.graph is None:
@@ -76,9 +76,9 @@ class Recorded(ModelSelection):
         return several
 
     def _along(self, place: Place, R: Vector, graphs: Graphs, which: Any) -> Any:
-        own = R[self.labelled.rows]
-        for neighbours, power in which:
-            graph, L, trace = graphs.of(neighbours, power)
+        own = R[self.labeled.rows]
+        for neighbors, power in which:
+            graph, L, trace = graphs.of(neighbors, power)
             along = R
             for _ in range(power):
                 along = L @ along
@@ -86,13 +86,13 @@ class Recorded(ModelSelection):
             for nu in filter(None, self.nus):
                 factor = scipy.linalg.cho_factor(np.eye(len(B)) + 2 * nu * B, lower=True)
                 self.warped = R @ scipy.linalg.cho_solve(factor, own.T)
-                yield self._scored(place, graph, nu, self.warped[self.labelled.rows])
+                yield self._scored(place, graph, nu, self.warped[self.labeled.rows])
 
 
-def solved(K: Vector, labelled: Labelled, C: float) -> Vector:
+def solved(K: Vector, labeled: Labeled, C: float) -> Vector:
     """Values (t, q) at all points by the squared loss, from the kernel between points and labels (t, l)."""
-    S = K[labelled.rows] + np.eye(len(labelled.rows)) / (2 * C)
-    both = np.linalg.solve(S, np.column_stack([np.ones(len(S)), labelled.target]))
+    S = K[labeled.rows] + np.eye(len(labeled.rows)) / (2 * C)
+    both = np.linalg.solve(S, np.column_stack([np.ones(len(S)), labeled.target]))
     offset = both[:, 1:].sum(axis=0) / both[:, 0].sum()
     return np.asarray(K @ (both[:, 1:] - np.outer(both[:, 0], offset)) + offset)
 
@@ -104,7 +104,7 @@ class Draw:
     search: Recorded
 
     def __post_init__(self) -> None:
-        self.found, self.labelled = list(self.search.said), self.search.labelled
+        self.found, self.labeled = list(self.search.said), self.search.labeled
         self.squares = np.array([one.squares for one in self.found])
         rng = np.random.default_rng(0)
         self.bootstraps = rng.dirichlet(np.ones(self.squares.shape[1]), size=BOOTSTRAPS)
@@ -130,7 +130,7 @@ class Draw:
         return next(i for i, own in enumerate(self.found) if own.values is one.values)
 
     def chosen(self, several: list[Candidate], weight: Vector | None = None) -> Candidate:
-        return Choice(several, self.labelled if weight is None else replace(self.labelled, weight=weight), True).best
+        return Choice(several, self.labeled if weight is None else replace(self.labeled, weight=weight), True).best
 
     def bagged(self) -> Vector:
         picked = []
@@ -162,7 +162,7 @@ class Draw:
         several = list(best.values())
         A = np.stack([one.values.ravel() for one in several], axis=1)
         large = 1e3 * np.sqrt(len(A))
-        w = nnls(np.vstack([A, np.full(len(several), large)]), np.append(self.labelled.target.ravel(), large))[0]
+        w = nnls(np.vstack([A, np.full(len(several), large)]), np.append(self.labeled.target.ravel(), large))[0]
         return np.tensordot(w / w.sum(), np.array([self.search.said[one] for one in several]), 1)
 
     def smoothed(self) -> list[Candidate]:
@@ -202,7 +202,7 @@ class Draw:
         w = self.weights(some)
         kept = w >= LEAST
         K = np.tensordot(w[kept] / w[kept].sum(), [self.search.plain[self.found[i]] for i in some[kept]], 1)
-        own = self.labelled
+        own = self.labeled
         values = list(leave_one_out(K[own.rows], own.target, own.weight, CS, True))
         C = int(np.argmin([own.loss(u) for u in values]))
         graph = min((one for one in self.found if one.kind == GRAPH), key=lambda one: one.loss, default=None)
@@ -218,10 +218,10 @@ def _size(place: Place) -> float:
 def measured(X: Vector, y: Vector, rows: Vector) -> dict[str, float]:
     """Errors in percent of all rules, and of SVC, at rows without a label."""
     target = np.where(y[rows, None] == np.arange(y.max() + 1), 1.0, -1.0)
-    labelled = Labelled(rows, target[:, 1:] if y.max() == 1 else target, np.ones(len(rows)), y[rows])
+    labeled = Labeled(rows, target[:, 1:] if y.max() == 1 else target, np.ones(len(rows)), y[rows])
     search = Recorded(
-        X, np.ones(len(X), int), labelled, ["gaussian", "laplace"],
-        lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, True, unlabelled=True, learns_scales=True,
+        X, np.ones(len(X), int), labeled, ["gaussian", "laplace"],
+        lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, True, unlabeled=True, learns_scales=True,
     )  # fmt: skip
     search.run()
     rest = np.setdiff1d(np.arange(len(y)), rows)

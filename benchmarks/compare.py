@@ -97,7 +97,7 @@ def approximations() -> dict[str, Callable[[], Any]]:
 
 
 def estimators() -> dict[str, Callable[[], Any]]:
-    """Return searches, settings learnt from data, few labels, shapes and forces."""
+    """Return searches, settings learned from data, few labels, shapes and forces."""
     rng = np.random.default_rng(0)
     X, P = rng.uniform(size=(300, 6)), rng.standard_normal((150, 27))
     y = np.sin(6 * X[:, 1]) + X[:, 0]

@@ -3,7 +3,7 @@
     python -m benchmarks.coverage [--draws 10] [--only REGEX] [--ways REGEX] [--out DIR]
 
 Bars: the share of new targets within 1.96 standard deviations of the prediction, `predict(X, return_std=True)`, where
-0.95 is promised.  Intervals and sets: `predict_interval` and `predict_set`, where 0.9 is promised.  Learnt from 200
+0.95 is promised.  Intervals and sets: `predict_interval` and `predict_set`, where 0.9 is promised.  Learned from 200
 rows (diabetes 300, classes at most 400) of the sets of `benchmarks.tables`, Friedman's functions with and without
 noise, and judged on the other rows; means over draws, with the standard error of the mean.
 """

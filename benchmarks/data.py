@@ -12,13 +12,13 @@ from rkhs.datasets import path_of
 
 
 def load(name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Standardised features and labels -1/+1 of a data set."""
+    """Standardized features and labels -1/+1 of a data set."""
     data = _found(name)
-    return data.standardised, data.y.astype(np.float64)
+    return data.standardized, data.y.astype(np.float64)
 
 
 def label_sets(name: str) -> np.ndarray[Any, Any] | None:
-    """The official sets of 100 labelled points, (sets, 100), of a data set that has them."""
+    """The official sets of 100 labeled points, (sets, 100), of a data set that has them."""
     return _found(name).label_sets
 
 

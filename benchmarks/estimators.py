@@ -30,15 +30,15 @@ def digits() -> tuple[list[str], list[list[str]]]:
     scale = rkhs.median_scale(X)
     rows = []
     for seed in range(3):
-        labelled, rest = next(StratifiedShuffleSplit(1, train_size=100, random_state=seed).split(X, y))
+        labeled, rest = next(StratifiedShuffleSplit(1, train_size=100, random_state=seed).split(X, y))
         few = np.full(len(y), -1)
-        few[labelled] = y[labelled]
+        few[labeled] = y[labeled]
         one = np.where(few < 0, -1, few == 0)
         settings: dict[str, Any] = {"loss": "squared_hinge", "C": 10.0, "nu": 0.01 * len(y) / scale**2, "tol": 1e-2}
         all_classes, one_class = (rkhs.InvariantClassifier(**settings) for _ in range(2))
         calls = {"all": partial(all_classes.fit, X, few), "one": partial(one_class.fit, X, one)}
         seconds = interleaved(calls, 10, process_time)
-        plain = SVC(C=10.0, gamma=1 / (2 * scale**2)).fit(X[labelled], y[labelled])
+        plain = SVC(C=10.0, gamma=1 / (2 * scale**2)).fit(X[labeled], y[labeled])
         errors = [100 * (1 - machine.score(X[rest], y[rest])) for machine in (all_classes, plain)]
         ratio = seconds["all"] / seconds["one"]
         times = [f"{seconds[name]:.2f}" for name in ("all", "one")]

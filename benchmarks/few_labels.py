@@ -2,7 +2,7 @@
 
     python -m benchmarks.few_labels [--sets sonar ionosphere ..] [--splits 3] [--loss hinge] [--out build/bench]
 
-Features are standardised per column.  usps_ssl and g241c have their 12 official sets of 100 labels; sonar and
+Features are standardized per column.  usps_ssl and g241c have their 12 official sets of 100 labels; sonar and
 ionosphere 10 stratified sets of 90.  The error is that at all other points, which both machines may see without
 labels.  Both choose C from the same values by the same 5 folds, with the Gaussian kernel of the median scale.
 
@@ -33,7 +33,7 @@ HEADINGS = ("set", "splits", "SVC error %", "InvSVM error %", "difference", "SVC
 
 
 def splits_of(name: str, y: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """The labelled points of each split: the official ones, or 10 stratified sets of 90."""
+    """The labeled points of each split: the official ones, or 10 stratified sets of 90."""
     official = label_sets(name)
     if official is not None:
         return [np.sort(rows) for rows in official]
@@ -45,9 +45,9 @@ def compare(name: str, most: int | None, loss: str, kept: Kept, console: Console
     """A row of the table."""
     X, y = load(name)
     found = []
-    for split, labelled in enumerate(splits_of(name, y)[:most]):
+    for split, labeled in enumerate(splits_of(name, y)[:most]):
         known = kept.get(name, loss, split)
-        one = known or kept.add(name, loss, split, measure(X, y, labelled, loss))
+        one = known or kept.add(name, loss, split, measure(X, y, labeled, loss))
         console.print(f"{name} {split}: SVC {one['svc']:.2f}, InvSVM {one['ours']:.2f} with {one['chosen']}")
         found.append(one)
     svc, ours, first, second = (np.mean([one[key] for one in found]) for key in ("svc", "ours", "svc s", "ours s"))
@@ -63,16 +63,16 @@ def compare(name: str, most: int | None, loss: str, kept: Kept, console: Console
     ]
 
 
-def measure(X: Matrix, y: Matrix, labelled: Matrix, loss: str) -> dict[str, Any]:
+def measure(X: Matrix, y: Matrix, labeled: Matrix, loss: str) -> dict[str, Any]:
     """Errors in percent and seconds of both machines on one split, and what ours chose."""
-    rest = np.setdiff1d(np.arange(len(y)), labelled)
+    rest = np.setdiff1d(np.arange(len(y)), labeled)
     few = np.full(len(y), 0)
-    few[labelled] = np.where(y[labelled] > 0, 2, 1)
+    few[labeled] = np.where(y[labeled] > 0, 2, 1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)  # those of InvariantClassifierCV
     plain = GridSearchCV(SVC(gamma=1 / (2 * rkhs.median_scale(X) ** 2)), {"C": CS}, cv=folds)
     ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=CS, loss=loss, unlabeled=0)
     times = [perf_counter()]
-    plain.fit(X[labelled], few[labelled])
+    plain.fit(X[labeled], few[labeled])
     times.append(perf_counter())
     ours.fit(X, few)
     times.append(perf_counter())

@@ -27,7 +27,7 @@ from rich.console import Console
 import rkhs
 from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
-from rkhs.kernels.symmetrised import generated
+from rkhs.kernels._symmetrized import generated
 
 Matrix = np.ndarray[Any, Any]
 SCALE, NOISE = 3.0, 1e-9  # of all 36 distances; variance of a force, in units of its own
@@ -51,7 +51,7 @@ def kernel_of(positions: Matrix) -> rkhs.Kernel:
         part = rkhs.Gaussian(SCALE * (len(chosen) / len(pairs)) ** 0.5) @ chosen
         parts.append((weight / size_of(part @ descriptor, positions)) * part)
     group = descriptor.moved(generated(SYMMETRIES))
-    kernel = rkhs.kernels.Symmetrised(rkhs.kernels.Sum(tuple(parts)), group) @ descriptor
+    kernel = rkhs.kernels.Symmetrized(rkhs.kernels.Sum(tuple(parts)), group) @ descriptor
     return (1 / size_of(kernel, positions)) * kernel
 
 

@@ -4,7 +4,7 @@ landmarks for a million points.
     python -m benchmarks.gpu products|peer|landmarks [--quick] [--out DIR]
 
 Needs PyTorch with CUDA, and GPyTorch for `peer`.  Times are medians after a warm-up, by the host's clock around a
-synchronised device.  `--quick` takes small sizes and runs anywhere.
+synchronized device.  `--quick` takes small sizes and runs anywhere.
 """
 
 from __future__ import annotations

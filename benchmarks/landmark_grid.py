@@ -2,7 +2,7 @@
 
     python -m benchmarks.landmark_grid [--rows 100000] [--landmarks 300] [--out DIR]
 
-Points in R^20, a smooth target with noise, gradients penalised at all points, a grid of 5 values of C, 5 of nu and 5
+Points in R^20, a smooth target with noise, gradients penalized at all points, a grid of 5 values of C, 5 of nu and 5
 folds (125 machines), then the machine with the best values.  The classifiers have squared hinge loss, on some labels
 and on all.  `separate` is one fit times the number of machines: what scikit-learn's GridSearchCV would take.
 """

@@ -48,7 +48,7 @@ def data(folder: Path, rows: int) -> None:
 
 
 def target(X: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What is to be learnt."""
+    """What is to be learned."""
     return np.sin(X[:, 0] + 0.5 * X[:, 1]) + 0.5 * np.cos(X[:, 2]) * X[:, 3]
 
 

@@ -1,7 +1,7 @@
-"""A textbook Laplacian regularised least squares (LapRLS) with a choice by folds, as a peer.
+"""A textbook Laplacian regularized least squares (LapRLS) with a choice by folds, as a peer.
 
     f = K a + b,    sum over labels of squares + 1/(2C) (|f|^2 + c f'L^p f),    c = nu t / tr(L^p),
-    L = I - D^-1/2 W D^-1/2  on the symmetric graph of k neighbours, weights exp(-d^2 / (2 s^2)), s their mean distance
+    L = I - D^-1/2 W D^-1/2  on the symmetric graph of k neighbors, weights exp(-d^2 / (2 s^2)), s their mean distance
 
 (Belkin, Niyogi and Sindhwani 2006; powers of L as in Zhou and Belkin 2011.)  74 candidates x 4 C: scales 1/2 and 1
 median, no graph or k in {5, 10, 30} x p in {1, 2, 4} x nu in {1, 10, 100, 1000}.  Chosen by five stratified folds,
@@ -49,7 +49,7 @@ class _Draw:
         self.predicted = np.zeros(len(y), int)
 
     def judge(self, K: Vector) -> None:
-        """K (t, l): the warped kernel between all points and the labelled ones."""
+        """K (t, l): the warped kernel between all points and the labeled ones."""
         inner = K[self.rows]
         for C in CS:
             values = [(b, _fit(inner[np.ix_(a, a)], self.target[a], C)(inner[np.ix_(b, a)])) for a, b in self.folds]

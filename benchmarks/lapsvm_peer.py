@@ -4,7 +4,7 @@ Its own requirements (torchvision, torchtext, torch-geometric) are not those of 
 
     pip install --no-deps LAMDA-SSL
 
-It was written for an older scikit-learn, and its graph of nearest neighbours is not one (the degrees of all vertices
+It was written for an older scikit-learn, and its graph of nearest neighbors is not one (the degrees of all vertices
 but the first are lost): an attribute that scikit-learn has dropped is put back, and it gets our graph.  The graph that
 works as it comes is that of all pairs of points, which costs it most of its time.
 """
@@ -19,8 +19,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
 import rkhs
-from rkhs.invariances.graph import nearest as nearest_points
-from rkhs.invariances.graph import neighbour_weights, normalised
+from rkhs.invariances._graph import nearest as nearest_points
+from rkhs.invariances._graph import neighbor_weights, normalized
 
 WIDTH = 0.05  # of the weights of its graph of all pairs
 MISSING = "LAMDA-SSL is not installed, its columns are left out: pip install --no-deps LAMDA-SSL"
@@ -31,19 +31,19 @@ def installed() -> bool:
     return find_spec("LAMDA_SSL") is not None and find_spec("torch") is not None
 
 
-def nearest(neighbours: int) -> Callable[[Any, Any], Any]:
-    """The graph of `LaplacianSVC`: an edge where one point is among the nearest neighbours of the other."""
+def nearest(neighbors: int) -> Callable[[Any, Any], Any]:
+    """The graph of `LaplacianSVC`: an edge where one point is among the nearest neighbors of the other."""
 
     def weights(X: Any, _: Any) -> Any:
-        W = graph_weights(X, neighbours)
+        W = graph_weights(X, neighbors)
         return (W / W.sum()).toarray()  # the trace of L is that sum
 
     return weights
 
 
-def graph_weights(X: Any, neighbours: int) -> Any:
+def graph_weights(X: Any, neighbors: int) -> Any:
     """The weights (t, t), sparse."""
-    return normalised(neighbour_weights(*nearest_points(X, neighbours)))
+    return normalized(neighbor_weights(*nearest_points(X, neighbors)))
 
 
 def lapsvm(machine: rkhs.LaplacianSVC, labels: int, points: int) -> Any:

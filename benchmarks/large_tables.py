@@ -21,9 +21,9 @@ from rich.console import Console
 import rkhs
 from benchmarks.data import load
 from benchmarks.timing import seconds, show
-from rkhs.cli.learning import LABELLED, LANDMARKS, OTHERS, Examples, Request
+from rkhs._cli.learning import LABELED, LANDMARKS, OTHERS, Examples, Request
 from rkhs.invariances import Sampled
-from rkhs.invariances.graph import NAMED
+from rkhs.invariances._graph import NAMED
 
 
 def compared(name: str, invariance: str, rows: int) -> list[str]:
@@ -31,12 +31,12 @@ def compared(name: str, invariance: str, rows: int) -> list[str]:
     X, numbers = load(name)
     y, order = numbers.astype(str), np.random.default_rng(0).permutation(len(numbers))
     learn, test = order[:rows], order[rows:]
-    few = Examples(pd.DataFrame(X[learn]), y[learn], False).sample(LABELLED, OTHERS)
+    few = Examples(pd.DataFrame(X[learn]), y[learn], False).sample(LABELED, OTHERS)
     settings = Request(Path(), "", invariance=invariance)
     X_few = few.features.to_numpy()
     params = settings.chosen(settings.search(few.folds(), X_few).fit(X_few, few.y))
     pieces = {
-        name: [replace(one, functional=Sampled(one.functional, LABELLED + OTHERS)) for one in piece]
+        name: [replace(one, functional=Sampled(one.functional, LABELED + OTHERS)) for one in piece]
         for name, piece in settings.knowledge(params, rows).items()
     }
     line = [name, invariance]

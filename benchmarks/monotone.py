@@ -5,7 +5,7 @@
 Random splits, four fifths for training.  Errors are root mean squares of regression (auto_mpg, esl, lev, whose targets
 are ordered grades), and the share of wrong labels (compas).  Ours is a sum of a function of each feature, or of each
 monotone one, of it together with each other feature that is a number, and of all others together; where
-cross-validation on the training rows likes it better, a Gaussian kernel of all of them; features are standardised
+cross-validation on the training rows likes it better, a Gaussian kernel of all of them; features are standardized
 (counts that reach far, as logarithms), C is chosen there too.  Classes are told apart by squared loss, and their
 settings chosen by it: shares of wrong labels say less.  The shape of sums is proved feature by feature.  The peers are
 HistGradientBoosting and XGBoost with the same constraints, and learning rate and leaves (depth) chosen by the same

@@ -33,7 +33,7 @@ FOLDS = [np.arange(k, LABELS, 5) for k in range(5)]
 
 @dataclass(frozen=True)
 class Setting:
-    """A data set with its labelled points."""
+    """A data set with its labeled points."""
 
     name: str
     X: Any
@@ -43,8 +43,8 @@ class Setting:
     @classmethod
     def of(cls, name: str) -> Setting:
         X, y = load(name)
-        labelled = np.random.default_rng(0).choice(len(y), LABELS, replace=False)
-        first = np.concatenate([labelled, np.setdiff1d(np.arange(len(y)), labelled)])
+        labeled = np.random.default_rng(0).choice(len(y), LABELS, replace=False)
+        first = np.concatenate([labeled, np.setdiff1d(np.arange(len(y)), labeled)])
         return cls(name, X[first], y[first], rkhs.median_scale(X))
 
     def problem(self, loss: rkhs.Loss, lam: Any = 1.0, nu: float = 1.0) -> rkhs.Problem:

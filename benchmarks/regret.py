@@ -39,12 +39,12 @@ AT_LEAST = 1.0  # seconds for every solver
 PATIENCE = 2.0  # times the best so far, for the others
 PAIRED = 2.0  # seconds up to which the two that are compared are timed again, in turn
 SHORT, REPEATS = 0.2, 5  # seconds under which a solve is repeated, and how often: the first one also warms up
-HOPELESS = {"Growth": 1501, "LBFGS": 300}  # functionals, beyond which they have no chance
+HOPELESS = {"GreedyCoordinate": 1501, "LBFGS": 300}  # functionals, beyond which they have no chance
 QUICK = 300  # functionals
 MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
 
-DENSE = ("Direct", "LibSVM", "Newton", "Absorption", "BoxDual", "ProximalNewton")
-ITERATIVE = ("ConjugateGradients", "Galerkin", "Descent")
+DENSE = ("Direct", "LibSVM", "Newton", "SchurComplement", "BoxDual", "ProximalNewton")
+ITERATIVE = ("ConjugateGradients", "Galerkin", "NonlinearCG")
 
 LABELS: dict[str, rkhs.Loss] = {
     "hinge": rkhs.Hinge(),

@@ -1,4 +1,4 @@
-"""How good is the standard deviation of an approximation?  Beside the exact one, at points that were not learnt from.
+"""How good is the standard deviation of an approximation?  Beside the exact one, at points that were not learned from.
 
     python -m benchmarks.spread [--sets diabetes heart] [--out DIR]
 
@@ -33,14 +33,14 @@ def lines(name: str) -> list[list[str]]:
     X, y = load_diabetes(return_X_y=True) if name == "diabetes" else load(name)
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     order = np.random.default_rng(0).permutation(len(y))
-    learnt, new = np.array_split(order, 2)
-    scale = rkhs.median_scale(X[learnt])
-    own: dict[str, Any] = {"scale": scale, "C": 10.0, "nu": 0.01 * len(learnt) / scale**2}
+    learned, new = np.array_split(order, 2)
+    scale = rkhs.median_scale(X[learned])
+    own: dict[str, Any] = {"scale": scale, "C": 10.0, "nu": 0.01 * len(learned) / scale**2}
     L = rkhs.Evaluation(X[new])
 
     def spread(machine: rkhs.InvariantRegressor) -> np.ndarray[Any, Any]:
         """In units of the amplitude, without the noise of a new target."""
-        posterior = machine.fit(X[learnt], y[learnt]).solution_.posterior
+        posterior = machine.fit(X[learned], y[learned]).solution_.posterior
         return posterior.std(L) / posterior.amplitude
 
     exact = spread(rkhs.InvariantRegressor(**own))

@@ -67,8 +67,8 @@ def gpytorch(X: Matrix, y: Matrix, gradient: Matrix) -> Predictor:
     import gpytorch as gp
     import torch
 
-    centre, size, n = float(y.mean()), float(y.std()), X.shape[1]
-    points, target = torch.from_numpy(X), torch.from_numpy(np.column_stack([(y - centre) / size, gradient / size]))
+    center, size, n = float(y.mean()), float(y.std()), X.shape[1]
+    points, target = torch.from_numpy(X), torch.from_numpy(np.column_stack([(y - center) / size, gradient / size]))
 
     class Model(gp.models.ExactGP):  # type: ignore[misc, name-defined]
         def __init__(self, likelihood: Any) -> None:
@@ -99,6 +99,6 @@ def gpytorch(X: Matrix, y: Matrix, gradient: Matrix) -> Predictor:
             warnings.simplefilter("ignore")
             with gp.settings.skip_posterior_variances():
                 found = [model(torch.from_numpy(some)).mean[:, 0].numpy() for some in parts]
-        return centre + size * np.concatenate(found)
+        return center + size * np.concatenate(found)
 
     return predict

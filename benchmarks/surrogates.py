@@ -2,7 +2,7 @@
 
     python -m benchmarks.surrogates [--names otl borehole] [--ways REGEX] [--repeats 5] [--out DIR]
 
-Each function is learnt from a Latin hypercube of values and gradients, with one scale for each input and a weight for
+Each function is learned from a Latin hypercube of values and gradients, with one scale for each input and a weight for
 values and one for gradients, all found by `Problem.tune`.  The error is the root mean square at 10,000 random points,
 over the standard deviation of the function there; medians over hypercubes, and seconds of the processor.  Peers, of
 those that are installed: `benchmarks.surrogate_peers`.

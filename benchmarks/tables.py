@@ -4,7 +4,7 @@
 
 Classification: the error in percent on the other rows, from at most 400 rows (60 % of smaller sets).  Regression:
 100 times the root mean squared error, in units of the targets' deviation, on 2,000 other rows, from 200 (of diabetes
-300, and the others).  Peers in the same run: SVC or SVR over 5 C x 5 gamma by five folds, on standardised features; a
+300, and the others).  Peers in the same run: SVC or SVR over 5 C x 5 gamma by five folds, on standardized features; a
 Gaussian process of scikit-learn with a scale for each feature; HistGradientBoosting; xRFM where it is installed.
 
 Each result is added to a journal, DIR/tables.jsonl, and not computed again: it can be stopped and goes on.
@@ -34,7 +34,7 @@ from sklearn.svm import SVC, SVR
 
 import rkhs
 from benchmarks.timing import markdown, show, write
-from benchmarks.unlabelled import data_file
+from benchmarks.unlabeled import data_file
 
 Vector = np.ndarray[Any, Any]
 Split = tuple[Vector, Vector, Vector, Vector]
@@ -122,24 +122,24 @@ def xrfm(X: Vector, y: Vector, classes: bool) -> Any:
     from xrfm import xRFM
 
     scaler, keep = StandardScaler().fit(X), np.random.default_rng(0).permutation(len(y))
-    Z, centre, spread = scaler.transform(X), 0.0 if classes else float(y.mean()), 1.0 if classes else float(y.std())
-    target = ((y > 0) if classes else (y - centre) / spread).astype(np.float32)[:, None]
+    Z, center, spread = scaler.transform(X), 0.0 if classes else float(y.mean()), 1.0 if classes else float(y.std())
+    target = ((y > 0) if classes else (y - center) / spread).astype(np.float32)[:, None]
     back = len(y) // 5
     model = xRFM(device="cpu", tuning_metric="accuracy" if classes else "mse")
     parts = [a[rows].astype(np.float32) for rows in (keep[back:], keep[:back]) for a in (Z, target)]
     model.fit(*parts)
-    return _Scaled(model, scaler, classes, centre, spread)
+    return _Scaled(model, scaler, classes, center, spread)
 
 
 class _Scaled:
     """xRFM with scaled features, and -1 and 1 for classes."""
 
-    def __init__(self, model: Any, scaler: Any, classes: bool, centre: float, spread: float) -> None:
-        self.model, self.scaler, self.classes, self.centre, self.spread = model, scaler, classes, centre, spread
+    def __init__(self, model: Any, scaler: Any, classes: bool, center: float, spread: float) -> None:
+        self.model, self.scaler, self.classes, self.center, self.spread = model, scaler, classes, center, spread
 
     def predict(self, X: Vector) -> Vector:
         found = np.asarray(self.model.predict(self.scaler.transform(X).astype(np.float32))).reshape(len(X))
-        return np.where(found > 0.5, 1, -1) if self.classes else self.centre + self.spread * found
+        return np.where(found > 0.5, 1, -1) if self.classes else self.center + self.spread * found
 
 
 WAYS: dict[str, Callable[[Vector, Vector, bool], Any]] = {

@@ -7,8 +7,8 @@ is the root mean square of both components at the stations of a fold, over that 
 
 Ours has a linear trend and one of four kernels: two components with one Matern kernel, of order 1/2 or of order 3/2; or
 a field without curl plus one without divergence, of order 3/2 or 5/2, each with its own size and scale.  Settings and
-noise are learnt from the training stations (`Problem.tune`), and the kernel is the one of the largest evidence there,
-less half a logarithm of the number of observations for each setting that was learnt (Schwarz 1978): evidence alone
+noise are learned from the training stations (`Problem.tune`), and the kernel is the one of the largest evidence there,
+less half a logarithm of the number of observations for each setting that was learned (Schwarz 1978): evidence alone
 likes the kernel with most settings.
 
 Verde has a linear trend and then its gallery's spline for each component, or its elastic VectorSpline2D; whatever its

@@ -2,7 +2,7 @@
 
     python -m benchmarks.weights [--labels 20 60] [--draws 10] [--rows 300] [--C 1] [--nus 0 0.1 ..]
 
-Features are standardised; a random part of the rows, some of them labelled, the errors (percent, or shares of the
+Features are standardized; a random part of the rows, some of them labeled, the errors (percent, or shares of the
 variance) at all others of that part.  "before" has the default of versions in which nu was the weight of a sum.
 """
 
@@ -54,10 +54,10 @@ def error(name: str, labels: int, rows: int, draw: int, C: float, nu: float | No
     old = (0.01 if number else 0.1) * len(X) / rkhs.median_scale(X) ** 2
     own = {"C": C, "nu": old if nu is None else nu}
     if number:
-        centre, size = y[few].mean(), y[few].std()
-        told = np.where(few, (y - centre) / size, np.nan)
+        center, size = y[few].mean(), y[few].std()
+        told = np.where(few, (y - center) / size, np.nan)
         model = rkhs.InvariantRegressor(unlabeled=np.nan, **own).fit(X, told)
-        return float(np.mean((model.predict(X[~few]) * size + centre - y[~few]) ** 2) / np.var(y))
+        return float(np.mean((model.predict(X[~few]) * size + center - y[~few]) ** 2) / np.var(y))
     model = rkhs.InvariantClassifier(unlabeled=-1, **own).fit(X, np.where(few, y, -1))
     return 100 * float(np.mean(model.predict(X[~few]) != y[~few]))
 

@@ -4,7 +4,7 @@ A force field of ethanol for ASE
 
 From 100 geometries with forces: ``RKHS_DATA=.. python examples/ethanol.py``.
 
-Energies are learnt from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
+Energies are learned from forces alone, up to a constant; forces are exactly minus the slopes of that energy.  Needs the
 data set rmd17_ethanol and ASE (pip install ase); ``python -m benchmarks.force_field`` measures the error.
 """
 
@@ -18,13 +18,13 @@ from ase.md.velocitydistribution import MaxwellBoltzmannDistribution
 from ase.md.verlet import VelocityVerlet
 
 import rkhs
-from rkhs.kernels.symmetrised import generated
+from rkhs.kernels._symmetrized import generated
 
 TURN, MIRROR = [0, 1, 2, 3, 4, 6, 7, 5, 8], [0, 1, 2, 4, 3, 6, 5, 7, 8]  # of atoms that can change places
 
 
-class Learnt(Calculator):
-    """Energy and forces from a learnt function of the positions."""
+class Learned(Calculator):
+    """Energy and forces from a learned function of the positions."""
 
     implemented_properties = ("energy", "forces")
 
@@ -46,12 +46,12 @@ if __name__ == "__main__":
     with np.load(Path(os.environ["RKHS_DATA"]) / "rmd17_ethanol.npz") as file:
         X, F, z = file["R_train"][:100].reshape(100, -1), file["F_train"][:100].reshape(100, -1), file["z"]
     distances = rkhs.kernels.InverseDistances()
-    kernel = rkhs.kernels.Symmetrised(rkhs.Matern(3.5, 10.0), distances.moved(generated([TURN, MIRROR]))) @ distances
+    kernel = rkhs.kernels.Symmetrized(rkhs.Matern(3.5, 10.0), distances.moved(generated([TURN, MIRROR]))) @ distances
     size = float(np.mean(rkhs.gram(kernel, rkhs.Gradient(X[:5])).diagonal()))
     forces = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), -F, weight=0.5e8)
     energy = rkhs.Problem((1 / size) * kernel, [forces]).solve(rkhs.solvers.Direct(), tol=1e-3).function
 
-    molecule = Atoms(numbers=z, positions=X[0].reshape(-1, 3), calculator=Learnt(energy))
+    molecule = Atoms(numbers=z, positions=X[0].reshape(-1, 3), calculator=Learned(energy))
     MaxwellBoltzmannDistribution(molecule, temperature_K=300, rng=np.random.default_rng(0))
     run = VelocityVerlet(molecule, timestep=0.5 * units.fs)
     for _ in range(10):

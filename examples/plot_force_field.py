@@ -3,7 +3,7 @@ Energies from forces
 ====================
 
 A simulation of a molecule gives the force on each atom.  Forces are minus the slopes of one function, the energy, of
-the distances of atoms: so forces alone teach the energy, up to a constant, and what is learnt conserves it.  Atoms of a
+the distances of atoms: so forces alone teach the energy, up to a constant, and what is learned conserves it.  Atoms of a
 kind may change places, which the kernel knows exactly.  ``python -m benchmarks.force_field`` does this with ethanol,
 compared with sgdml; ``examples/ethanol.py`` is a calculator for ASE.
 """
@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import rkhs
-from rkhs.kernels.symmetrised import generated
+from rkhs.kernels._symmetrized import generated
 
 rng = np.random.default_rng(0)
 REST = np.array([[0.0, 0.0, 0.0], [0.96, 0.0, 0.0], [-0.24, 0.93, 0.0]])  # water: O, H, H
@@ -42,19 +42,19 @@ X, new = (REST.reshape(1, 9) + 0.08 * rng.standard_normal((count, 9)) for count 
 
 distances = rkhs.kernels.InverseDistances()
 group = distances.moved(generated([[0, 2, 1]]))
-kernel = rkhs.kernels.Symmetrised(rkhs.Matern(nu=3.5, scale=2.0), group) @ distances
+kernel = rkhs.kernels.Symmetrized(rkhs.Matern(nu=3.5, scale=2.0), group) @ distances
 term = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), -forces(X), weight=1e8)
 f = rkhs.Problem(kernel, [term]).solve(tol=1e-3).function
 
 # %%
 predicted = -rkhs.Gradient(new)(f)
-learnt, true = f(new) - f(new).mean(), energy(new) - energy(new).mean()
+learned, true = f(new) - f(new).mean(), energy(new) - energy(new).mean()
 print(f"forces: mean error {np.abs(predicted - forces(new)).mean():.3f} of a mean {np.abs(forces(new)).mean():.2f}")
-print(f"energies, of which none was told: {np.abs(learnt - true).mean():.4f} of a spread of {true.std():.3f}")
+print(f"energies, of which none was told: {np.abs(learned - true).mean():.4f} of a spread of {true.std():.3f}")
 _, axes = plt.subplots(1, 2, figsize=(8.5, 4), layout="constrained")
 for ax, seen, expected, name in (
     (axes[0], predicted.ravel(), forces(new).ravel(), "force"),
-    (axes[1], learnt, true, "energy"),
+    (axes[1], learned, true, "energy"),
 ):
     ax.plot(expected, expected, "k:", linewidth=1)
     ax.plot(expected, seen, ".", markersize=3)

@@ -2,7 +2,7 @@
 Choosing C and nu
 =================
 
-``InvariantClassifierCV`` solves a grid of weights over stratified folds of the labelled points; all other points stay,
+``InvariantClassifierCV`` solves a grid of weights over stratified folds of the labeled points; all other points stay,
 without labels.  Directions found for one cell serve all others, so the grid costs little more than its hardest cells.
 """
 

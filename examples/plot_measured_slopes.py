@@ -17,21 +17,21 @@ y, slopes = np.sin(X[:, 0]) + 0.1 * X[:, 0], np.cos(X) + 0.1
 slopes[2] = np.nan  # one run had no slope
 
 # %%
-# `gradients` are learnt with the values; all settings (scale, size, noise of each kind) can be learnt too.
+# `gradients` are learned with the values; all settings (scale, size, noise of each kind) can be learned too.
 
 free = rkhs.InvariantRegressor(scale=1.5, C=1e4, invariance=None).fit(X, y)
 told = rkhs.InvariantRegressor(scale=1.5, C=1e4).fit(X, y, gradients=slopes)
-values, measured = rkhs.Observed(rkhs.Evaluation(X), y), rkhs.Observed(rkhs.Gradient(X), slopes)
-learnt = rkhs.FunctionalRegressor().fit([values, measured])
+values, measured = rkhs.Measurement(rkhs.Evaluation(X), y), rkhs.Measurement(rkhs.Gradient(X), slopes)
+learned = rkhs.FunctionalRegressor().fit([values, measured])
 
 # %%
 x = np.linspace(0, 10, 300)[:, None]
-mean, spread = learnt.predict(x, return_std=True)
+mean, spread = learned.predict(x, return_std=True)
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ax.plot(x, np.sin(x) + 0.1 * x, "k:", label="truth")
 ax.plot(x, free.predict(x), label="values")
 ax.plot(x, told.predict(x), label="values and slopes")
-ax.plot(x, mean, label="values and slopes, settings learnt")
+ax.plot(x, mean, label="values and slopes, settings learned")
 ax.fill_between(x[:, 0], mean - 2 * spread, mean + 2 * spread, alpha=0.2)
 ax.plot(X, y, "k.")
 ax.legend()

@@ -24,14 +24,14 @@ TangentsDisplay.from_image(tangents, X[0], amounts=(-1, -0.5, 0, 0.5, 1))
 
 # %%
 # Three ones and three sevens have a label.  One model is told nothing more; the other also knows that all digits,
-# labelled or not, may move.  Errors on the rest, for three random choices of the labelled ones:
+# labeled or not, may move.  Errors on the rest, for three random choices of the labeled ones:
 
 settings = {"scale": 0.5 * rkhs.median_scale(X), "loss": "squared_hinge", "C": 10.0, "tol": 1e-3}
 for seed in range(3):
     rng = np.random.default_rng(seed)
-    labelled = np.concatenate([rng.choice(np.flatnonzero(y == digit), 3, replace=False) for digit in (1, 7)])
+    labeled = np.concatenate([rng.choice(np.flatnonzero(y == digit), 3, replace=False) for digit in (1, 7)])
     few = np.full(len(y), -1)
-    few[labelled] = y[labelled]
+    few[labeled] = y[labeled]
     plain = rkhs.InvariantClassifier(invariance=None, **settings).fit(X, few)
     knowing = rkhs.InvariantClassifier(invariance=tangents, nu=30.0, **settings).fit(X, few)
     errors = [100 * np.mean(model.predict(X[few == -1]) != y[few == -1]) for model in (plain, knowing)]

@@ -3,7 +3,7 @@ Spectra with a drifting baseline
 ================================
 
 Two substances differ by a small peak.  Each spectrum has its own baseline and is shifted a little, which says nothing
-about the substance.  A model that knows so needs fewer labelled spectra.
+about the substance.  A model that knows so needs fewer labeled spectra.
 """
 
 # %%

@@ -2,7 +2,7 @@
 From rays to a picture
 ======================
 
-A scanner measures integrals along rays.  An integral is a functional as any other: the picture is learnt from them,
+A scanner measures integrals along rays.  An integral is a functional as any other: the picture is learned from them,
 with its scale and the noise.
 """
 
@@ -28,7 +28,7 @@ def density(x):
 
 rays = rkhs.Integral.segments(start, end, nodes=16)
 seen = np.sum(rays.weights * density(rays.places), axis=1) + 0.01 * rng.standard_normal(150)
-model = rkhs.FunctionalRegressor(scale=rkhs.learn(), fit_intercept=False).fit(rkhs.Observed(rays, seen))
+model = rkhs.FunctionalRegressor(scale=rkhs.learn(), fit_intercept=False).fit(rkhs.Measurement(rays, seen))
 print(
     "noise:", round(model.noise_[0], 4), " error of nodes:", rkhs.integration_error(model.problem_.kernel, rays).max()
 )
@@ -39,7 +39,7 @@ grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 mean, spread = model.predict(grid, return_std=True)
 _, axes = plt.subplots(1, 3, figsize=(10, 3.3), layout="constrained", sharey=True)
 for ax, values, name in zip(
-    axes, (density(grid), mean, spread), ("truth", "learnt", "standard deviation"), strict=True
+    axes, (density(grid), mean, spread), ("truth", "learned", "standard deviation"), strict=True
 ):
     ax.imshow(values.reshape(60, 60), extent=(-1, 1, -1, 1), origin="lower", vmin=0, vmax=1)
     ax.set_title(name)

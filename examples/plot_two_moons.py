@@ -3,7 +3,7 @@ Two labels and many points
 ==========================
 
 Two hundred points, two of them with a label.  What else is known?  That f does not change quickly where there are
-points: its gradient is small at all of them, labelled or not.
+points: its gradient is small at all of them, labeled or not.
 """
 
 # %%
@@ -19,7 +19,7 @@ y[[3, 4]] = truth[[3, 4]]
 
 # %%
 # ``nu`` is the weight of what is known about the gradient.  With ``nu=0`` the model is a plain kernel model of two
-# labelled points.
+# labeled points.
 
 _, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 for ax, nu in zip(axes, (0.0, 3e3), strict=True):

@@ -28,7 +28,9 @@ _, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", sharey=Tru
 for ax, (name, terms) in zip(axes, measured.items(), strict=True):
     problem = rkhs.Problem(kernel, terms)
     f = problem.solve().function(grid)
-    deviation = np.sqrt(rkhs.solvers.warped.WarpedGram.of(problem.represented).variance(rkhs.Evaluation(grid)))
+    deviation = np.sqrt(
+        rkhs.solvers._conditioned.ConditionedGram.of(problem.represented).variance(rkhs.Evaluation(grid))
+    )
     ax.fill_between(grid[:, 0], f - 2 * deviation, f + 2 * deviation, alpha=0.3, label="two standard deviations")
     ax.plot(grid, f, label="f")
     ax.plot(grid, np.sin(grid), "k:", label="the truth")

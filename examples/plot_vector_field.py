@@ -3,7 +3,7 @@ A flow without sources
 ======================
 
 A liquid that cannot be compressed: what flows in flows out.  From arrows at a few points, fields without divergence are
-learnt exactly so.
+learned exactly so.
 """
 
 # %%

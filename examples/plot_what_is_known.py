@@ -3,7 +3,7 @@ One function, different measurements
 ====================================
 
 The truth is a function of two variables.  At 25 points we may know its values, or averages around them, or differences
-to a neighbour, or slopes, or curvatures: each is a linear functional, and the function of least norm that agrees with
+to a neighbor, or slopes, or curvatures: each is a linear functional, and the function of least norm that agrees with
 them is a sum of their representers.
 """
 
@@ -23,7 +23,7 @@ values, slopes = rkhs.Evaluation(X), rkhs.Gradient(X)
 measured = {
     "values": values,
     "averages over N(x, 0.1^2)": rkhs.LocalAverage(X, width=0.1),
-    "values, differences to a neighbour": rkhs.stack([values, rkhs.Difference(np.clip(X + 0.1, 0, 1), X)]),
+    "values, differences to a neighbor": rkhs.stack([values, rkhs.Difference(np.clip(X + 0.1, 0, 1), X)]),
     "values and slopes": rkhs.stack([values, slopes]),
     "values, slopes, curvatures": rkhs.stack([values, slopes, rkhs.Hessian(X)]),
 }

@@ -1,6 +1,6 @@
 """Zhang et al. 2013, Figure 2: digits that may move, InvSVM against virtual samples (VirSVM) and a plain SVM.
 
-50 labelled images of the first digit of a pair and 10 of the second; logistic loss normalised within each class,
+50 labeled images of the first digit of a pair and 10 of the second; logistic loss normalized within each class,
 epsilon-insensitive loss on invariances.  Images are moved by 2 pixels in 4 directions, turned by 10 degrees, scaled and
 sheared by 0.1, each forth and back: 12 transformations T_k.  VirSVM learns labels at the moved images too.  InvSVM
 learns that f does not change under them, at the images and at the moved ones (T_j is the kind of motion after T_k's):
@@ -9,7 +9,7 @@ learns that f does not change under them, at the images and at the moved ones (T
 
 A moved image is as far away as another image, so these are differences of values and not derivatives.  All other images
 of the pair are the test set.  C, nu and the scale are chosen by five folds, by the loss of the held-out images, which
-is normalised within each class as in learning: 50 to 10 is not the proportion of the test set.
+is normalized within each class as in learning: 50 to 10 is not the proportion of the test set.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Model:
         return rkhs.Problem(rkhs.Gaussian(scale * rkhs.median_scale(self.X)), self.terms, rkhs.Constant())
 
     def function(self, C: float, nu: float, scale: float) -> rkhs.Function:
-        """Return f learnt from all labels."""
+        """Return f learned from all labels."""
         weights = dict(enumerate([[C], [nu]][: len(self.terms)]))
         solution = self.problem(scale).grid(weights, tol=TOL, verbose=False).item()
         if solution.status != "converged":
@@ -154,7 +154,7 @@ class Model:
         return solution.function
 
     def choose(self) -> tuple[dict[str, float], float]:
-        """Return the parameters of the least loss on five folds, and their accuracy, both normalised by class.
+        """Return the parameters of the least loss on five folds, and their accuracy, both normalized by class.
 
         An image is held out with its copies, and tested without them.
         """

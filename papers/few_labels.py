@@ -4,7 +4,7 @@ And what `InvariantClassifierCV()` makes of the same draws, nothing set.
 
 The protocol (6.2): l labels are drawn at random; the rest has no labels and is the test set.  The Gaussian kernel has
 the median distance as its scale.  5 stratified folds of the labels choose the weights; the points of a fold stay,
-unlabelled, while its labels are held out.  Draws are stratified, as the folds are, and nested: the first 30 of a random
+unlabeled, while its labels are held out.  Draws are stratified, as the folds are, and nested: the first 30 of a random
 order in which classes come in proportion, then 60, then 90.
 
 Models with squared invariances are plain SVMs with another kernel (theory, section 4):
@@ -41,8 +41,8 @@ LABELS = (30, 60, 90)
 DRAWS = 10
 CS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NUS: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, besides 0
-GRADIENT_NUS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardised
-NEIGHBOURS = (5, 10, 20)
+GRADIENT_NUS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardized
+NEIGHBORS = (5, 10, 20)
 WIDTHS = (0.25, 0.5, 1.0)  # of local averages, in units of the kernel's scale divided by the root of the dimension
 # Bounds on errors of kernels.  Those of gradients are in float32; where they were compared, they were right to 1e-4.
 TOL, GRADIENT_TOL = 1e-4, 1e-2
@@ -52,7 +52,7 @@ RACE_TOL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """The normalised points of a set, with labels -1 and +1, and their median distance."""
+    """The normalized points of a set, with labels -1 and +1, and their median distance."""
 
     X: Array
     y: Array
@@ -60,20 +60,20 @@ class Points:
 
 
 @lru_cache(maxsize=2)
-def load_points(name: str, normalised: str) -> Points:
-    """Load a set with standardised "columns", or with centred columns and "rows" of length one."""
+def load_points(name: str, normalized: str) -> Points:
+    """Load a set with standardized "columns", or with centered columns and "rows" of length one."""
     data = rkhs.datasets.load(name)
-    X = data.standardised if normalised == "columns" else data.unit_rows
+    X = data.standardized if normalized == "columns" else data.unit_rows
     return Points(X, data.y, rkhs.median_scale(X))
 
 
-def labelled_rows(y: Array, labels: int, draw: int) -> Array:
+def labeled_rows(y: Array, labels: int, draw: int) -> Array:
     """Return the rows whose labels are known, of each class in proportion.
 
     Examples
     --------
     >>> y = np.repeat([-1, 1], 50)
-    >>> few, more = labelled_rows(y, 30, draw=0), labelled_rows(y, 60, draw=0)
+    >>> few, more = labeled_rows(y, 30, draw=0), labeled_rows(y, 60, draw=0)
     >>> int(sum(y[few])), len(few), set(few) <= set(more)
     (0, 30, True)
     """
@@ -85,14 +85,14 @@ def labelled_rows(y: Array, labels: int, draw: int) -> Array:
     return np.sort(np.argsort(rank, kind="stable")[:labels])
 
 
-def ever_labelled_rows(y: Array) -> Array:
+def ever_labeled_rows(y: Array) -> Array:
     """Return the rows that have a label in some draw, in order."""
-    return np.unique(np.concatenate([labelled_rows(y, LABELS[-1], draw) for draw in range(DRAWS)]))
+    return np.unique(np.concatenate([labeled_rows(y, LABELS[-1], draw) for draw in range(DRAWS)]))
 
 
-def test_error(predicted: Array, y: Array, labelled: Array) -> float:
+def test_error(predicted: Array, y: Array, labeled: Array) -> float:
     """Return the percentage of the other points that is predicted wrongly."""
-    rest = np.setdiff1d(np.arange(len(y)), labelled)
+    rest = np.setdiff1d(np.arange(len(y)), labeled)
     return 100 * float(np.mean(predicted[rest] != y[rest]))
 
 
@@ -106,10 +106,10 @@ class Candidate:
 
 
 @lru_cache(maxsize=1)
-def candidates(model: str, name: str, normalised: str) -> tuple[Candidate, ...]:
+def candidates(model: str, name: str, normalized: str) -> tuple[Candidate, ...]:
     """Compute the kernels among which a model chooses; they are kept for the next draw of the set."""
-    points = load_points(name, normalised)
-    at, kernel, values = ever_labelled_rows(points.y), rkhs.Gaussian(points.scale), rkhs.Evaluation(points.X)
+    points = load_points(name, normalized)
+    at, kernel, values = ever_labeled_rows(points.y), rkhs.Gaussian(points.scale), rkhs.Evaluation(points.X)
     found = [Candidate(np.asarray(rkhs.gram(kernel, values, rkhs.Evaluation(points.X[at])).dense()), 0.0, {})]
     nus, tol = NUS, TOL
     if model == "InvSVM":  # where points are nearer, slopes are steeper
@@ -126,8 +126,8 @@ def invariances(model: str, points: Points) -> Iterator[tuple[rkhs.Term, dict[st
     if model == "InvSVM":
         yield rkhs.Term(rkhs.Gradient(points.X.astype(np.float32)), rkhs.Squared()), {}
     if model == "LapSVM":
-        for count in NEIGHBOURS:
-            yield rkhs.Term(graph_functionals(points.X, count), rkhs.Squared()), {"neighbours": count}
+        for count in NEIGHBORS:
+            yield rkhs.Term(graph_functionals(points.X, count), rkhs.Squared()), {"neighbors": count}
     if model == "local average":  # nu means what it means for gradients: n slopes of squared norm 1 / s^2
         features = points.X.shape[1]
         for width in WIDTHS:
@@ -137,31 +137,31 @@ def invariances(model: str, points: Points) -> Iterator[tuple[rkhs.Term, dict[st
             yield rkhs.Term(functionals, rkhs.Squared(), weight=weight), {"width": width}
 
 
-def graph_functionals(X: Array, neighbours: int) -> rkhs.Functional:
+def graph_functionals(X: Array, neighbors: int) -> rkhs.Functional:
     """Return one functional for each point; the sum of their squares is that of the differences along all edges."""
-    graph = kneighbors_graph(X, neighbours)
+    graph = kneighbors_graph(X, neighbors)
     squares, V = np.linalg.eigh(scipy.sparse.csgraph.laplacian(graph.maximum(graph.T)).toarray())
     return (np.sqrt(squares.clip(min=0))[:, None] * V.T) @ rkhs.Evaluation(X)
 
 
-def predict_with_best(found: Sequence[Candidate], y: Array, labelled: Array) -> tuple[Array, dict[str, Any]]:
+def predict_with_best(found: Sequence[Candidate], y: Array, labeled: Array) -> tuple[Array, dict[str, Any]]:
     """Choose kernel and C on the folds, train on all labels; return the predictions (t,) and the options.
 
     The best mean accuracy wins; among equal ones the least hinge loss, as in `InvariantClassifierCV`.
     """
-    known, columns = y[labelled], np.searchsorted(ever_labelled_rows(y), labelled)
+    known, columns = y[labeled], np.searchsorted(ever_labeled_rows(y), labeled)
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(known[:, None], known))
     tried = [(C, candidate) for C in CS for candidate in found]
     accuracies, losses = np.empty((2, len(tried), len(folds)))
     for (i, (C, candidate)), (j, (a, b)) in product(enumerate(tried), enumerate(folds)):
-        K = candidate.matrix[np.ix_(labelled, columns)]
+        K = candidate.matrix[np.ix_(labeled, columns)]
         model = _fit_svm(K[np.ix_(a, a)], known[a], C)
         margins = known[b] * model.decision_function(K[np.ix_(b, a)])
         accuracies[i, j], losses[i, j] = np.mean(margins > 0), np.mean(np.maximum(0, 1 - margins))
     accuracy = accuracies.mean(axis=1)
     tied = np.flatnonzero(accuracy >= accuracy.max() - 1e-12)
     C, best = tried[tied[np.argmin(losses.mean(axis=1)[tied])]]
-    model = _fit_svm(best.matrix[np.ix_(labelled, columns)], known, C)
+    model = _fit_svm(best.matrix[np.ix_(labeled, columns)], known, C)
     return model.predict(best.matrix[:, columns]), {"C": C, "nu": best.nu, **best.options}
 
 
@@ -169,10 +169,10 @@ def _fit_svm(K: Array, y: Array, C: float) -> Any:
     return SVC(C=C, kernel="precomputed", tol=1e-4).fit(K, y)
 
 
-def cells(sets: Sequence[str], labels: Sequence[int], draws: int, models: Sequence[str], normalised: str) -> list[Cell]:
-    """Return one cell for each set, model, number of labels and draw; those that share kernels are neighbours."""
+def cells(sets: Sequence[str], labels: Sequence[int], draws: int, models: Sequence[str], normalized: str) -> list[Cell]:
+    """Return one cell for each set, model, number of labels and draw; those that share kernels are neighbors."""
     return [
-        {"set": name, "labels": count, "draw": draw, "machine": model, "normalised": normalised}
+        {"set": name, "labels": count, "draw": draw, "machine": model, "normalized": normalized}
         for name in sets
         for model in models
         for count in labels
@@ -180,37 +180,37 @@ def cells(sets: Sequence[str], labels: Sequence[int], draws: int, models: Sequen
     ]
 
 
-def plan(normalised: str, quick: bool, _: list[Record]) -> list[Cell]:
+def plan(normalized: str, quick: bool, _: list[Record]) -> list[Cell]:
     """Plan all models on all draws, and the papers' solver on a sample."""
     if quick:
-        return cells(("heart",), LABELS[:1], 1, (*MODELS, DEFAULT), normalised)
-    race = cells(RACED, LABELS[-1:], 1, ("L-BFGS",), normalised)
-    return [*cells(SETS, LABELS, DRAWS, (*MODELS, DEFAULT), normalised), *race]
+        return cells(("heart",), LABELS[:1], 1, (*MODELS, DEFAULT), normalized)
+    race = cells(RACED, LABELS[-1:], 1, ("L-BFGS",), normalized)
+    return [*cells(SETS, LABELS, DRAWS, (*MODELS, DEFAULT), normalized), *race]
 
 
 def compute(cell: Cell) -> Result:
     """Return the test error in percent and the chosen options; of L-BFGS the seconds and gaps."""
-    model, points = cell["machine"], load_points(cell["set"], cell["normalised"])
-    labelled = labelled_rows(points.y, cell["labels"], cell["draw"])
+    model, points = cell["machine"], load_points(cell["set"], cell["normalized"])
+    labeled = labeled_rows(points.y, cell["labels"], cell["draw"])
     if model == "L-BFGS":
-        return race(points, labelled)
+        return race(points, labeled)
     if model == DEFAULT:
         few = np.full(len(points.y), -1)
-        few[labelled] = points.y[labelled] > 0
+        few[labeled] = points.y[labeled] > 0
         fitted = rkhs.InvariantClassifierCV().fit(points.X, few)
         predicted = np.where(fitted.predict(points.X) > 0, 1, -1)
-        options = {"knowledge": fitted.knowledge_report_["chosen"]["knowledge"]}
+        options = {"knowledge": fitted.selection_report_["chosen"]["knowledge"]}
     else:
-        found = candidates(model, cell["set"], cell["normalised"])
-        predicted, options = predict_with_best(found, points.y, labelled)
-    return {"error": test_error(predicted, points.y, labelled), "chosen": options}
+        found = candidates(model, cell["set"], cell["normalized"])
+        predicted, options = predict_with_best(found, points.y, labeled)
+    return {"error": test_error(predicted, points.y, labeled), "chosen": options}
 
 
-def race(points: Points, labelled: Array) -> Result:
+def race(points: Points, labeled: Array) -> Result:
     """Time the papers' L-BFGS and our solver to the same gap; squared hinge, since L-BFGS needs a gradient."""
-    target = points.y[labelled]
+    target = points.y[labeled]
     terms = [
-        rkhs.Term(rkhs.Evaluation(points.X[labelled]), rkhs.SquaredHinge(), target=target, weight=10.0),
+        rkhs.Term(rkhs.Evaluation(points.X[labeled]), rkhs.SquaredHinge(), target=target, weight=10.0),
         rkhs.Term(rkhs.Gradient(points.X), rkhs.Squared(), weight=0.1),
     ]
     problem = rkhs.Problem(rkhs.Gaussian(points.scale), terms, rkhs.Constant())

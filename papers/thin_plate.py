@@ -1,6 +1,6 @@
 """Walder and Chapelle 2007, Table 1: the thin plate, without a length scale, against the Gaussian, with one.
 
-Both minimise  1/2 |f|^2 + C sum_i max(0, 1 - y_i f(x_i))^2  with an unpenalised constant (Gaussian) or linear function
+Both minimize  1/2 |f|^2 + C sum_i max(0, 1 - y_i f(x_i))^2  with an unpenalized constant (Gaussian) or linear function
 (thin plate).  Five splits; on four fifths five folds choose C, and the scale of the Gaussian; the last fifth is the
 test set.  The paper says that it kept at most 2,000 points of a class, but its counts (3,000 of banana, ringnorm,
 twonorm and waveform, 2,844 of splice) are those of 1,500, which is what is done here.
@@ -43,7 +43,7 @@ FOLD_TOL, TOL = 1e-2, 1e-3  # relative gaps, of models on folds and of the final
 
 
 def gaussian_problem(X: Array, target: Array, scale: float) -> rkhs.Problem:
-    """Return the squared hinge problem with C = 1, a Gaussian kernel and an unpenalised constant."""
+    """Return the squared hinge problem with C = 1, a Gaussian kernel and an unpenalized constant."""
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=target)
     return rkhs.Problem(rkhs.Gaussian(scale), [labels], rkhs.Constant())
 
@@ -86,11 +86,11 @@ def values_at(solutions: Sequence[rkhs.Solution], points: Array) -> Array:
 
 @lru_cache(maxsize=1)
 def load_points(name: str) -> tuple[Array, Array]:
-    """Return standardised points and labels, at most 1,500 of a class."""
+    """Return standardized points and labels, at most 1,500 of a class."""
     data = rkhs.datasets.load(f"raetsch_{name}")
     order = np.random.default_rng(0).permutation(len(data.y))
     kept = np.sort(np.concatenate([order[data.y[order] == label][:1500] for label in (-1, 1)]))
-    return data.standardised[kept], data.y[kept].astype(np.float64)
+    return data.standardized[kept], data.y[kept].astype(np.float64)
 
 
 def splits(y: Array, count: int, seed: int) -> list[tuple[Array, Array]]:

@@ -1,4 +1,4 @@
-"""Two moons with one labelled point each, and a gradient that is small at all points.
+"""Two moons with one labeled point each, and a gradient that is small at all points.
 
 Zhang et al. 2013, Figure 1: min 1/2 |f|^2 + sum_i loss(f(x_i); y_i) + nu sum_ij invariance_loss(df/dx_j (x_i)) with a
 Gaussian kernel of scale 0.25.  The paper shows one data set and says that hinge and epsilon-insensitive losses gave
@@ -33,7 +33,7 @@ SEEDS = 20
 SCALE_2006, RHO_1 = 0.12, 1.0
 NONZERO_PRINTED = {0.0: 0.5, 0.001: 36.6, 0.005: 50.9, 0.01: 61.7, 0.1: 77.4, 10.0: 74.1}  # rho_2: percent
 NOISES = (0.05, 0.1)  # Lee et al. 2006 give neither the noise
-PLACES = ("middle", "end")  # nor where the labelled points are
+PLACES = ("middle", "end")  # nor where the labeled points are
 SEEDS_2006 = 10
 
 
@@ -56,7 +56,7 @@ def gradient_options(nu: float, loss: rkhs.Loss, points: int, scale: float) -> d
 def known_labels(moons: TwoMoons) -> Array:
     """Return the labels, 0 where there is none."""
     known = np.zeros(len(moons.y), dtype=int)
-    known[moons.labelled] = moons.y[moons.labelled]
+    known[moons.labeled] = moons.y[moons.labeled]
     return known
 
 
@@ -77,8 +77,8 @@ def fit_2006(moons: TwoMoons, rho_2: float) -> rkhs.InvariantClassifier:
 
 
 def error(model: rkhs.InvariantClassifier, moons: TwoMoons) -> float:
-    """Return the percentage of the unlabelled points on the wrong side."""
-    rest = np.setdiff1d(np.arange(len(moons.y)), moons.labelled)
+    """Return the percentage of the unlabeled points on the wrong side."""
+    rest = np.setdiff1d(np.arange(len(moons.y)), moons.labeled)
     return 100 * float(np.mean(model.predict(moons.X[rest]) != moons.y[rest]))
 
 
@@ -92,7 +92,7 @@ def plan_2006(quick: bool, _: list[Record]) -> list[Cell]:
     """Plan all rho_2, on one data set or on all."""
     noises, places, seeds = (NOISES[:1], PLACES[:1], 1) if quick else (NOISES, PLACES, SEEDS_2006)
     return [
-        {"rho_2": rho, "noise": noise, "labelled": place, "seed": seed}
+        {"rho_2": rho, "noise": noise, "labeled": place, "seed": seed}
         for place in places
         for noise in noises
         for seed in range(seeds)
@@ -109,7 +109,7 @@ def compute(cell: Cell) -> Result:
 
 def compute_2006(cell: Cell) -> Result:
     """Return the error and the share of coefficients that are not zero, both in percent."""
-    moons = two_moons(noise=cell["noise"], seed=cell["seed"], labelled=cell["labelled"])
+    moons = two_moons(noise=cell["noise"], seed=cell["seed"], labeled=cell["labeled"])
     model = fit_2006(moons, cell["rho_2"])
     a = np.abs(model.function_.coefficients)
     bounds = np.full(len(a), cell["rho_2"] / (2 * RHO_1))
@@ -134,7 +134,7 @@ def page(records: list[Record], _: Path) -> str:
     return (
         "Figure 1 of Zhang et al. 2013 is a picture without numbers: with growing nu the boundary moves into the gap "
         "between the moons. "
-        f"Ours, in percent of the unlabelled points that are on the wrong side (mean and standard deviation over "
+        f"Ours, in percent of the unlabeled points that are on the wrong side (mean and standard deviation over "
         f"{seeds} data set{'s' if seeds > 1 else ''} of 200 points; every model certified to a relative gap of "
         f"{worst:.0e}):\n\n" + table(["losses", *(f"nu = {nu:g}" for nu in nus)], rows)
     )
@@ -142,12 +142,12 @@ def page(records: list[Record], _: Path) -> str:
 
 def page_2006(records: list[Record], _: Path) -> str:
     """Write shares and errors next to the printed shares."""
-    kinds = list(dict.fromkeys((r.cell["labelled"], r.cell["noise"]) for r in records))
+    kinds = list(dict.fromkeys((r.cell["labeled"], r.cell["noise"]) for r in records))
     tables = []
     for name, what in (("not zero", "Percent of the coefficients that are not zero"), ("error", "Errors in percent")):
         rows = []
         for rho in distinct(records, "rho_2"):
-            groups = [select(records, rho_2=rho, labelled=place, noise=noise) for place, noise in kinds]
+            groups = [select(records, rho_2=rho, labeled=place, noise=noise) for place, noise in kinds]
             printed = f"{NONZERO_PRINTED[rho]:.1f}" if name == "not zero" else "none"
             rows.append(
                 [f"{rho:g}", printed, *(mean_and_deviation([r.result[name] for r in own], 1) for own in groups)]
@@ -157,7 +157,7 @@ def page_2006(records: list[Record], _: Path) -> str:
     return (
         "Lee et al. 2006 print the share of basis functions with a coefficient that is not zero (0.5 % is 2 of 402, so "
         "there were "
-        "200 points), and no errors. Its moons are not published. Ours have a labelled point in the middle or at the "
+        "200 points), and no errors. Its moons are not published. Ours have a labeled point in the middle or at the "
         "outer end of each moon, and two sizes of noise; mean and standard deviation over "
         f"{len(distinct(records, 'seed'))} data sets.\n\n" + "".join(tables)
     )

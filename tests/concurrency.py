@@ -34,7 +34,7 @@ FITS = {
     "logistic": (rkhs.InvariantClassifier(loss="logistic", **TIGHT), Y),
     "three": (rkhs.InvariantClassifier(loss="squared_hinge", **TIGHT), Y + (X[:, 0] > 1)),
     "squared": (rkhs.InvariantRegressor(**TIGHT), TARGET),
-    "iterating": (rkhs.InvariantRegressor(solver=rkhs.solvers.Descent(), **TIGHT), TARGET),
+    "iterating": (rkhs.InvariantRegressor(solver=rkhs.solvers.NonlinearCG(), **TIGHT), TARGET),
     "graph": (rkhs.LaplacianSVC(loss="squared_hinge", **TIGHT), np.where(np.arange(60) % 3, Y, -1)),
     "plate": (rkhs.ThinPlateRegressor(tol=1e-12), TARGET),
     "landmarks": (rkhs.InvariantRegressor(approximation=SPAN, **TIGHT), TARGET),
@@ -83,11 +83,11 @@ class Together:
             self.failures.append(f"{name}: a fit differs from that of one thread")
 
     def ask(self, name):
-        """What a shared machine says, whole: what it learnt from the one data or from the other."""
+        """What a shared machine says, whole: what it learned from the one data or from the other."""
         machine = self.shared[name]
         value = np.asarray(machine.predict(PLACES) if name != "logistic" else machine.decision_function(PLACES))
         if not any(np.allclose(value, known[name][0], rtol=0, atol=NEAR) for known in (self.right, self.others)):
-            self.failures.append(f"{name}: a shared machine says what it never learnt")
+            self.failures.append(f"{name}: a shared machine says what it never learned")
 
     def fit_again(self, name, rng):
         with self.turns[name]:  # which of two fits is the last is not our matter

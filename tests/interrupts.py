@@ -334,7 +334,7 @@ CASES = {
     "fit hinge": Fitting(classifier, X, HALF, (OTHER, OTHER_Y + 5)),
     "fit logistic": Fitting(lambda: classifier(loss="logistic"), X, Y),
     "fit three classes": Fitting(lambda: classifier(loss="squared_hinge"), X, THREE, (OTHER, OTHER_Y)),
-    "fit iterating": Fitting(lambda: classifier(loss="logistic", solver=rkhs.solvers.Descent()), X, Y),
+    "fit iterating": Fitting(lambda: classifier(loss="logistic", solver=rkhs.solvers.NonlinearCG()), X, Y),
     "fit regressor": Fitting(regressor, X, SLOPES, (OTHER, OTHER_Y)),
     "fit kinks": Fitting(lambda: regressor(invariance=Monotone({0: 1}), loss="huber"), X, SLOPES),
     "fit thin plate": Fitting(lambda: rkhs.ThinPlateClassifier(tol=TOL), X, Y, (OTHER, OTHER_Y)),

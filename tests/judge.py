@@ -48,9 +48,9 @@ class Judge:
         degree = max(*(getattr(space, "degree", -1) for space in _spaces(problem.basis)), problem.kernel.order - 1)
         self.atoms = _flat(self.family)
         points = np.concatenate([p.points for p in self.atoms])
-        self.centre = points.mean(axis=0) if len(points) else np.zeros(self.dimension, Real)
+        self.center = points.mean(axis=0) if len(points) else np.zeros(self.dimension, Real)
         self.degree = degree
-        self.Q = _orthonormal(_monomials(self.atoms, self.family.size, degree, self.centre))
+        self.Q = _orthonormal(_monomials(self.atoms, self.family.size, degree, self.center))
         self.span = span
 
     @cached_property
@@ -95,7 +95,7 @@ class Judge:
         same = f.functionals.size == self.family.size and _same(theirs, self.atoms)
         G = self.gram if same else gram(self.kernel, theirs, len(a), theirs, len(a))
         if self.kernel.order and len(a):
-            Q = _orthonormal(_monomials(theirs, len(a), self.kernel.order - 1, self.centre))
+            Q = _orthonormal(_monomials(theirs, len(a), self.kernel.order - 1, self.center))
             a = a - Q @ (Q.T @ a)  # what is outside is not in the space, and is missed in J if it matters
         u = (G if same else self._cross(f.functionals)) @ a
         if f.basis is not None:
@@ -107,7 +107,7 @@ class Judge:
         """L_i of the functions of a space."""
         if not isinstance(space, rkhs.Polynomials) or space.linear is not None:
             return np.asarray(self.family.assemble(space.on), Real)
-        origin = np.zeros(self.dimension, Real) if space.centre is None else np.asarray(space.centre, Real)
+        origin = np.zeros(self.dimension, Real) if space.center is None else np.asarray(space.center, Real)
         scale = np.ones(self.dimension, Real) if space.scale is None else np.asarray(space.scale, Real)
         return _monomials(self.atoms, self.family.size, space.degree, origin, scale)
 
@@ -127,7 +127,7 @@ class Judge:
     def bounds(self):
         """(lower, upper) of the minimum."""
         with np.errstate(all="ignore"):
-            return _minimise(self)
+            return _minimize(self)
 
     @property
     def lower(self):
@@ -176,7 +176,7 @@ def _interval(loss, b):
 # The minimum.
 
 
-def _minimise(judge):
+def _minimize(judge):
     """Bounds of the minimum by Mehrotra's predictor and corrector on the dual, in variables x with a = S x."""
     G, Q, w = judge.projected, judge.Q, judge.weight
     N = len(w)
@@ -285,7 +285,7 @@ def _minimise(judge):
         centring = min(Real(1), max(Real(0), ahead / count / mu)) ** 3
         dx, dc, dzl, dzu = direction(centring * mu, cl=dx * dzl * has_lo, cu=-dx * dzu * has_hi)
         s = Real(0.995) * longest(dx, dzl, dzu)
-        if s < 0.05:  # the corrector went astray: centre
+        if s < 0.05:  # the corrector went astray: center
             dx, dc, dzl, dzu = direction(mu)
             s = Real(0.9) * longest(dx, dzl, dzu)
         x, c, zl, zu = x + s * dx, c + s * dc, zl + s * dzl, zu + s * dzu
@@ -521,9 +521,9 @@ def _radial(kernel, squared, n, order, blur):
     return found
 
 
-def _monomials(blocks, rows, degree, centre, scale=None):
-    """L_i of the monomials of (x - centre) / scale, by degree as rkhs.Polynomials has them."""
-    n = len(centre)
+def _monomials(blocks, rows, degree, center, scale=None):
+    """L_i of the monomials of (x - center) / scale, by degree as rkhs.Polynomials has them."""
+    n = len(center)
     exponents = [
         tuple(chosen.count(d) for d in range(n))
         for total in range(degree + 1)
@@ -531,7 +531,7 @@ def _monomials(blocks, rows, degree, centre, scale=None):
     ]
     found = np.zeros((rows, len(exponents)), Real)
     for block in blocks:
-        x = block.points - centre
+        x = block.points - center
 
         def value(e, directions, x=x, blur=block.blur):
             if directions:

@@ -114,7 +114,7 @@ def composed(k, phi):
     return lambda x, y: k(phi(x), phi(y))
 
 
-def symmetrised(k, group):
+def symmetrized(k, group):
     """The mean over both sides of the group, which is its definition."""
     return lambda x, y: mp.fsum(k(g(x), h(y)) for g in group for h in group) / len(group) ** 2
 
@@ -165,11 +165,11 @@ def inner(k, L, M):
         return +found
 
 
-def gaussian_mean(f, centre, width):
-    """E f(z), z ~ N(centre, width^2), f entire: the trapezoidal rule converges like exp(-2 (pi width / step)^2)."""
+def gaussian_mean(f, center, width):
+    """E f(z), z ~ N(center, width^2), f entire: the trapezoidal rule converges like exp(-2 (pi width / step)^2)."""
     step = mp.mpf(1) / 3
     steps = [j * step for j in range(-36, 37)]
-    return step * mp.fsum(f(centre + mp.mpf(width) * s) * mp.npdf(s) for s in steps)
+    return step * mp.fsum(f(center + mp.mpf(width) * s) * mp.npdf(s) for s in steps)
 
 
 def hermite_grid(n, nodes):

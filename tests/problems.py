@@ -1,7 +1,7 @@
 """Small random problems, and the same problems given to cvxpy with Clarabel as dense matrices.
 
 `case(seed)` runs through all 78 pairs of the twelve losses, and through the bases beside each pair; kernels,
-functionals, targets and weights are drawn.  Problems without a minimiser (a basis that separates the classes, for
+functionals, targets and weights are drawn.  Problems without a minimizer (a basis that separates the classes, for
 example) are drawn again.
 """
 
@@ -76,7 +76,7 @@ class Reference:
     """What cvxpy found: the minimum, L(f) of the probes without the basis, and what the basis adds to it."""
 
     value: float
-    penalised: np.ndarray
+    penalized: np.ndarray
     free: np.ndarray
 
 
@@ -92,11 +92,11 @@ def case(seed):
         drawn = _draw(seed, np.random.default_rng([seed, attempt]))
         if drawn is not None:
             return drawn
-    raise AssertionError(f"no problem with a minimiser found for seed {seed}")
+    raise AssertionError(f"no problem with a minimizer found for seed {seed}")
 
 
 def _draw(seed, rng):
-    """A problem, or None if it has no minimiser."""
+    """A problem, or None if it has no minimizer."""
     basis = BASES[seed // len(PAIRS)] if seed // len(PAIRS) < len(BASES) else BASES[rng.integers(len(BASES))]
     d = int(rng.integers(1, 4))
     kernel = KERNELS[rng.integers(len(KERNELS))]
@@ -112,7 +112,7 @@ def _draw(seed, rng):
     problem = rkhs.Problem(kernel, terms, basis)
     with_gram(problem, GramMatrix(problem.system.gram.dense()))  # solvers are on trial here, not products
     probes = rkhs.stack([_family(rng, d, kernel, 3), rkhs.Evaluation(rng.normal(size=(5, d)))])
-    return Case(problem, probes, _identified(problem)) if has_minimiser(problem) else None
+    return Case(problem, probes, _identified(problem)) if has_minimizer(problem) else None
 
 
 def with_gram(problem, gram):
@@ -159,7 +159,7 @@ def _family(rng, d, kernel, size):
     return kinds[rng.integers(len(kinds))]()
 
 
-def has_minimiser(problem):
+def has_minimizer(problem):
     """Whether J grows along every function of the basis, well enough to be compared in floating point."""
     Q = np.asarray(problem.system.Q)
     if Q.shape[1] == 0 or _rank_of(problem, lambda loss: not _one_sided(loss)):
@@ -168,7 +168,7 @@ def has_minimiser(problem):
 
 
 def recession(problem):
-    """The slowest linear growth of the losses along the functions Qc with |c|_max = 1: 0 if J has no minimiser."""
+    """The slowest linear growth of the losses along the functions Qc with |c|_max = 1: 0 if J has no minimizer."""
     Q = np.asarray(problem.system.Q)
     N, r = Q.shape
     signs = np.concatenate(
@@ -246,7 +246,7 @@ def cvxpy_loss(loss, u, b):
 
 
 def cvxpy_solution(problem, probes, output=0):
-    """The minimum of a problem and its minimiser on the probes, by Clarabel on dense matrices."""
+    """The minimum of a problem and its minimizer on the probes, by Clarabel on dense matrices."""
     kernel, space = problem.kernel, problem.represented.basis.space
     family = rkhs.stack([term.functional for term in problem.terms])
     G = np.asarray(rkhs.gram(kernel, family).dense())
@@ -273,9 +273,9 @@ def cvxpy_solution(problem, probes, output=0):
         model.solve(cvxpy.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, max_iter=500)
     assert model.status in (cvxpy.OPTIMAL, cvxpy.OPTIMAL_INACCURATE), model.status
     a = B @ v.value[: B.shape[1]]
-    penalised = np.asarray(rkhs.gram(kernel, probes, family) @ a)
+    penalized = np.asarray(rkhs.gram(kernel, probes, family) @ a)
     free = P_probes[:, keep] @ c.value[: keep.size]
-    return Reference(float(model.value), penalised, free)
+    return Reference(float(model.value), penalized, free)
 
 
 def _independent(P):

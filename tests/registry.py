@@ -167,9 +167,9 @@ KERNELS = {
         oracle.composed(oracle.matern(3.5, 1.0), lambda x: [a * (1 + x[0] / 4) for a in x]),
         stationary=False,
     ),
-    "Symmetrised": KernelCase(
-        lambda d: rkhs.kernels.Symmetrised(rkhs.Gaussian(0.8), [np.eye(d), -np.eye(d)]),
-        lambda d: oracle.symmetrised(oracle.gaussian(0.8), [lambda x: x, lambda x: [-a for a in x]]),
+    "Symmetrized": KernelCase(
+        lambda d: rkhs.kernels.Symmetrized(rkhs.Gaussian(0.8), [np.eye(d), -np.eye(d)]),
+        lambda d: oracle.symmetrized(oracle.gaussian(0.8), [lambda x: x, lambda x: [-a for a in x]]),
         stationary=False,
     ),
     "CurlFree": KernelCase(

@@ -109,8 +109,8 @@ def test_masked_numbers_of_all_other_kinds():
         lambda: rkhs.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
         lambda: rkhs.GraphDifference(X, [[0, 1]], hidden[2:3]),
         lambda: rkhs.Average(X, hidden),
-        lambda: rkhs.Observed(L, hidden, 0.1),
-        lambda: rkhs.Observed(L, ones, hidden),
+        lambda: rkhs.Measurement(L, hidden, 0.1),
+        lambda: rkhs.Measurement(L, ones, hidden),
         lambda: rkhs.InvariantRegressor(scale=1.0).fit(X, ones).function_(np.ma.masked_array(X, X > 0)),
     ):
         with pytest.raises(ValueError, match="has masked entries: impute or drop"):

@@ -12,8 +12,8 @@ RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((60, 4)), RNG.standard_normal((9, 4))
 Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
 SOLVERS = {
-    rkhs.Squared(): (rkhs.solvers.ConjugateGradients(), rkhs.solvers.Galerkin(), rkhs.solvers.Descent()),
-    rkhs.SquaredHinge(): (rkhs.solvers.Galerkin(), rkhs.solvers.Descent()),
+    rkhs.Squared(): (rkhs.solvers.ConjugateGradients(), rkhs.solvers.Galerkin(), rkhs.solvers.NonlinearCG()),
+    rkhs.SquaredHinge(): (rkhs.solvers.Galerkin(), rkhs.solvers.NonlinearCG()),
     rkhs.Hinge(): (rkhs.solvers.Galerkin(),),
 }
 CASES = [(loss, solver) for loss, solvers in SOLVERS.items() for solver in solvers]

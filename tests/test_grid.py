@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.problem import grid
-from rkhs.problem.grid import GridTasks
+from rkhs._problem import grid
+from rkhs._problem.grid import GridTasks
 from rkhs.solvers._choose import Fallback
-from rkhs.solvers.newton import Newton
+from rkhs.solvers._newton import Newton
 
 RNG = np.random.default_rng(7)
 X, Z = RNG.standard_normal((50, 4)), RNG.standard_normal((6, 4))
@@ -223,7 +223,7 @@ def test_a_solver_that_was_enough_for_the_last_cell_is_used_again(enough, monkey
     """A trial tells little from a warm start, so there the last cell tells; each solution is right in any case."""
     runs = []
 
-    class Counted(rkhs.solvers.Descent):
+    class Counted(rkhs.solvers.NonlinearCG):
         def run(self, system, start, monitor):
             runs.append("iterative")
             return super().run(system, start, monitor) if enough else start  # which has a gap

@@ -36,7 +36,7 @@ def agrees(problem, tol=1e-9, **options):
     assert solution.dual <= expected.value + 1e-8 * (1 + abs(expected.value))
     f = solution.function
     np.testing.assert_allclose(
-        rkhs.gram(f.kernel, PROBES, f.functionals) @ f.coefficients, expected.penalised, atol=1e-4
+        rkhs.gram(f.kernel, PROBES, f.functionals) @ f.coefficients, expected.penalized, atol=1e-4
     )
     return solution
 
@@ -212,7 +212,7 @@ def test_one_value_in_closed_form(weight):
 @LOSSES
 @pytest.mark.parametrize("kernel", [KERNEL, rkhs.Polyharmonic(2)], ids=["Gaussian", "Polyharmonic"])
 def test_a_basis_that_separates_the_data(kernel, loss):
-    """Without a minimiser an error says so; with one, the basis does it alone and the kernel adds nothing."""
+    """Without a minimizer an error says so; with one, the basis does it alone and the kernel adds nothing."""
     if not loss.classification:
         pytest.skip("there are no classes to separate")
     problem = rkhs.Problem(kernel, [values_term(loss, SIDES)], rkhs.Polynomials(1))
@@ -233,7 +233,7 @@ def test_logistic_regression_with_one_class_and_an_offset():
 
 
 def test_a_null_space_that_separates_can_be_dropped():
-    """Walder and Chapelle 2007, 6.2: without the polynomials the minimiser exists."""
+    """Walder and Chapelle 2007, 6.2: without the polynomials the minimizer exists."""
     term = values_term(rkhs.Logistic(), SIDES)
     solution = rkhs.Problem(rkhs.Polyharmonic(2), [term], null_space="dropped").solve()
     assert solution.status == "converged"

@@ -15,8 +15,8 @@ from hypothesis.extra.numpy import arrays
 
 import rkhs
 from rkhs._gram.operator import magnitudes
-from rkhs.functionals.base import Combination
-from rkhs.testing.laws import demand, demand_equal, largest, restricted, rounding
+from rkhs.functionals._base import Combination
+from rkhs.testing._laws import demand, demand_equal, largest, restricted, rounding
 
 settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)
 laws = settings.get_profile("laws")

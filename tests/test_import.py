@@ -48,13 +48,13 @@ def test_every_name_is_there_and_known_to_dir():
 def test_from_import_in_a_fresh_process():
     code = "from rkhs import InvariantClassifier, invariances, save; print(InvariantClassifier.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "rkhs.estimators.classifier"
+    assert done.stdout.strip() == "rkhs._estimators.classifier"
 
 
 def test_saving_imports_neither_torch_nor_dask_and_trusts_the_same_types():
     """skops walks over all packages of scikit-learn, those for other array libraries included, unless they are shut."""
     code = (
-        "import sys; from rkhs.io import _UNASKED, _import_skops; _import_skops();"
+        "import sys; from rkhs._io import _UNASKED, _import_skops; _import_skops();"
         "print(*{'torch', 'dask', *_UNASKED} & set(sys.modules));"  # none of them, and no door is left shut
         "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as found; print(*found)"
     )

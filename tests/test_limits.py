@@ -60,7 +60,7 @@ def test_kernel_ridge_regression(weight):
     np.testing.assert_allclose(f(Z), ridge.predict(Z), atol=1e-7)
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["penalised", "offset"])
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["penalized", "offset"])
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_kernel_logistic_regression(C, basis):
     f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), LABELS, C)], basis=basis, tol=1e-13)
@@ -70,20 +70,20 @@ def test_kernel_logistic_regression(C, basis):
     np.testing.assert_allclose(f(Z), model.decision_function(features(Z)), atol=1e-6)
 
 
-def test_laplacian_regularised_least_squares():
+def test_laplacian_regularized_least_squares():
     """Belkin, Niyogi and Sindhwani's closed form: a = (J K + I / (2w) + v/w L K)^-1 J y."""
-    labelled, w, v = 15, 2.0, 0.3
+    labeled, w, v = 15, 2.0, 0.3
     K = KERNEL(X)
     adjacency = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
     adjacency[adjacency < 0.5] = 0.0
     np.fill_diagonal(adjacency, 0.0)
     edges = np.argwhere(np.triu(adjacency))
-    J = np.diag((np.arange(50) < labelled).astype(float))
+    J = np.diag((np.arange(50) < labeled).astype(float))
     L = np.diag(adjacency.sum(1)) - adjacency
     a = np.linalg.solve(J @ K + np.eye(50) / (2 * w) + v / w * L @ K, J @ Y)
     f = solved(
         [
-            rkhs.Term(rkhs.Evaluation(X[:labelled]), rkhs.Squared(), Y[:labelled], w),
+            rkhs.Term(rkhs.Evaluation(X[:labeled]), rkhs.Squared(), Y[:labeled], w),
             rkhs.Term(rkhs.GraphDifference(X, edges, adjacency[tuple(edges.T)]), rkhs.Squared(), weight=v),
         ]
     )

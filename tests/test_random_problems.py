@@ -44,14 +44,14 @@ SHARES = {
     "auto": _all,
     "Direct": _all,
     "ConjugateGradients": _all,
-    "Absorption": _all,
+    "SchurComplement": _all,
     "LibSVM": _all,
     "Newton": _all,
     "ProximalNewton": _every(3),
     "BoxDual": _every(2),
-    "Growth": _every(4),
+    "GreedyCoordinate": _every(4),
     "Galerkin": _partly_quadratic,
-    "Descent": _conditioned(3, smooth=300),
+    "NonlinearCG": _conditioned(3, smooth=300),
     "LBFGS": _conditioned(0, smooth=3),
 }
 SOLVERS = {
@@ -62,7 +62,7 @@ SOLVERS = {
 
 def test_every_solver_is_on_trial():
     classes = {n for n in rkhs.solvers.__all__ if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver)}
-    assert classes - {"Solver", "Splitting"} <= set(SOLVERS)  # which has its trials in solvers/test_splitting.py
+    assert classes - {"Solver", "ADMM"} <= set(SOLVERS)  # which has its trials in solvers/test_splitting.py
 
 
 def test_the_share_of_each_solver_is_a_trial():
@@ -105,11 +105,11 @@ def _complaints(case, expected, solution):
     if not abs(solution.gap - (solution.primal - solution.dual)) <= 1e-12 * size:
         yield f"the gap {solution.gap!r} is not {solution.primal!r} - {solution.dual!r}"
     f = solution.function
-    penalised = rkhs.gram(f.kernel, case.probes, f.functionals) @ f.coefficients
-    scale = max(1.0, *abs(expected.penalised), *abs(expected.penalised + expected.free))
-    if not np.max(abs(penalised - expected.penalised)) <= 1e-4 * scale:
-        yield f"L(f) without the basis is off by {np.max(abs(penalised - expected.penalised)):.1e}"
+    penalized = rkhs.gram(f.kernel, case.probes, f.functionals) @ f.coefficients
+    scale = max(1.0, *abs(expected.penalized), *abs(expected.penalized + expected.free))
+    if not np.max(abs(penalized - expected.penalized)) <= 1e-4 * scale:
+        yield f"L(f) without the basis is off by {np.max(abs(penalized - expected.penalized)):.1e}"
     if case.identified:
-        off = np.max(abs(case.probes(f) - expected.penalised - expected.free))
+        off = np.max(abs(case.probes(f) - expected.penalized - expected.free))
         if not off <= 1e-4 * scale:
             yield f"L(f) is off by {off:.1e}"

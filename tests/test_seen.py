@@ -14,9 +14,9 @@ import campaign
 import judge
 import problems
 import rkhs
-import rkhs.estimators
+import rkhs._estimators
 import rkhs.solvers
-from rkhs.solvers.interior_point import Interior
+from rkhs.solvers._interior_point import Interior
 
 TOL = 1e-6
 CONVERGED = "converged"
@@ -195,11 +195,11 @@ def test_the_variance_given_5200_functionals_takes_no_leap(enough, monkeypatch):
     """Beyond 5,000 they were found by conjugate gradients, a hundred times slower: now memory alone decides."""
     X = rng().random((5200, 2))
     problem = rkhs.Problem(rkhs.Matern(2.5, 0.3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 1e6)])
-    monkeypatch.setattr("rkhs.solvers.warped.fits", lambda rows: enough)
-    assert rkhs.solvers.warped.factorable(problem.system) is enough
+    monkeypatch.setattr("rkhs.solvers._conditioned.fits", lambda rows: enough)
+    assert rkhs.solvers._conditioned.factorable(problem.system) is enough
 
 
-@pytest.mark.parametrize("name", ["ConjugateGradients", "Descent", "Galerkin", "Newton"])
+@pytest.mark.parametrize("name", ["ConjugateGradients", "NonlinearCG", "Galerkin", "Newton"])
 def test_the_limit_of_time_is_kept(name):
     X = rng().standard_normal((6000, 50))
     loss = rkhs.Squared() if name == "ConjugateGradients" else rkhs.SquaredHinge()
@@ -323,12 +323,12 @@ def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
 
 @SMOOTH
 @pytest.mark.parametrize("consistent", [True, False])
-@pytest.mark.parametrize("solver", ["auto", "Growth"])
+@pytest.mark.parametrize("solver", ["auto", "GreedyCoordinate"])
 def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
     for weight in (1e-4, 1.0, 1e6):
         problem = bent(kernel, consistent, weight)
         at_zero = 12 * 1000.0 * weight + float(np.sum(abs(problem.terms[1].target)))
-        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.Growth(), time_limit=1)
+        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.GreedyCoordinate(), time_limit=1)
         assert solution.primal <= at_zero * (1 + 1e-9)
         honest(problem, solution)
 
@@ -349,8 +349,8 @@ def test_a_tolerance_that_is_none(tol):
 
 def _with_both():
     found = []
-    for name in rkhs.estimators.__all__:
-        parameters = inspect.signature(getattr(rkhs.estimators, name)).parameters
+    for name in rkhs._estimators.__all__:
+        parameters = inspect.signature(getattr(rkhs._estimators, name)).parameters
         if {"approximation", "solver"} <= set(parameters):
             found.append(name)
     return found
@@ -364,7 +364,7 @@ def test_there_are_estimators_with_both():
 def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
     X = rng().standard_normal((40, 2))
     y = (X[:, 0] > 0).astype(int) if "Classifier" in name else X[:, 0]
-    machine = getattr(rkhs.estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
+    machine = getattr(rkhs._estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
         machine.fit(X, y)
 
@@ -376,7 +376,7 @@ def test_elimination_ends_when_only_rounding_is_left():
     step = Interior.step
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Interior, "step", lambda self: (steps.append(1), step(self))[1])
-        solution = problem.solve(rkhs.solvers.Growth(), tol=1e-12)
+        solution = problem.solve(rkhs.solvers.GreedyCoordinate(), tol=1e-12)
     assert solution.primal == pytest.approx(problems.reference(16).value, rel=1e-9)
     assert len(steps) <= 25 * solution.iterations
 

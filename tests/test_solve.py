@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.solvers import BoxDual, Descent, Direct, Newton
+from rkhs.solvers import BoxDual, Direct, Newton, NonlinearCG
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(60, 3))
@@ -43,7 +43,7 @@ def is_honest(solution, minimum):
 
 
 def test_time_limit(minimum):
-    solution = problem().solve(Descent(), tol=1e-12, time_limit=0.0)
+    solution = problem().solve(NonlinearCG(), tol=1e-12, time_limit=0.0)
     assert solution.status == "time limit"
     assert solution.iterations <= 1
     assert solution.relative_gap > 1e-12
@@ -51,7 +51,7 @@ def test_time_limit(minimum):
 
 
 def test_iteration_limit(minimum):
-    solution = problem().solve(Descent(max_iterations=3), tol=1e-12)
+    solution = problem().solve(NonlinearCG(max_iterations=3), tol=1e-12)
     assert solution.status == "iteration limit"
     assert solution.iterations == 3
     is_honest(solution, minimum)
@@ -64,7 +64,7 @@ def test_callback_stops(minimum):
         seen.append(record)
         return record.iteration == 4
 
-    solution = problem().solve(Descent(), tol=1e-12, callback=stop_at_four)
+    solution = problem().solve(NonlinearCG(), tol=1e-12, callback=stop_at_four)
     assert solution.status == "stopped by the callback"
     assert [r.iteration for r in seen] == [1, 2, 3, 4]
     assert solution.history == tuple(seen)
@@ -72,7 +72,7 @@ def test_callback_stops(minimum):
 
 
 def test_callback_that_returns_nothing_does_not_stop():
-    assert problem().solve(Descent(), callback=lambda record: None).status == "converged"
+    assert problem().solve(NonlinearCG(), callback=lambda record: None).status == "converged"
 
 
 def test_ctrl_c_returns_the_best_iterate(minimum):
@@ -80,7 +80,7 @@ def test_ctrl_c_returns_the_best_iterate(minimum):
         if record.iteration == 5:
             raise KeyboardInterrupt
 
-    solution = problem().solve(Descent(), tol=1e-12, callback=interrupt)
+    solution = problem().solve(NonlinearCG(), tol=1e-12, callback=interrupt)
     assert solution.status == "interrupted"
     assert solution.iterations == 5
     assert solution.primal < solution.history[0].primal
@@ -92,12 +92,12 @@ def test_an_error_in_the_callback_is_not_swallowed():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        problem().solve(Descent(), callback=fail)
+        problem().solve(NonlinearCG(), callback=fail)
 
 
 def test_stopped_when_it_is_already_there():
     """What is within the tolerance has converged, whatever stopped the solver."""
-    solution = problem().solve(Descent(), tol=1e-3, callback=lambda record: record.gap < 1e-6)
+    solution = problem().solve(NonlinearCG(), tol=1e-3, callback=lambda record: record.gap < 1e-6)
     assert solution.status == "converged"
 
 
@@ -105,7 +105,7 @@ def test_stopped_when_it_is_already_there():
 
 
 def test_history():
-    solution = problem().solve(Descent(), tol=1e-8)
+    solution = problem().solve(NonlinearCG(), tol=1e-8)
     history = solution.history
     assert [r.iteration for r in history] == list(range(1, solution.iterations + 1))
     assert all(a.products <= b.products and a.seconds <= b.seconds for a, b in itertools.pairwise(history))
@@ -116,11 +116,11 @@ def test_history():
 
 
 def test_repr():
-    solution = problem().solve(Descent(), tol=1e-5)
+    solution = problem().solve(NonlinearCG(), tol=1e-5)
     text = repr(solution)
     assert text.startswith("Solution(converged: J = ")
     assert f"{solution.relative_gap:.1e}" in text
-    assert f"Descent, {solution.iterations} iterations, {solution.products} products" in text
+    assert f"NonlinearCG, {solution.iterations} iterations, {solution.products} products" in text
 
 
 def test_auto_names_the_solver_it_chose():
@@ -129,7 +129,7 @@ def test_auto_names_the_solver_it_chose():
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-9])
 def test_tolerance_is_reached(tol):
-    solution = problem().solve(Descent(), tol=tol)
+    solution = problem().solve(NonlinearCG(), tol=tol)
     assert solution.status == "converged"
     assert solution.relative_gap <= tol
 
@@ -139,7 +139,7 @@ def test_tolerance_is_reached(tol):
 
 @pytest.mark.parametrize("loss", [rkhs.Logistic(), rkhs.Huber(0.3), rkhs.Hinge()], ids=repr)
 def test_warm_start_takes_fewer_iterations(loss):
-    solver = Descent() if loss.smooth else rkhs.solvers.Galerkin()
+    solver = NonlinearCG() if loss.smooth else rkhs.solvers.Galerkin()
     cold = problem(loss).solve(solver, tol=1e-4)
     warm = problem(loss).solve(solver, tol=1e-4, start=cold)
     assert warm.status == "converged"
@@ -147,8 +147,8 @@ def test_warm_start_takes_fewer_iterations(loss):
 
 
 def test_warm_start_from_another_weight():
-    near = problem(weight=9.0).solve(Descent(), tol=1e-8)
-    cold, warm = problem().solve(Descent(), tol=1e-4), problem().solve(Descent(), tol=1e-4, start=near)
+    near = problem(weight=9.0).solve(NonlinearCG(), tol=1e-8)
+    cold, warm = problem().solve(NonlinearCG(), tol=1e-4), problem().solve(NonlinearCG(), tol=1e-4, start=near)
     assert warm.iterations < cold.iterations
     assert warm.primal == pytest.approx(cold.primal, rel=2e-4)
 
@@ -161,7 +161,7 @@ def test_warm_start_with_other_functionals_is_refused():
 # Several outputs.
 
 
-@pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
+@pytest.mark.parametrize("solver", ["auto", NonlinearCG()], ids=["auto", "NonlinearCG"])
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
 def test_outputs_equal_separate_solves(loss, solver):
     targets = np.stack([LABELS, -LABELS, np.where(X[:, 1] + X[:, 2] ** 2 > 0.7, 1.0, -1.0)], axis=1)
@@ -180,8 +180,8 @@ def test_outputs_equal_separate_solves(loss, solver):
 
 def test_outputs_share_products():
     targets = np.stack([LABELS, -LABELS, LABELS], axis=1)
-    together = problem(target=targets).solve(Descent(), tol=1e-4)
-    assert together.products == problem().solve(Descent(), tol=1e-4).products
+    together = problem(target=targets).solve(NonlinearCG(), tol=1e-4)
+    assert together.products == problem().solve(NonlinearCG(), tol=1e-4).products
 
 
 def test_terms_disagree_on_outputs():
@@ -194,7 +194,7 @@ def test_terms_disagree_on_outputs():
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), pytest.param(rkhs.Hinge(), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("solver", ["auto", Descent()], ids=["auto", "Descent"])
+@pytest.mark.parametrize("solver", ["auto", NonlinearCG()], ids=["auto", "NonlinearCG"])
 def test_torch_gives_the_same_numbers(loss, solver):
     ours = problem(loss).solve(solver, tol=1e-7)
     theirs = problem(loss, points=torch.tensor(X), target=torch.tensor(LABELS)).solve(solver, tol=1e-7)
@@ -206,11 +206,13 @@ def test_torch_gives_the_same_numbers(loss, solver):
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
-@pytest.mark.parametrize("solver", ["auto", Descent(), rkhs.solvers.Galerkin()], ids=["auto", "Descent", "Galerkin"])
+@pytest.mark.parametrize(
+    "solver", ["auto", NonlinearCG(), rkhs.solvers.Galerkin()], ids=["auto", "NonlinearCG", "Galerkin"]
+)
 @pytest.mark.parametrize("array", [np.asarray, torch.tensor], ids=["numpy", "torch"])
 def test_float32_reaches_a_gap_of_1e_4(loss, solver, array):
     """1e-3 where the losses are smoothed: products of 1e-7 are not enough for envelopes that narrow."""
-    tol = 1e-3 if isinstance(solver, Descent) and not loss.smooth else 1e-4
+    tol = 1e-3 if isinstance(solver, NonlinearCG) and not loss.smooth else 1e-4
     exact = problem(loss).solve(tol=1e-8)
     single = problem(loss, points=array(X.astype(np.float32)), target=array(LABELS.astype(np.float32)))
     solution = single.solve(solver, tol=tol)
@@ -235,10 +237,10 @@ def test_the_wrong_solver_is_refused(solver, loss, named):
     with pytest.raises(rkhs.NotApplicableError) as error:
         problem(loss).solve(solver)
     assert all(name in str(error.value) for name in named)
-    assert any(other in str(error.value) for other in ("Descent", "Newton", "BoxDual", "auto"))
+    assert any(other in str(error.value) for other in ("NonlinearCG", "Newton", "BoxDual", "auto"))
 
 
-@pytest.mark.parametrize("solver", ["newton", None, Descent])
+@pytest.mark.parametrize("solver", ["newton", None, NonlinearCG])
 def test_what_is_not_a_solver_is_refused(solver):
     with pytest.raises(TypeError, match="solver must be"):
         problem().solve(solver)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.spaces import LandmarkSpace
+from rkhs._spaces import LandmarkSpace
 
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((300, 3)), RNG.standard_normal((9, 3))

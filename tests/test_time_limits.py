@@ -21,10 +21,10 @@ from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import Halves
 from rkhs._progress import listening
+from rkhs._spaces import DenseSpace
+from rkhs.solvers._conditioned import ConditionedGram, QuadraticTerms
 from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers._reduced import ReducedProblem
-from rkhs.solvers.warped import QuadraticTerms, WarpedGram
-from rkhs.spaces import DenseSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -85,20 +85,20 @@ def is_nothing_but_honest(solution, given, status):
 
 
 @pytest.mark.parametrize("size", [1, 8, 9, 40])
-def test_a_factorisation_tells_how_far_it_is(size, monkeypatch):
+def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []
     halves = Halves(A @ A.T, len(A))
     with listening(shares.append):
-        assert halves.factorise(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
+        assert halves.factorize(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
     blocks = -(-size // 8)
     assert len(shares) == blocks * (blocks + 1) // 2
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
 
-def test_a_factorisation_that_was_stopped_leaves_the_matrix():
+def test_a_factorization_that_was_stopped_leaves_the_matrix():
     A = RNG.normal(size=(600, 600))
     G = A @ A.T
     halves = Halves(G, len(G))
@@ -107,7 +107,7 @@ def test_a_factorisation_that_was_stopped_leaves_the_matrix():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), listening(stop):
-        halves.factorise(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)))
+        halves.factorize(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)))
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
 
 
@@ -159,7 +159,7 @@ def test_direct_shows_how_far_it_is(small_pieces, lines):
     ],
     ids=["Newton", "BoxDual"],
 )
-def test_dense_solvers_stop_inside_a_factorisation(solver, loss, small_pieces, monkeypatch):
+def test_dense_solvers_stop_inside_a_factorization(solver, loss, small_pieces, monkeypatch):
     """And return the iterate of before."""
     given = problem(loss, LABELS)
     least = given.solve(verbose=False).primal
@@ -276,7 +276,7 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
         costs = (3.0, 2.0, 1.0, np.inf)  # in memory, alone, together, split
-        monkeypatch.setattr("rkhs.problem.grid.GridTasks._costs", lambda *_: costs)
+        monkeypatch.setattr("rkhs._problem.grid.GridTasks._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
     before = []
@@ -292,9 +292,9 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
 
 @pytest.mark.parametrize("limit", [0.0, 20.0, 60.0, 200.0])
 def test_variances_keep_a_time_limit(limit, small_pieces, ticking):
-    """While the matrix is computed, while it is factorised: half a variance is none."""
+    """While the matrix is computed, while it is factorized: half a variance is none."""
     with pytest.raises(TimeoutError, match="are not known yet: time limit"):
-        WarpedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
+        ConditionedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
 
 
 @pytest.mark.parametrize(("place", "name"), [(tables, "_tile"), (scipy.linalg.blas, "dtrsm")])
@@ -308,9 +308,9 @@ def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
 
 
 def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
-    whole = WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
+    whole = ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
     monkeypatch.setattr(QuadraticTerms, "solve", partialmethod(QuadraticTerms.solve, columns=3))
-    np.testing.assert_allclose(WarpedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
+    np.testing.assert_allclose(ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
 
 
 def test_evidence_and_leaving_out_show_how_far_they_are(small_pieces, lines):
@@ -359,7 +359,7 @@ def test_streams_show_how_many_rows_were_read(machine, lines):
         ]  # fmt: skip
 
 
-def test_a_fit_that_learnt_nothing_before_ctrl_c_raises_it(small_pieces, monkeypatch):
+def test_a_fit_that_learned_nothing_before_ctrl_c_raises_it(small_pieces, monkeypatch):
     machine = rkhs.InvariantRegressor(nu=0, solver=rkhs.solvers.Direct())
     with monkeypatch.context() as patch:
         interrupting(patch, scipy.linalg.blas, "dtrsm", 5)
@@ -400,7 +400,7 @@ def stopping(iteration, how):
 @pytest.mark.parametrize("how", ["stopped by the callback", "interrupted"])
 @pytest.mark.parametrize("solver", ["auto", *campaign.SOLVERS])
 def test_a_stopped_solve_has_all_outputs(solver, how):
-    """Three classes were one or none, or a ValueError, where the solver of "auto" was Galerkin or Absorption."""
+    """Three classes were one or none, or a ValueError, where the solver of "auto" was Galerkin or SchurComplement."""
     chosen = "auto" if solver == "auto" else campaign.SOLVERS[solver]
     for loss in (rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Hinge()):
         problem = three_classes(loss, rkhs.Constant() if loss.smooth else None, gradients=10 * loss.smooth)

@@ -56,7 +56,7 @@ JOBS = {
     ),
     "rkhs fit churn.csv": (
         "import tempfile, pathlib; folder = pathlib.Path(tempfile.mkdtemp()); os.chdir(folder); "
-        "from rkhs.cli.commands import app; app(['sample', 'churn.csv'], standalone_mode=False)",
+        "from rkhs._cli.commands import app; app(['sample', 'churn.csv'], standalone_mode=False)",
         "app(['fit', 'churn.csv', '--target', 'churn', '--force'], standalone_mode=False)",
     ),
 }

@@ -9,6 +9,42 @@ from rkhs import solvers as solvers
 from rkhs._calculus.function_spaces import Constant as Constant
 from rkhs._calculus.function_spaces import Functions as Functions
 from rkhs._calculus.function_spaces import Polynomials as Polynomials
+from rkhs._estimators import (
+    FunctionalRegressor as FunctionalRegressor,
+)
+from rkhs._estimators import (
+    InvariantClassifier as InvariantClassifier,
+)
+from rkhs._estimators import (
+    InvariantClassifierCV as InvariantClassifierCV,
+)
+from rkhs._estimators import (
+    InvariantRegressor as InvariantRegressor,
+)
+from rkhs._estimators import (
+    InvariantRegressorCV as InvariantRegressorCV,
+)
+from rkhs._estimators import (
+    LaplacianSVC as LaplacianSVC,
+)
+from rkhs._estimators import (
+    Measurement as Measurement,
+)
+from rkhs._estimators import (
+    QuantileRegressor as QuantileRegressor,
+)
+from rkhs._estimators import (
+    ThinPlateClassifier as ThinPlateClassifier,
+)
+from rkhs._estimators import (
+    ThinPlateRegressor as ThinPlateRegressor,
+)
+from rkhs._estimators import (
+    VirtualSampleSVC as VirtualSampleSVC,
+)
+from rkhs._estimators import (
+    class_proportions as class_proportions,
+)
 from rkhs._finite.function import Function as Function
 from rkhs._finite.function import inner as inner
 from rkhs._finite.solution import Solution as Solution
@@ -17,53 +53,27 @@ from rkhs._gram import Gram as Gram
 from rkhs._gram import gram as gram
 from rkhs._gram.integration import enough_nodes as enough_nodes
 from rkhs._gram.integration import integration_error as integration_error
-from rkhs.errors import (
+from rkhs._io import load as load
+from rkhs._io import save as save
+from rkhs._learning.evidence import Evidence as Evidence
+from rkhs._learning.leave_one_out import LeaveOneOut as LeaveOneOut
+from rkhs._learning.posterior import Posterior as Posterior
+from rkhs._learning.tuning import Tuning as Tuning
+from rkhs._problem import Problem as Problem
+from rkhs._spaces import FourierFeatures as FourierFeatures
+from rkhs._spaces import Landmarks as Landmarks
+from rkhs._surfaces import surface as surface
+from rkhs.exceptions import (
     BlockError as BlockError,
 )
-from rkhs.errors import (
+from rkhs.exceptions import (
     ModelFileError as ModelFileError,
 )
-from rkhs.errors import (
+from rkhs.exceptions import (
     NotBoundedError as NotBoundedError,
 )
-from rkhs.errors import (
+from rkhs.exceptions import (
     UnattainedError as UnattainedError,
-)
-from rkhs.estimators import (
-    FunctionalRegressor as FunctionalRegressor,
-)
-from rkhs.estimators import (
-    InvariantClassifier as InvariantClassifier,
-)
-from rkhs.estimators import (
-    InvariantClassifierCV as InvariantClassifierCV,
-)
-from rkhs.estimators import (
-    InvariantRegressor as InvariantRegressor,
-)
-from rkhs.estimators import (
-    InvariantRegressorCV as InvariantRegressorCV,
-)
-from rkhs.estimators import (
-    LaplacianSVC as LaplacianSVC,
-)
-from rkhs.estimators import (
-    Observed as Observed,
-)
-from rkhs.estimators import (
-    QuantileRegressor as QuantileRegressor,
-)
-from rkhs.estimators import (
-    ThinPlateClassifier as ThinPlateClassifier,
-)
-from rkhs.estimators import (
-    ThinPlateRegressor as ThinPlateRegressor,
-)
-from rkhs.estimators import (
-    VirtualSampleSVC as VirtualSampleSVC,
-)
-from rkhs.estimators import (
-    class_proportions as class_proportions,
 )
 from rkhs.functionals import (
     Average as Average,
@@ -111,8 +121,6 @@ from rkhs.functionals import (
     stack as stack,
 )
 from rkhs.invariances import Invariance as Invariance
-from rkhs.io import load as load
-from rkhs.io import save as save
 from rkhs.kernels import (
     Gaussian as Gaussian,
 )
@@ -149,10 +157,6 @@ from rkhs.kernels import (
 from rkhs.kernels import (
     median_scale as median_scale,
 )
-from rkhs.learning.evidence import Evidence as Evidence
-from rkhs.learning.leave_one_out import LeftOut as LeftOut
-from rkhs.learning.posterior import Posterior as Posterior
-from rkhs.learning.tuning import Tuning as Tuning
 from rkhs.losses import (
     Absolute as Absolute,
 )
@@ -192,10 +196,7 @@ from rkhs.losses import (
 from rkhs.losses import (
     SquaredOneSided as SquaredOneSided,
 )
-from rkhs.problem import Problem as Problem
-from rkhs.solvers.base import NotApplicableError as NotApplicableError
-from rkhs.spaces import FourierFeatures as FourierFeatures
-from rkhs.spaces import Landmarks as Landmarks
+from rkhs.solvers._base import NotApplicableError as NotApplicableError
 from rkhs.streams import (
     Block as Block,
 )
@@ -211,6 +212,5 @@ from rkhs.streams import (
 from rkhs.streams import (
     parquet as parquet,
 )
-from rkhs.surfaces import surface as surface
 
 __version__: str

@@ -76,13 +76,13 @@ class Dataset:
     """Points X (t, n) in float64 and labels y (t,), -1 and +1 or digits.
 
     `train` counts the first rows, which are the training set, where a split is part of the data.  `label_sets` are
-    the official sets of 100 labelled points (sets, 100) where there are some.
+    the official sets of 100 labeled points (sets, 100) where there are some.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rkhs.datasets import Dataset
-    >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardised
+    >>> Dataset("two points", np.array([[1.0, 7.0], [3.0, 7.0]]), np.array([-1, 1])).standardized
     array([[-1.,  0.],
            [ 1.,  0.]])
     """
@@ -94,7 +94,7 @@ class Dataset:
     label_sets: Vector | None = None
 
     @property
-    def standardised(self) -> Vector:
+    def standardized(self) -> Vector:
         """X with columns of mean zero and variance one; columns of a single value become zero."""
         return np.asarray(scale(self.X))
 
@@ -173,31 +173,31 @@ def _fetch(name: str, source: _Source) -> Dataset:
 
 @dataclass(frozen=True, eq=False)
 class TwoMoons:
-    """Points X (t, 2), their moons y (t,) in {-1, +1}, and the rows of the two labelled points.
+    """Points X (t, 2), their moons y (t,) in {-1, +1}, and the rows of the two labeled points.
 
     Examples
     --------
     >>> import rkhs
     >>> moons = rkhs.datasets.two_moons(100)
-    >>> moons.X.shape, len(moons.labelled)
+    >>> moons.X.shape, len(moons.labeled)
     ((100, 2), 2)
     """
 
     X: Vector
     y: Vector
-    labelled: Vector  # (2,)
+    labeled: Vector  # (2,)
 
 
-def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labelled: str = "middle") -> TwoMoons:
-    """Draw two half circles with noise, and a labelled point near the "middle" or the outer "end" of each.
+def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labeled: str = "middle") -> TwoMoons:
+    """Draw two half circles with noise, and a labeled point near the "middle" or the outer "end" of each.
 
     Examples
     --------
     >>> moons = two_moons(100)
-    >>> moons.X.shape, moons.y[moons.labelled]
+    >>> moons.X.shape, moons.y[moons.labeled]
     ((100, 2), array([-1,  1]))
     """
     X, moon = make_moons(points, noise=noise, random_state=seed)
-    places = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}[labelled]
+    places = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}[labeled]
     distances = [np.where(moon == k, np.linalg.norm(X - place, axis=1), np.inf) for k, place in enumerate(places)]
     return TwoMoons(X, np.where(moon == 1, 1, -1), np.argmin(distances, axis=1))

@@ -1,6 +1,6 @@
 """Transform images before learning: upright (`Deskew`), smooth (`Blur`), their edges (`EdgeDirections`).
 
-Images are rows of X; nothing is learnt but how many pixels there are.
+Images are rows of X; nothing is learned but how many pixels there are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend.arrays import Images, Vector
-from rkhs.invariances.images import as_images, as_shape, carried, resampled, slopes, smooth
+from rkhs.invariances._images import as_images, as_shape, carried, resampled, slopes, smooth
 
 __all__ = ["Blur", "Deskew", "EdgeDirections"]
 
@@ -32,7 +32,7 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return for each image an array of numbers: another image, or features."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check that rows are images of the shape; nothing else is learnt."""
+        """Check that rows are images of the shape; nothing else is learned."""
         as_images(validate_data(self, X, dtype=[np.float64, np.float32]), as_shape(self.shape))
         return self
 
@@ -196,6 +196,6 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
 
 
 def _places(side: int, step: int) -> Vector:
-    """Return a place for each `step` pixels, centred on the side."""
+    """Return a place for each `step` pixels, centered on the side."""
     count = -(-side // step)
     return (side - 1) / 2 + step * (np.arange(count) - (count - 1) / 2)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from rkhs.cli.commands import app
+from rkhs._cli.commands import app
 
 GOOD = "a,b,label\n" + "".join(f"{k % 7},{(k * k) % 11},{'xy'[k % 2]}\n" for k in range(40))
 ROWS = GOOD.splitlines()

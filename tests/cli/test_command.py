@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rkhs
-from rkhs.cli.commands import app
+from rkhs._cli.commands import app
 
 
 def rkhs_command(*arguments, cwd=None):
@@ -58,22 +58,22 @@ def refused(*arguments):
     return sentence(done.exit_code, done.stdout, done.stderr)
 
 
-def table(rows=80, labelled=1.0, seed=0):
+def table(rows=80, labeled=1.0, seed=0):
     """A frame with numbers, categories, an empty cell, and a target that depends on both kinds."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
             "width": rng.standard_normal(rows),
             "height": 100 + 10 * rng.standard_normal(rows),
-            "colour": rng.choice(["red", "green"], rows),
+            "color": rng.choice(["red", "green"], rows),
             "size": 2.5 * rng.standard_normal(rows),
         }
     )
-    value = frame["width"] + (frame["colour"] == "red") * 2 - 1
+    value = frame["width"] + (frame["color"] == "red") * 2 - 1
     frame.loc[3, "height"] = np.nan
     frame["label"] = np.where(value > 0, "yes", "no")
     frame["amount"] = value
-    frame.loc[rng.random(rows) > labelled, ["label", "amount"]] = None
+    frame.loc[rng.random(rows) > labeled, ["label", "amount"]] = None
     return frame
 
 
@@ -81,21 +81,21 @@ def table(rows=80, labelled=1.0, seed=0):
 def folder(tmp_path_factory):
     """A folder with tables and a model."""
     home = tmp_path_factory.mktemp("tables")
-    table(labelled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
+    table(labeled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
     table(seed=1).drop(columns="amount").to_csv(home / "new.csv", index=False)
     facts = facts_of_process("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
     (home / "facts.json").write_text(json.dumps(facts))
     return home
 
 
-def test_fit_says_what_it_learnt(folder):
+def test_fit_says_what_it_learned(folder):
     facts = json.loads((folder / "facts.json").read_text())
     data = pd.read_csv(folder / "data.csv")
     assert facts["rows"] == 80
     assert facts["rows with a target"] == data["label"].notna().sum()
     assert facts["classes"] == data["label"].value_counts().sort_index().to_dict()
     assert facts["numeric columns"] == ["width", "height", "size"]
-    assert facts["categorical columns"] == ["colour"]
+    assert facts["categorical columns"] == ["color"]
     assert facts["solution"].startswith("converged")
     models = {row["model"]: row["error"] for row in facts["cross-validated"]}
     assert list(models) == [
@@ -125,7 +125,7 @@ def test_the_model_is_a_pipeline_that_python_opens(folder):
     model = rkhs.load(folder / "model.skops")
     features = pd.read_csv(folder / "new.csv")
     predictions = pd.read_csv(folder / "out" / "predictions.csv") if (folder / "out").exists() else None
-    found = model.predict(features[["width", "height", "size", "colour"]])
+    found = model.predict(features[["width", "height", "size", "color"]])
     assert set(found) <= {"yes", "no"}
     if predictions is not None:
         assert list(found) == list(predictions["label"])
@@ -160,7 +160,7 @@ def test_fit_with_a_grid_over_parquet(folder):
 
 
 def test_fit_a_number(folder):
-    frame = table(rows=60, labelled=0.8).drop(columns="label")
+    frame = table(rows=60, labeled=0.8).drop(columns="label")
     frame.to_csv(folder / "numbers.csv", index=False)
     arguments = ("--target", "amount", "--regression", "--C", "100", "--nu", "0.001", "--out", "numbers.skops")
     facts = facts_of("fit", "numbers.csv", *arguments, cwd=folder)
@@ -200,7 +200,7 @@ def test_several_classes_without_invariance(folder):
 
 def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
     frame = pd.read_csv(folder / "new.csv").head(3)
-    frame["colour"] = ["red", "violet", None]
+    frame["color"] = ["red", "violet", None]
     frame["width"] = [1.0, None, 2.0]
     frame.to_csv(folder / "odd.csv", index=False)
     assert facts_of("predict", "model.skops", "odd.csv", "--out", "odd_out.csv", cwd=folder)["rows"] == 3
@@ -331,7 +331,7 @@ def test_a_process_refuses_in_the_same_way(folder):
 
 def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     code = (
-        "import os, signal, sys, rkhs.cli.fit as fit; from rkhs.cli import main;"
+        "import os, signal, sys, rkhs._cli.fit as fit; from rkhs._cli import main;"
         "fit.learn = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
         "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
     )
@@ -374,7 +374,7 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
     command = ("fit", "large.csv", "--target", "label", "--invariance", "none", "--out", "large.skops")
     facts = facts_of_process(*command, cwd=tmp_path)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20  # in KiB, of the largest child so far
-    assert 20_000 <= facts["rows learnt from"] < 20_100
+    assert 20_000 <= facts["rows learned from"] < 20_100
     assert facts["solution"].endswith("in the span of 1000 landmarks")
     (told,) = [row for row in facts["table"] if row["column"] == "city"]
     assert told["values"] == len(set(city.tolist()))

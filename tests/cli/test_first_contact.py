@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rkhs
-from rkhs.cli.commands import app
-from rkhs.cli.terminal import show
-from rkhs.io import notes_of
+from rkhs._cli.commands import app
+from rkhs._cli.terminal import show
+from rkhs._io import notes_of
 from rkhs.plotting import GridDisplay
 
 

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import rkhs
 from browser import Browser, needs_chromium
-from rkhs.cli.commands import app
-from rkhs.cli.demo import customers
-from rkhs.io import notes_of
+from rkhs._cli.commands import app
+from rkhs._cli.demo import customers
+from rkhs._io import notes_of
 
 RNG = np.random.default_rng(0)
 
@@ -48,13 +48,13 @@ def dates_and_text():
     return frame[["customer", "joined", "contract", "complaints", "label"]]
 
 
-def unlabelled():
+def unlabeled():
     frame = binary()
     frame.loc[RNG.random(60) < 0.6, "label"] = None
     return frame
 
 
-TABLES = {make.__name__: make for make in (binary, ten_classes, units, missing, dates_and_text, unlabelled)}
+TABLES = {make.__name__: make for make in (binary, ten_classes, units, missing, dates_and_text, unlabeled)}
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_numbers_are_the_models(reports, name):
     )
     assert notes["settings tried"] == len(machine.cv_results_["params"])
     assert notes["representers"] == machine.function_.active
-    assert machine.knowledge_report_["sentence"] in page.text
+    assert machine.selection_report_["sentence"] in page.text
     assert f"C = {machine.C_:.4g}" in page.text
     ours, plain = (row[list(row)[1]] for row in notes["cross-validated"])
     assert page.found["compared"] == [ours, plain] == page.found["top"][:2]
@@ -182,8 +182,8 @@ def test_the_error_is_no_worse_than_the_plain_svms_or_a_sentence_says_so(reports
 
 
 def test_the_framed_cell_is_the_chosen_one(reports):
-    content = (reports / "unlabelled.html").read_text()
-    machine = rkhs.load(reports / "unlabelled.skops")[-1]
+    content = (reports / "unlabeled.html").read_text()
+    machine = rkhs.load(reports / "unlabeled.skops")[-1]
     (cell,) = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', content)
     assert float(cell) == pytest.approx(1 - machine.best_score_)
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import rkhs
-from rkhs.cli.commands import app
-from rkhs.cli.outputs import check_outputs
-from rkhs.cli.terminal import CommandError
+from rkhs._cli.commands import app
+from rkhs._cli.outputs import check_outputs
+from rkhs._cli.terminal import CommandError
 
 
 def command(*arguments):
@@ -139,8 +139,8 @@ def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
 
 
 def test_the_demo_replaces_no_picture(folder, monkeypatch):
-    monkeypatch.setattr("rkhs.cli.demo.POINTS", 60)
-    monkeypatch.setattr("rkhs.cli.demo.SPLITS", 1)
+    monkeypatch.setattr("rkhs._cli.demo.POINTS", 60)
+    monkeypatch.setattr("rkhs._cli.demo.SPLITS", 1)
     Path("demo.png").write_text("mine")
     assert "demo.png is there already" in command("demo").stderr
     assert Path("demo.png").read_text() == "mine"

@@ -11,15 +11,15 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_pre
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.cli.assessment import Comparison, OutOfFold, average_slope, plain_svm
-from rkhs.cli.columns import TableColumn
-from rkhs.cli.demo import customers
-from rkhs.cli.learning import Examples, parse_signs
-from rkhs.cli.outputs import escaped
-from rkhs.cli.predict import new_texts
-from rkhs.cli.report import reliability
-from rkhs.cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
-from rkhs.cli.terminal import CommandError, Problems, finite, suggest
+from rkhs._cli.assessment import Comparison, OutOfFold, average_slope, plain_svm
+from rkhs._cli.columns import TableColumn
+from rkhs._cli.demo import customers
+from rkhs._cli.learning import Examples, parse_signs
+from rkhs._cli.outputs import escaped
+from rkhs._cli.predict import new_texts
+from rkhs._cli.report import reliability
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
+from rkhs._cli.terminal import CommandError, Problems, finite, suggest
 
 
 def table(**columns):
@@ -44,7 +44,7 @@ def test_kinds_of_columns():
     assert classify(found, ["real", "yes"], ["digits"]) == Kinds(["whole"], ["digits"])
 
 
-def test_points_are_standardised_and_one_hot():
+def test_points_are_standardized_and_one_hot():
     found, names = (
         table(a=pd.Series([1.0, 3.0, None, 5.0], dtype="double[pyarrow]"), b=text("x", "y", None, "x")),
         Kinds(["a"], ["b"]),
@@ -73,14 +73,14 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
     assert new_texts(columns, ready, names) is None
 
 
-def test_a_sample_keeps_rare_classes_and_some_unlabelled_rows():
+def test_a_sample_keeps_rare_classes_and_some_unlabeled_rows():
     y = np.array(["a"] * 900 + ["b"] * 6 + [""] * 300)
     points = Examples(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
-    some = points.sample(labelled=50, others=20)
+    some = points.sample(labeled=50, others=20)
     counts = some.counts()
     assert counts["b"] >= 5
     assert 45 <= counts["a"] <= 55
-    assert len(some.y) - some.labelled.sum() == 20
+    assert len(some.y) - some.labeled.sum() == 20
     assert len(set(some.features["row"])) == len(some.y)
     assert_array_equal(some.y, y[some.features["row"]])
     assert len(points.sample(1000, 300).y) == len(y)
@@ -100,7 +100,7 @@ def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
     y = np.array(["a"] * 30 + ["b"] * 4 + [""] * 5)
     points = Examples(pd.DataFrame({"row": np.arange(len(y))}), y, regression=False)
-    known = y[points.labelled]
+    known = y[points.labeled]
     held_out = [set(known[test]) for _, test in points.folds().split(known, known)]
     assert held_out == [{"a", "b"}] * 4
     numbered = Examples(pd.DataFrame({"row": np.arange(20)}), np.arange(20.0), regression=True)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
-from rkhs.cli.commands import app
-from rkhs.cli.fit import points_of
-from rkhs.cli.learning import Request
-from rkhs.cli.outputs import write_table
-from rkhs.cli.tables import Format
+from rkhs._cli.commands import app
+from rkhs._cli.fit import points_of
+from rkhs._cli.learning import Request
+from rkhs._cli.outputs import write_table
+from rkhs._cli.tables import Format
 
 NAN = np.nan
 

@@ -107,11 +107,11 @@ def test_an_unknown_name_is_answered_with_the_names():
         datasets.load("hart")
 
 
-def test_normalised_points():
+def test_normalized_points():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal((50, 3)) * 7 + 2, np.full(50, 3.0)])
     data = datasets.Dataset("some", X, np.ones(50))
-    columns, rows = data.standardised, data.unit_rows
+    columns, rows = data.standardized, data.unit_rows
     assert np.allclose(columns.mean(axis=0), 0)
     assert np.allclose(columns.std(axis=0), [1, 1, 1, 0])
     assert np.allclose(np.linalg.norm(rows, axis=1), 1)
@@ -124,11 +124,11 @@ def test_two_moons_are_what_the_seed_says():
     assert not np.array_equal(one.X, other.X)
     assert one.X.shape == (200, 2)
     assert one.y.sum() == 0
-    assert list(one.y[one.labelled]) == [-1, 1]
+    assert list(one.y[one.labeled]) == [-1, 1]
 
 
 @pytest.mark.parametrize("name", datasets.NAMES)
-def test_every_set_in_the_folder_is_as_the_catalogue_says(name):
+def test_every_set_in_the_folder_is_as_the_catalog_says(name):
     if datasets.path_of(name) is None:
         pytest.skip(f"{name}.npz is not there: set RKHS_DATA to the folder that holds it.")
     found = datasets.load(name)

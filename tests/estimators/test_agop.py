@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.estimators._length_scales import improves
+from rkhs._estimators.length_scales import improves
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 8))
@@ -18,15 +18,15 @@ def model(metric, **options):
 
 
 @pytest.fixture(scope="module")
-def learnt():
+def learned():
     return model("agop").fit(X[:200], RIDGE[:200])
 
 
-def test_the_direction_is_found_and_predictions_are_better(learnt):
+def test_the_direction_is_found_and_predictions_are_better(learned):
     plain = model(None).fit(X[:200], RIDGE[:200])
-    errors = [np.sqrt(np.mean((m.predict(X[200:]) - RIDGE[200:]) ** 2)) for m in (plain, learnt)]
+    errors = [np.sqrt(np.mean((m.predict(X[200:]) - RIDGE[200:]) ** 2)) for m in (plain, learned)]
     assert errors[1] < 0.2 * errors[0]
-    values, axes = np.linalg.eigh(learnt.metric_)
+    values, axes = np.linalg.eigh(learned.metric_)
     assert abs(axes[:, -1] @ ALONG) > 0.99
     assert values[-1] > 20 * values[-2]
 
@@ -41,11 +41,11 @@ def test_single_features_by_the_diagonal():
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_do_not_matter(learnt, unit):
+def test_units_do_not_matter(learned, unit):
     units = np.where(np.arange(8) % 2, unit, 1.0)
     other = model("agop").fit(X[:200] * units, RIDGE[:200])
-    np.testing.assert_allclose(other.predict(X[200:] * units), learnt.predict(X[200:]), atol=1e-3)
-    np.testing.assert_allclose(other.metric_ * np.outer(units, units), learnt.metric_, rtol=0, atol=1e-2)
+    np.testing.assert_allclose(other.predict(X[200:] * units), learned.predict(X[200:]), atol=1e-3)
+    np.testing.assert_allclose(other.metric_ * np.outer(units, units), learned.metric_, rtol=0, atol=1e-2)
 
 
 def test_noise_has_no_direction():
@@ -76,11 +76,11 @@ def test_with_landmarks_slopes_and_several_outputs():
     assert abs(np.linalg.eigh(both.metric_)[1][:, -1] @ ALONG) > 0.99
 
 
-def test_it_is_saved(learnt, tmp_path):
-    rkhs.save(learnt, tmp_path / "model.skops")
+def test_it_is_saved(learned, tmp_path):
+    rkhs.save(learned, tmp_path / "model.skops")
     again = rkhs.load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict(X[200:]), learnt.predict(X[200:]))
-    np.testing.assert_array_equal(again.metric_, learnt.metric_)
+    np.testing.assert_array_equal(again.predict(X[200:]), learned.predict(X[200:]))
+    np.testing.assert_array_equal(again.metric_, learned.metric_)
 
 
 def test_what_it_cannot_do_is_said():
@@ -94,7 +94,7 @@ def test_what_it_cannot_do_is_said():
         model("agop", scale="evidence").fit(X[:100], RIDGE[:100])
 
 
-def test_in_blocks_it_is_learnt_from_a_sample():
+def test_in_blocks_it_is_learned_from_a_sample():
     """Which is all of few rows: the same metric as in memory; the first block is the sample of `partial_fit`."""
     near = {"approximation": rkhs.Landmarks(rkhs.Evaluation(X[:100])), "tol": 1e-4}
     whole = model("agop", **near).fit(X[:200], RIDGE[:200])

@@ -41,9 +41,9 @@ def test_every_cell_is_the_machine_with_these_values(loss, approximation):
 
 @pytest.mark.parametrize("approximation", [FIXED, WAVES], ids=["landmarks", "waves"])
 def test_it_is_the_grid_search_of_scikit_learn(approximation):
-    """With knowledge about labelled points only, so that held-out rows say nothing in either."""
+    """With knowledge about labeled points only, so that held-out rows say nothing in either."""
     cv = KFold(4)
-    flat = rkhs.Invariance("gradient", on="labelled")
+    flat = rkhs.Invariance("gradient", on="labeled")
     own = {"loss": "squared", "approximation": approximation, "invariance": flat, "unlabeled": None}
     ours = rkhs.InvariantClassifierCV(Cs=CS, nus=[0.0], scales=0.5, cv=cv, **own).fit(X, Y)
     plain = rkhs.InvariantClassifier(scale=0.5, nu=0.0, **own)

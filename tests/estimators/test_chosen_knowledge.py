@@ -1,4 +1,4 @@
-"""The choice of settings and of unlabelled points by exact leave-one-out errors."""
+"""The choice of settings and of unlabeled points by exact leave-one-out errors."""
 
 import pickle
 from functools import partial
@@ -9,9 +9,9 @@ import pytest
 from sklearn.datasets import make_moons
 
 import rkhs
-from rkhs.estimators._scoring import Candidate, Labelled, leave_one_out
-from rkhs.estimators._selection import Choice, ModelSelection, SelectionMonitor
-from rkhs.invariances.graph import nearest
+from rkhs._estimators.scoring import Candidate, Labeled, leave_one_out
+from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
+from rkhs.invariances._graph import nearest
 
 
 def kernel_of(_, scale):
@@ -48,9 +48,9 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
     """The error of a candidate is that of InvariantClassifier without each label, its point left in."""
     X = np.random.default_rng(1).standard_normal((40, 2))
     rows, y = np.arange(10), np.where(X[:, 0] > 0, 1, -1)
-    labelled = Labelled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
+    labeled = Labeled(rows, y[rows, None].astype(float), np.ones(10), (y[rows] > 0).astype(int))
     search = ModelSelection(
-        X, np.ones(40, int), labelled, ["gaussian"], kernel_of, [1.3], [5.0], [0, 1e3], True, unlabelled=True
+        X, np.ones(40, int), labeled, ["gaussian"], kernel_of, [1.3], [5.0], [0, 1e3], True, unlabeled=True
     )
     assert search.run() == "converged"
     one = next(c for c in search.found if c.graph is not None and c.graph.power == 2 and c.graph.n_neighbors == 5)
@@ -67,7 +67,7 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
     assert one.error == np.mean(np.abs(errors) > 1)
 
 
-def test_unlabelled_points_help_where_classes_are_clusters():
+def test_unlabeled_points_help_where_classes_are_clusters():
     X, y = make_moons(200, noise=0.25, random_state=0)
     few = np.where(np.arange(200) < 20, y, -1)
     machine = rkhs.InvariantClassifierCV().fit(X, few)
@@ -75,20 +75,20 @@ def test_unlabelled_points_help_where_classes_are_clusters():
     assert isinstance(machine.best_params_["invariance"], rkhs.invariances.Graph)
     assert plain.best_params_["invariance"] is None
     assert machine.score(X[20:], y[20:]) > plain.score(X[20:], y[20:])
-    assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows helped")
-    assert machine.knowledge_report_["candidates"][-1]["error"] == pytest.approx(1 - machine.best_score_)
+    assert machine.selection_report_["sentence"].startswith("Unlabeled rows helped")
+    assert machine.selection_report_["candidates"][-1]["error"] == pytest.approx(1 - machine.best_score_)
 
 
-def test_unlabelled_points_are_left_out_where_they_do_not_help():
+def test_unlabeled_points_are_left_out_where_they_do_not_help():
     X = np.random.default_rng(1).standard_normal((200, 5))
-    y = (np.sin(4 * X[:, 0]) > 0).astype(int)  # which is not what neighbours share
+    y = (np.sin(4 * X[:, 0]) > 0).astype(int)  # which is not what neighbors share
     machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(200) < 40, y, -1))
     assert machine.best_params_["invariance"] is None
-    assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows did not help: ")
+    assert machine.selection_report_["sentence"].startswith("Unlabeled rows did not help: ")
 
 
 def clusters(rows=250, features=40):
-    """Two classes that are clusters, in more dimensions than neighbours can tell."""
+    """Two classes that are clusters, in more dimensions than neighbors can tell."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, rows)
     return rng.standard_normal((rows, features)) + 0.4 * np.outer(y, rng.choice([-1, 1], features)), y
@@ -113,7 +113,7 @@ def test_what_must_not_change_the_choice(what, data):
     }[what]
     other = rkhs.InvariantClassifierCV(metric=None).fit(changed(X), few)
     graphs = [m.best_params_["invariance"] for m in (one, other)]
-    kinds = [m.knowledge_report_["chosen"]["kernel"] for m in (one, other)]
+    kinds = [m.selection_report_["chosen"]["kernel"] for m in (one, other)]
     assert type(kinds[0]) is type(kinds[1])
     assert (graphs[0] is None) == (graphs[1] is None)
     assert graphs[0] is None or graphs[0].power == graphs[1].power
@@ -150,7 +150,7 @@ def judged(squares, kind="none", C=1.0):
 
 def contest(*found):
     count = len(found[0].squares)
-    return Choice(found, Labelled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int)), True)
+    return Choice(found, Labeled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int)), True)
 
 
 def test_other_knowledge_has_to_lower_errors_by_a_standard_error():
@@ -178,9 +178,9 @@ def test_kinds_are_tried_in_the_order_of_trust():
 @pytest.mark.parametrize(("labels", "seed"), [(20, 1), (60, 2)])
 def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     """With few labels some of the points, with more of them landmarks."""
-    monkeypatch.setattr("rkhs.estimators._selection.FUNCTIONS", 60)
-    monkeypatch.setattr("rkhs.estimators.cv.EXACT", 100)
-    monkeypatch.setattr("rkhs.estimators.cv.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs._estimators.selection.FUNCTIONS", 60)
+    monkeypatch.setattr("rkhs._estimators.cv.EXACT", 100)
+    monkeypatch.setattr("rkhs._estimators.cv.FUNCTIONS", 60)
     X, y = make_moons(400, noise=0.15, random_state=seed)
     machine = rkhs.InvariantClassifierCV(metric=None).fit(X, np.where(np.arange(400) < labels, y, -1))
     assert machine.best_params_["invariance"].power == 2  # one functional for each point
@@ -240,7 +240,7 @@ def test_copies_of_one_point_are_refused():
 
 
 def test_random_states_of_every_kind(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cv.MOST_LABELS", 30)
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
     for seed in (None, 0, 3, np.random.RandomState(3)):
         assert rkhs.InvariantClassifierCV(random_state=seed).fit(X, y).score(X, y) > 0.8
@@ -248,19 +248,19 @@ def test_random_states_of_every_kind(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 @pytest.mark.parametrize("labels", [40, 60])
-def test_graphs_are_tried_where_there_are_unlabelled_points(labels, monkeypatch):
-    """Also where all landmarks are labelled points; and not where all points are labelled, but some of them used."""
-    monkeypatch.setattr("rkhs.estimators._selection.FUNCTIONS", 30)
-    monkeypatch.setattr("rkhs.estimators.cv.MOST_LABELS", 30)
+def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
+    """Also where all landmarks are labeled points; and not where all points are labeled, but some of them used."""
+    monkeypatch.setattr("rkhs._estimators.selection.FUNCTIONS", 30)
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
     machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < labels, y, -1))
     tried = any(graph is not None for graph in machine.cv_results_["param_invariance"])
     assert tried == (labels < 60)
-    assert ("no unlabelled rows" in machine.knowledge_report_["sentence"]) == (not tried)
+    assert ("no unlabeled rows" in machine.selection_report_["sentence"]) == (not tried)
 
 
 def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cv.EXACT", 50)
+    monkeypatch.setattr("rkhs._estimators.cv.EXACT", 50)
     X, y = make_moons(80, noise=0.2, random_state=0)
     assert rkhs.InvariantClassifierCV().fit(X, y).solution_.span is None
     few = np.where(np.arange(80) < 20, y, -1)
@@ -270,7 +270,7 @@ def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
 
 def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs.estimators._selection.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs._estimators.selection.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)
@@ -293,7 +293,7 @@ def test_a_class_with_one_label_and_one_with_two():
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_more_neighbours_than_points(count):
+def test_more_neighbors_than_points(count):
     X = np.arange(float(count))[:, None]
     few = np.full(count, -1)
     few[[0, -1]] = 0, 1
@@ -307,20 +307,20 @@ def test_more_neighbours_than_points(count):
 def test_graphs_in_several_pieces_and_copies_of_points():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(1000 * k, 1.0, (40, 2)) for k in range(3)])
-    X = np.concatenate([X, X[:10]])  # unlabelled copies of points, some of them labelled
+    X = np.concatenate([X, X[:10]])  # unlabeled copies of points, some of them labeled
     y = np.concatenate([np.repeat([0, 1, 0], 40), np.zeros(10, int)])
     few = np.full(130, -1)
     few[[0, 1, 40, 41, 80, 81]] = y[[0, 1, 40, 41, 80, 81]]
     assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.95
 
 
-def test_neighbours_by_principal_components(monkeypatch):
+def test_neighbors_by_principal_components(monkeypatch):
     """Those of points in a plane are the same; far from the origin too."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 8)) + 100
     exact = nearest(X, 5)
-    monkeypatch.setattr("rkhs.invariances.graph.MANY", 50)
-    monkeypatch.setattr("rkhs.invariances.graph.COMPONENTS", 2)
+    monkeypatch.setattr("rkhs.invariances._graph.MANY", 50)
+    monkeypatch.setattr("rkhs.invariances._graph.COMPONENTS", 2)
     found = nearest(X, 5)
     np.testing.assert_array_equal(found[1], exact[1])
     np.testing.assert_allclose(found[0], exact[0], rtol=1e-9)
@@ -328,7 +328,7 @@ def test_neighbours_by_principal_components(monkeypatch):
 
 
 def test_the_choice_looks_at_some_rows(monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.cv.MOST_ROWS", 80)
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_ROWS", 80)
     X, y = make_moons(300, noise=0.08, random_state=0)
     few = np.where(np.arange(300) % 15 == 0, y, -1)
     machine = rkhs.InvariantClassifierCV(metric=None).fit(X, few)
@@ -346,8 +346,8 @@ def test_directions_in_which_points_differ_help_where_classes_are_clusters():
     few = np.where(np.arange(len(y)) < 40, y, -1)
     machine = rkhs.InvariantClassifierCV(metric=None).fit(X, few)
     assert isinstance(machine.best_params_["kernel"], rkhs.kernels.Pullback)
-    assert machine.knowledge_report_["sentence"].startswith("Unlabelled rows helped")
-    plain = machine.knowledge_report_["candidates"][0]
+    assert machine.selection_report_["sentence"].startswith("Unlabeled rows helped")
+    plain = machine.selection_report_["candidates"][0]
     features = rkhs.InvariantClassifier(loss="squared", scale=plain["scale"], C=plain["C"], nu=0).fit(X, few)
     assert machine.score(X, y) > features.score(X, y) + 0.02
 

@@ -15,7 +15,7 @@ import rkhs
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 # Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.  What takes longest is
-# checked once: learnt scales with values, the hinge loss with InvariantClassifier.
+# checked once: learned scales with values, the hinge loss with InvariantClassifier.
 ALL = [
     rkhs.InvariantClassifier(unlabeled=None),
     rkhs.InvariantRegressor(),
@@ -23,7 +23,7 @@ ALL = [
     rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
     rkhs.ThinPlateClassifier(),
     rkhs.ThinPlateRegressor(),
-    rkhs.LaplacianSVC(n_neighbors=2, loss="squared", unlabeled=None),  # as many edges as neighbours
+    rkhs.LaplacianSVC(n_neighbors=2, loss="squared", unlabeled=None),  # as many edges as neighbors
     rkhs.VirtualSampleSVC(loss="squared"),
 ]
 # y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
@@ -45,7 +45,7 @@ def _once_more():
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_once_more()))
-def test_contract_with_unlabelled_points(estimator, check):
+def test_contract_with_unlabeled_points(estimator, check):
     if check.func is check_classifiers_classes:
         check = partial(check_classifiers_classes, "LabelSpreading")
     check(estimator)

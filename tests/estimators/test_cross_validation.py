@@ -1,4 +1,4 @@
-"""Cross-validation: agreement with GridSearchCV, folds of the labelled points, ties, knowledge of several losses."""
+"""Cross-validation: agreement with GridSearchCV, folds of the labeled points, ties, knowledge of several losses."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators._cross_validation import Folds, Search
+from rkhs._estimators.cross_validation import Folds, Search
 
 
 def shuffled(folds):
@@ -113,7 +113,7 @@ def test_regression(moons):
 
 def test_own_folds_name_rows_of_X(moons):
     X, y = moons
-    few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labelled rows are the even ones
+    few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labeled rows are the even ones
     test = np.array([0, 2, 4, 6, 8, 10, 12])
     train = np.setdiff1d(np.arange(60), test)
     search = rkhs.InvariantClassifierCV(
@@ -182,7 +182,7 @@ def test_the_form_of_the_results(moons):
 
 
 def test_default_grids():
-    from rkhs.estimators._options import C_RANGE, NU_RANGE, as_grid
+    from rkhs._estimators.options import C_RANGE, NU_RANGE, as_grid
 
     np.testing.assert_allclose(as_grid(4, "Cs", C_RANGE), [1, 10, 100, 1000])
     np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 1, 10, 100])

@@ -1,4 +1,4 @@
-"""FunctionalRegressor: observations of every kind, noise given or learnt, robust losses and bounds."""
+"""FunctionalRegressor: observations of every kind, noise given or learned, robust losses and bounds."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import rkhs
-from rkhs import Observed
+from rkhs import Measurement
 
 rng = np.random.default_rng(0)
 X = np.sort(rng.uniform(0, 6, (40, 1)), axis=0)
@@ -15,7 +15,7 @@ NEW = np.linspace(0.5, 5.5, 9)[:, None]
 
 def test_values_alone_are_the_tuned_problem():
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
-    model = rkhs.FunctionalRegressor().fit(Observed(rkhs.Evaluation(X), y))
+    model = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), y))
     terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())]
     problem = rkhs.Problem(rkhs.Gaussian(rkhs.learn(each=True)), terms, rkhs.Constant()).tune()
     solution = problem.solve()
@@ -32,8 +32,8 @@ def test_values_alone_are_the_tuned_problem():
 def test_kinds_of_different_noise_and_units(unit):
     """Values, slopes and differences, each with its own noise: all is found again, in any unit."""
     own = np.random.default_rng(1)
-    values = Observed(rkhs.Evaluation(X / unit), np.sin(X[:, 0]) + 0.1 * own.standard_normal(40))
-    slopes = Observed(rkhs.Gradient(X / unit), unit * (np.cos(X) + 0.02 * own.standard_normal((40, 1))))
+    values = Measurement(rkhs.Evaluation(X / unit), np.sin(X[:, 0]) + 0.1 * own.standard_normal(40))
+    slopes = Measurement(rkhs.Gradient(X / unit), unit * (np.cos(X) + 0.02 * own.standard_normal((40, 1))))
     model = rkhs.FunctionalRegressor().fit([values, slopes])
     assert model.noise_[0] == pytest.approx(0.1, rel=0.5)
     assert model.noise_[1] == pytest.approx(0.02 * unit, rel=0.5)
@@ -43,8 +43,8 @@ def test_kinds_of_different_noise_and_units(unit):
 def test_given_noise():
     sizes = np.where(np.arange(40) % 2, 0.01, 0.5)
     y = np.sin(X[:, 0]) + sizes * rng.standard_normal(40)
-    told = rkhs.FunctionalRegressor().fit(Observed(rkhs.Evaluation(X), y, noise=sizes))
-    blind = rkhs.FunctionalRegressor().fit(Observed(rkhs.Evaluation(X), y))
+    told = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), y, noise=sizes))
+    blind = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), y))
     np.testing.assert_array_equal(told.noise_[0], sizes)
     error = [np.abs(one.predict(NEW) - np.sin(NEW[:, 0])).max() for one in (told, blind)]
     assert error[0] < error[1] / 5
@@ -52,7 +52,7 @@ def test_given_noise():
 
 def test_error_bars_are_those_of_a_gaussian_process_in_the_units_of_the_noise():
     y = 5 * np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
-    model = rkhs.FunctionalRegressor(fit_intercept=False).fit(Observed(rkhs.Evaluation(X), y, noise=0.1))
+    model = rkhs.FunctionalRegressor(fit_intercept=False).fit(Measurement(rkhs.Evaluation(X), y, noise=0.1))
     factor, scale = model.problem_.kernel.factor, model.problem_.kernel.kernel.scale
     theirs = GaussianProcessRegressor(ConstantKernel(factor) * RBF(scale), alpha=0.01, optimizer=None).fit(X, y)
     found, spread = model.predict(NEW, return_std=True)
@@ -72,7 +72,7 @@ def test_averages_and_a_differential_equation():
     cells = rkhs.Average(np.linspace(0, 6, 300).reshape(3, 100, 1))
     means = np.sin(np.linspace(0, 6, 300)).reshape(3, 100).mean(axis=1)
     model = rkhs.FunctionalRegressor(scale=1.5, fit_intercept=False).fit(
-        [Observed(cells, means, noise=1e-4), Observed(second, 0.0, noise=1e-3)]
+        [Measurement(cells, means, noise=1e-4), Measurement(second, 0.0, noise=1e-3)]
     )
     np.testing.assert_allclose(model.predict(NEW), np.sin(NEW[:, 0]), atol=0.01)
     np.testing.assert_allclose(model.apply(cells), means, atol=1e-3)
@@ -83,7 +83,8 @@ def test_outliers(loss):
     y = np.sin(X[:, 0]) + 0.02 * rng.standard_normal(40)
     y[::7] += 3.0
     robust, plain = (
-        rkhs.FunctionalRegressor(scale=1.5).fit(Observed(rkhs.Evaluation(X), y, loss=own)) for own in (loss, "squared")
+        rkhs.FunctionalRegressor(scale=1.5).fit(Measurement(rkhs.Evaluation(X), y, loss=own))
+        for own in (loss, "squared")
     )
     error = [np.abs(one.predict(NEW) - np.sin(NEW[:, 0])).mean() for one in (robust, plain)]
     assert error[0] < error[1] / 2
@@ -93,8 +94,8 @@ def test_outliers(loss):
 
 def test_bounds():
     y = np.sin(X[:, 0]) - 0.7
-    above = Observed(rkhs.Evaluation(np.linspace(0, 6, 50)[:, None]), 0.0, noise=1e-4, loss="one_sided")
-    model = rkhs.FunctionalRegressor(scale=1.0).fit([Observed(rkhs.Evaluation(X), y, noise=0.05), above])
+    above = Measurement(rkhs.Evaluation(np.linspace(0, 6, 50)[:, None]), 0.0, noise=1e-4, loss="one_sided")
+    model = rkhs.FunctionalRegressor(scale=1.0).fit([Measurement(rkhs.Evaluation(X), y, noise=0.05), above])
     assert model.predict(NEW).min() > -1e-3
     assert model.noise_[1] == 1e-4
 
@@ -103,12 +104,12 @@ def test_several_outputs_and_missing_rows():
     Y = np.stack([np.sin(X[:, 0]), np.cos(X[:, 0])], axis=1)
     Y[5] = np.nan
     for loss, noise, scale in (("squared", None, None), ("squared", 0.01, 1.0), ("huber", None, 1.0)):
-        model = rkhs.FunctionalRegressor(scale=scale).fit(Observed(rkhs.Evaluation(X), Y, noise, loss))
+        model = rkhs.FunctionalRegressor(scale=scale).fit(Measurement(rkhs.Evaluation(X), Y, noise, loss))
         np.testing.assert_allclose(model.predict(NEW), np.concatenate([np.sin(NEW), np.cos(NEW)], axis=1), atol=0.01)
 
 
 def test_saved_and_opened(tmp_path):
-    model = rkhs.FunctionalRegressor().fit(Observed(rkhs.Evaluation(X), np.sin(X[:, 0])))
+    model = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), np.sin(X[:, 0])))
     rkhs.save(model, tmp_path / "model")
     np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict(NEW), model.predict(NEW))
 
@@ -116,12 +117,12 @@ def test_saved_and_opened(tmp_path):
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
-        (lambda: Observed(X), TypeError, "needs a family of functionals"),
-        (lambda: Observed(rkhs.Evaluation(X), np.ones(3)), ValueError, "target has shape"),
-        (lambda: Observed(rkhs.Evaluation(X), 0.0, noise=-1.0), ValueError, "positive standard deviation"),
-        (lambda: Observed(rkhs.Evaluation(X), 0.0, noise=np.ones(3)), ValueError, "one for each"),
-        (lambda: Observed(rkhs.Evaluation(X), 0.0, loss="hinge"), ValueError, "loss must be"),
-        (lambda: Observed(rkhs.Evaluation(X), 0.0, loss="one_sided"), ValueError, "is a bound"),
+        (lambda: Measurement(X), TypeError, "needs a family of functionals"),
+        (lambda: Measurement(rkhs.Evaluation(X), np.ones(3)), ValueError, "target has shape"),
+        (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=-1.0), ValueError, "positive standard deviation"),
+        (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=np.ones(3)), ValueError, "one for each"),
+        (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="hinge"), ValueError, "loss must be"),
+        (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="one_sided"), ValueError, "is a bound"),
         (lambda: rkhs.FunctionalRegressor().fit(X), TypeError, "InvariantRegressor"),
         (lambda: rkhs.FunctionalRegressor().fit([]), TypeError, "learns from"),
     ],

@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators import _calibration, _cross_validation
+from rkhs._estimators import _calibration, _cross_validation
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -22,7 +22,7 @@ def tight(monkeypatch):
 
 
 def without(model, left, target=Y, **weights):
-    """f at some rows, learnt from the others."""
+    """f at some rows, learned from the others."""
     kept = np.setdiff1d(np.arange(len(X)), left)
     return model.fit(X[kept], target[kept], **weights)
 
@@ -48,7 +48,7 @@ def test_in_a_span_each_label_is_left_out_exactly(approximation, more):
 
 @pytest.mark.parametrize("loss", ["absolute", "quantile", "epsilon_insensitive"])
 @pytest.mark.parametrize("approximation", [None, SPAN], ids=["all", "landmarks"])
-def test_losses_with_kinks_are_learnt_without_a_tenth_of_the_labels(loss, approximation, tight):
+def test_losses_with_kinks_are_learned_without_a_tenth_of_the_labels(loss, approximation, tight):
     make = {**SETTINGS, "loss": loss, "approximation": approximation}
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
     found = model._held_out.labels
@@ -122,8 +122,8 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
 
 
-def test_the_settings_of_a_stream_are_those_that_it_has_learnt():
-    """The scale is not learnt again where labels are left out."""
+def test_the_settings_of_a_stream_are_those_that_it_has_learned():
+    """The scale is not learned again where labels are left out."""
     waves = rkhs.FourierFeatures(30)
     model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
     model.fit(X, Y)
@@ -166,7 +166,7 @@ def test_bars_of_a_search_have_the_amplitude_of_left_out_targets(unit):
 
 
 def test_settings_that_were_chosen_widen_bars_and_intervals():
-    """By l / (l - q) in squares: q is one for each grid, or for each feature whose scale is learnt, and C."""
+    """By l / (l - q) in squares: q is one for each grid, or for each feature whose scale is learned, and C."""
     one = {"kernel": "gaussian", "scales": 1.0, "invariance": None, "nus": [0.0]}
     fixed, chosen = (rkhs.InvariantRegressorCV(Cs=Cs, **one).fit(X, Y) for Cs in ([5.0], [5.0, 5.0000001]))
     ratio = np.sqrt(60 / 59)
@@ -175,6 +175,6 @@ def test_settings_that_were_chosen_widen_bars_and_intervals():
     assert widths[1] / widths[0] == pytest.approx(ratio, rel=1e-5)
     assert bars[1] / bars[0] == pytest.approx(ratio, rel=1e-5)
     waves = np.sin(3 * X[:, 0])
-    learnt = rkhs.InvariantRegressorCV().fit(X, waves)
-    assert len(set(learnt.best_params_["scale"])) == 5  # one for each feature
-    assert learnt._widened(60) == pytest.approx(np.sqrt(60 / 54))
+    learned = rkhs.InvariantRegressorCV().fit(X, waves)
+    assert len(set(learned.best_params_["scale"])) == 5  # one for each feature
+    assert learned._widened(60) == pytest.approx(np.sqrt(60 / 54))

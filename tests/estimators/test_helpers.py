@@ -5,14 +5,14 @@ import pytest
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs.estimators._calibration import bound, fitted_slope
-from rkhs.estimators._cross_validation import CompactResults, dealt
-from rkhs.estimators._data import checked_slopes, drawn_rows, fill_missing, fill_missing_rows, predicted_codes
-from rkhs.estimators._length_scales import decorrelating, improves
-from rkhs.estimators._options import same
-from rkhs.estimators._problem import WeightNormalisation
-from rkhs.estimators._scoring import Discriminant, leave_one_out, mean_fall
-from rkhs.estimators.thin_plate import linearly_separable
+from rkhs._estimators.calibration import bound, fitted_slope
+from rkhs._estimators.cross_validation import CompactResults, dealt
+from rkhs._estimators.data import checked_slopes, drawn_rows, fill_missing, fill_missing_rows, predicted_codes
+from rkhs._estimators.length_scales import decorrelating, improves
+from rkhs._estimators.options import same
+from rkhs._estimators.problem import WeightNormalization
+from rkhs._estimators.scoring import Discriminant, leave_one_out, mean_fall
+from rkhs._estimators.thin_plate import linearly_separable
 
 
 def test_the_slope_of_a_sigmoid():
@@ -72,7 +72,7 @@ def test_parameters_that_are_the_same():
 
 def test_units_of_a_kernel():
     X = np.random.default_rng(0).standard_normal((50, 3))
-    norms = WeightNormalisation.at(7.0 * rkhs.Gaussian(scale=2.0), X, np.ones(50))
+    norms = WeightNormalization.at(7.0 * rkhs.Gaussian(scale=2.0), X, np.ones(50))
     assert (norms.variance, norms.size(rkhs.Gradient(X), 1.0)) == (7.0, 0.5)
 
 

@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import interrupts
 import rkhs
 from rkhs import _progress
+from rkhs._estimators import cv
 from rkhs._finite.monitor import Monitor
-from rkhs.estimators import cv
-from rkhs.problem import Problem
+from rkhs._problem import Problem
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 SOME = ("fit hinge", "search", "search landmarks", "probabilities", "partial_fit", "grid, kinks")
@@ -124,10 +124,10 @@ def test_a_model_has_time_beyond_the_limit_of_its_search(monkeypatch):
     assert all(seconds > 10 for seconds in granted)
 
 
-OBSERVED = rkhs.Observed(rkhs.Evaluation(X), X[:, 0] ** 2)
+OBSERVED = rkhs.Measurement(rkhs.Evaluation(X), X[:, 0] ** 2)
 FITS = {
     "classes": lambda: rkhs.InvariantClassifierCV().fit(X, Y),
-    "unlabelled": lambda: rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < 30, Y, -1)),
+    "unlabeled": lambda: rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < 30, Y, -1)),
     "values": lambda: rkhs.InvariantRegressorCV().fit(X, X[:, 0] ** 2),
     "grid": lambda: rkhs.InvariantClassifierCV(invariance="gradient", Cs=[1, 10], scales=[0.5, 0.3], cv=3).fit(X, Y),
     "three classes": lambda: rkhs.InvariantClassifier(loss="logistic").fit(X, Y + (X[:, 0] > 1)),
@@ -187,7 +187,7 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
         rkhs.InvariantClassifierCV(time_limit=0).fit(X, Y)
 
 
-def test_more_points_than_can_be_factorised_are_learnt_in_a_span(monkeypatch):
+def test_more_points_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
     monkeypatch.setattr(cv, "MOST_EXACT", 50)
     monkeypatch.setattr(cv, "FUNCTIONS", 20)
     message = "60 points in the span of 20 landmarks, because of more than 50 points"
@@ -219,7 +219,7 @@ def test_a_fit_that_fails_changes_nothing(machine, error, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("rkhs.estimators.base.BaseKernelEstimator._keep", fail)
+    monkeypatch.setattr("rkhs._estimators.base.BaseKernelEstimator._keep", fail)
     with pytest.raises(error):
         machine.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
     assert vars(machine).keys() == before.keys()

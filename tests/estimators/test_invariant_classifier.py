@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators._data import class_weights
+from rkhs._estimators.data import class_weights
 
 
 def moons_with_two_labels(seed, points=200):
@@ -62,7 +62,7 @@ def test_it_is_the_problem_written_by_hand(blobs, classes):
     np.testing.assert_allclose(machine.decision_function(X), by_hand(X), atol=1e-6)
     expected = by_hand(X).argmax(axis=1) if classes == 3 else (by_hand(X) > 0).astype(int)
     np.testing.assert_array_equal(machine.predict(X), expected)
-    np.testing.assert_array_equal(machine.labelled_, known)
+    np.testing.assert_array_equal(machine.labeled_, known)
 
 
 def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
@@ -90,7 +90,7 @@ class TestLabels:
             rkhs.InvariantClassifier().fit(X, 2 * y - 1)
         machine = rkhs.InvariantClassifier(unlabeled=None).fit(X, 2 * y - 1)
         np.testing.assert_array_equal(machine.classes_, [-1, 1])
-        assert machine.labelled_.all()
+        assert machine.labeled_.all()
 
     def test_names_are_labels_and_any_name_can_be_none(self):
         X, y = make_moons(20, random_state=0)
@@ -98,7 +98,7 @@ class TestLabels:
         np.testing.assert_array_equal(rkhs.InvariantClassifier().fit(X, names).classes_, ["no", "yes"])
         some = np.where(np.arange(20) < 10, names, "?")
         machine = rkhs.InvariantClassifier(unlabeled="?").fit(X, some)
-        np.testing.assert_array_equal(machine.labelled_, np.arange(20) < 10)
+        np.testing.assert_array_equal(machine.labeled_, np.arange(20) < 10)
 
     def test_objects(self):
         X, y = make_moons(20, random_state=0)
@@ -108,14 +108,14 @@ class TestLabels:
             rkhs.InvariantClassifier().fit(X[5:], mixed[5:])
 
     def test_no_label_at_all(self):
-        with pytest.raises(ValueError, match="every y is -1, unlabelled"):
+        with pytest.raises(ValueError, match="every y is -1, unlabeled"):
             rkhs.InvariantClassifier().fit(np.eye(3), [-1, -1, -1])
 
     def test_balanced_classes_weigh_the_same(self):
         codes, weight = np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0])
         factors = class_weights("balanced", np.array(["a", "b"]), codes, weight)
         np.testing.assert_allclose(factors, [2 / 3, 2 / 3, 2 / 3, 2.0])
-        with pytest.raises(ValueError, match="no labelled point has"):
+        with pytest.raises(ValueError, match="no labeled point has"):
             class_weights({"c": 2.0}, np.array(["a", "b"]), codes, weight)
 
 
@@ -134,9 +134,9 @@ class TestInvariances:
         halves = [rkhs.Invariance("gradient", weight=0.5), rkhs.Invariance(lambda X: rkhs.Gradient(X), weight=0.5)]
         np.testing.assert_allclose(self.fitted(halves), self.fitted("gradient"), atol=1e-7)
 
-    def test_labelled_and_unlabelled_points_are_all_points(self):
+    def test_labeled_and_unlabeled_points_are_all_points(self):
         """Means over 2 and 38 points, and over 40."""
-        shares = {"labelled": 2 / 40, "unlabelled": 38 / 40}
+        shares = {"labeled": 2 / 40, "unlabeled": 38 / 40}
         parts = [rkhs.Invariance("gradient", on=on, weight=share) for on, share in shares.items()]
         np.testing.assert_allclose(self.fitted(parts), self.fitted("gradient"), atol=1e-7)
         assert np.abs(self.fitted(parts[:1]) - self.fitted("gradient")).max() > 1e-3
@@ -249,18 +249,18 @@ def test_not_converged_is_a_warning():
 
     X, y = make_moons(60, noise=0.2, random_state=0)
     machine = rkhs.InvariantClassifier(
-        loss="logistic", C=1000.0, solver=rkhs.solvers.Descent(max_iterations=1), tol=1e-10
+        loss="logistic", C=1000.0, solver=rkhs.solvers.NonlinearCG(max_iterations=1), tol=1e-10
     )
     with pytest.warns(ConvergenceWarning, match="larger tol"):
         machine.fit(X, y)
 
 
 def test_an_invariance_about_no_point_is_not_asked():
-    """Nothing is unlabelled here, and neighbours of a single point would be an error."""
+    """Nothing is unlabeled here, and neighbors of a single point would be an error."""
 
     def never(X):
         raise AssertionError("asked")
 
     X = np.random.default_rng(0).standard_normal((20, 2))
-    machine = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabelled"), unlabeled=None)
+    machine = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabeled"), unlabeled=None)
     assert len(machine.fit(X, X[:, 0] > 0).problem_.terms) == 1

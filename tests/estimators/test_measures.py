@@ -6,8 +6,8 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.decomposition import PCA
 
 import rkhs
-from rkhs.estimators._length_scales import Measure, decorrelating, measures
-from rkhs.invariances.graph import Graph, principal_directions
+from rkhs._estimators.length_scales import Measure, decorrelating, measures
+from rkhs.invariances._graph import Graph, principal_directions
 
 
 def some(rows=60, features=5):

@@ -73,7 +73,7 @@ def file(tmp_path_factory):
 
 @cache
 def fitted(name, way, path=None):
-    """A machine that has learnt from the frame in some way; the same one for all changes."""
+    """A machine that has learned from the frame in some way; the same one for all changes."""
     machine = clone(MACHINES[name])
     y = y_of(machine)
     if way == "partial_fit":

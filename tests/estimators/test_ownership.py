@@ -154,11 +154,11 @@ def test_landmarks_and_a_shape_box_that_change():
 
 def test_observed_functionals():
     def learn(points, values, noise):
-        return rkhs.FunctionalRegressor(scale=1.0).fit([rkhs.Observed(rkhs.Evaluation(points), values, noise)])
+        return rkhs.FunctionalRegressor(scale=1.0).fit([rkhs.Measurement(rkhs.Evaluation(points), values, noise)])
 
     check(learn, [X, TARGET, np.full(24, 0.1)], NEW)
     points, values = X.copy(), TARGET.copy()
-    observed = rkhs.Observed(rkhs.Evaluation(points), values, 0.1)
+    observed = rkhs.Measurement(rkhs.Evaluation(points), values, 0.1)
     spoil(points, values)
     found = rkhs.FunctionalRegressor(scale=1.0).fit(observed).predict(NEW)
     np.testing.assert_array_equal(found, learn(X, TARGET, np.full((), 0.1)).predict(NEW))

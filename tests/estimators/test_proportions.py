@@ -1,4 +1,4 @@
-"""Proportions of classes among unlabelled rows: exact probabilities against the truth, and what they are good for."""
+"""Proportions of classes among unlabeled rows: exact probabilities against the truth, and what they are good for."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def rows(shares, count, seed=0, apart=2.0):
 
 
 class Exact:
-    """The probabilities of two normal distributions, as often as each other where it learnt."""
+    """The probabilities of two normal distributions, as often as each other where it learned."""
 
     classes_ = np.array([0, 1])
 
@@ -39,7 +39,7 @@ def test_the_largest_likelihood(share):
     assert sum(found.values()) == pytest.approx(1)
 
 
-def test_three_classes_of_another_library_with_unlabelled_rows_in_y():
+def test_three_classes_of_another_library_with_unlabeled_rows_in_y():
     X, y = rows([1 / 3] * 3, 600, apart=3.0)
     model = LinearDiscriminantAnalysis().fit(X, y)
     Z, truth = rows([0.7, 0.2, 0.1], 2000, seed=1, apart=3.0)

@@ -111,10 +111,10 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
         partly = np.concatenate([y, np.full(15, marker)])
         machine = rkhs.InvariantRegressor(scale=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
         np.testing.assert_allclose(machine.predict(both), by_hand(both), atol=1e-6)
-        assert machine.labelled_.sum() == 40
+        assert machine.labeled_.sum() == 40
     with pytest.raises(ValueError, match="NaN"):
         rkhs.InvariantRegressor().fit(both, np.concatenate([y, np.full(15, np.nan)]))
-    with pytest.raises(ValueError, match="every y is unlabelled"):
+    with pytest.raises(ValueError, match="every y is unlabeled"):
         rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, np.full(40, np.nan))
 
 

@@ -3,8 +3,8 @@
 A model that is fitted to rows of a few categories is compared with two models that are fitted to the same rows after a
 jitter of 1e-6, in the order in which rows are dealt to folds.  It may differ from them by what jitter itself changes.
 
-Graphs are left out: their nodes are the distinct points, each once (`Graph.once`), and a graph of neighbours whose
-neighbours are copies of one point would say nothing.
+Graphs are left out: their nodes are the distinct points, each once (`Graph.once`), and a graph of neighbors whose
+neighbors are copies of one point would say nothing.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators import _cross_validation
-from rkhs.estimators._cross_validation import dealt
-from rkhs.estimators._data import Sample
+from rkhs._estimators import _cross_validation
+from rkhs._estimators.cross_validation import dealt
+from rkhs._estimators.data import Sample
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])
@@ -106,7 +106,7 @@ def test_values(name):
 
 
 @pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
-@pytest.mark.filterwarnings("ignore:Between neighbours")  # values differ by noise there, not by their slopes
+@pytest.mark.filterwarnings("ignore:Between neighbors")  # values differ by noise there, not by their slopes
 @pytest.mark.parametrize("scale", [1.5, "loo"])
 def test_slopes(scale):
     model = rkhs.InvariantRegressor(**{**PLAIN, "scale": scale})
@@ -120,7 +120,7 @@ def test_quantiles():
 
 def test_observed_values_and_slopes():
     def fitted(points, y, slopes):
-        kinds = [rkhs.Observed(rkhs.Evaluation(points), y), rkhs.Observed(rkhs.Gradient(points), slopes)]
+        kinds = [rkhs.Measurement(rkhs.Evaluation(points), y), rkhs.Measurement(rkhs.Gradient(points), slopes)]
         return rkhs.FunctionalRegressor(scale=1.5).fit(kinds)
 
     compare(

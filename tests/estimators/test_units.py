@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rkhs
+from rkhs._estimators.problem import WeightNormalization
+from rkhs._estimators.streamed import BlockTerms
 from rkhs._gram import gram
-from rkhs.estimators._problem import WeightNormalisation
-from rkhs.estimators.streamed import BlockTerms
 from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
-from rkhs.invariances.base import as_invariances
+from rkhs.invariances._base import as_invariances
 from rkhs.losses import Loss, Smoothed
-from rkhs.streams.blocks import Block
+from rkhs.streams._blocks import Block
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.3, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 1.5]])
@@ -37,11 +37,11 @@ KNOWN = {
     "graph": "graph",
     "graph, power 1": Graph(5, 1),
     "own, with a target": Invariance(steps, target=0.05),
-    "unlabelled": Invariance("gradient", on="unlabelled"),
+    "unlabeled": Invariance("gradient", on="unlabeled"),
     "several": ["gradient", Invariance("laplacian", weight=3.0)],
 }
 LOSSES = ["squared", "epsilon_insensitive"]
-BRIEF = ("graph, power 1", "unlabelled", "several")  # which are slow with kinks, and say nothing new there
+BRIEF = ("graph, power 1", "unlabeled", "several")  # which are slow with kinks, and say nothing new there
 CASES = [(name, loss) for name in KNOWN for loss in LOSSES if loss == "squared" or name not in BRIEF]
 
 
@@ -72,29 +72,29 @@ class TestLaws:
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_unlabelled_rows_twice(loss):
-    own = {"invariance": KNOWN["unlabelled"], "invariance_loss": loss}
+def test_unlabeled_rows_twice(loss):
+    own = {"invariance": KNOWN["unlabeled"], "invariance_loss": loss}
     more, said = np.concatenate([X, X[12:]]), np.concatenate([Y, Y[12:]])
     assert_allclose(values(more, said, **own), values(X, **own), atol=1e-5)
 
 
-def test_unlabelled_points_from_the_same_place():
+def test_unlabeled_points_from_the_same_place():
     """Not exactly the same, as a mean of other points is not; a sum would be four times as large."""
     rng = np.random.default_rng(1)
-    labelled, said = rng.standard_normal((10, 2)), np.arange(10) % 2
+    labeled, said = rng.standard_normal((10, 2)), np.arange(10) % 2
     at = rng.standard_normal((50, 2))
 
-    def learnt(count):
-        points = np.concatenate([labelled, rng.standard_normal((count, 2))])
+    def learned(count):
+        points = np.concatenate([labeled, rng.standard_normal((count, 2))])
         y = np.concatenate([said, np.full(count, -1)])
         return values(points, y, scale=1.5, at=at, nu=10.0)
 
-    few, many = learnt(250), learnt(1000)
-    weaker = values(np.concatenate([labelled, at]), np.concatenate([said, np.full(50, -1)]), scale=1.5, at=at, nu=2.5)
+    few, many = learned(250), learned(1000)
+    weaker = values(np.concatenate([labeled, at]), np.concatenate([said, np.full(50, -1)]), scale=1.5, at=at, nu=2.5)
     assert np.abs(many - few).mean() < 0.2 * np.abs(weaker - few).mean()
 
 
-@pytest.mark.parametrize("name", ["gradient", "laplacian", "graph", "unlabelled", "several"])
+@pytest.mark.parametrize("name", ["gradient", "laplacian", "graph", "unlabeled", "several"])
 def test_features_twice(name):
     """Squares of slopes are those of any directions; other losses are of slopes one by one, and know the axes."""
     wide = np.concatenate([X, X], axis=1) / np.sqrt(2)
@@ -155,7 +155,7 @@ class TestFormula:
         L, weight = rkhs.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
         norms = np.diag(np.asarray(gram(kernel, L).dense()))
         variance = np.average(np.diag(kernel(X)), weights=weight)
-        units = WeightNormalisation.at(kernel, X, weight)
+        units = WeightNormalization.at(kernel, X, weight)
         assert units.variance == pytest.approx(variance, rel=1e-12)
         size = units.size(L, weight)
         assert size**2 == pytest.approx(np.average(norms, weights=weight) / variance, rel=1e-9)
@@ -167,7 +167,7 @@ class TestFormula:
     def test_many_functionals_are_sampled(self):
         many = np.random.default_rng(3).standard_normal((9000, 2))
         kernel = rkhs.Gaussian(1.0) + rkhs.Linear()
-        units = WeightNormalisation.at(kernel, many, np.ones(9000))
+        units = WeightNormalization.at(kernel, many, np.ones(9000))
         assert units.variance == pytest.approx(np.mean(1 + np.sum(many**2, axis=1)), rel=0.05)
         assert units.size(rkhs.Gradient(many), 1.0) == pytest.approx(np.sqrt(2 / units.variance), rel=1e-9)
 
@@ -195,7 +195,7 @@ class TestFormula:
 )
 @pytest.mark.parametrize("unit", [1e-6, 0.3, 1e6])
 def test_losses_in_other_units(loss, unit):
-    from rkhs.estimators._options import LOSSES as NAMED
+    from rkhs._estimators.options import LOSSES as NAMED
 
     own = NAMED[loss](0.1, 0.3)
     other, factor = own.in_units(unit)
@@ -277,7 +277,7 @@ class TestStreams:
             tol=1e-10,
         )
 
-    @pytest.mark.parametrize("on", ["all", "labelled", "unlabelled"])
+    @pytest.mark.parametrize("on", ["all", "labeled", "unlabeled"])
     @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
     def test_they_are_what_memory_says(self, loss, on):
         expected = self.model(loss, on).fit(X, Y, sample_weight=self.WEIGHT).decision_function(X)
@@ -327,14 +327,14 @@ def test_monotone_is_as_firm_in_any_units():
     points = np.linspace(0, 6, 30)[:, None]
     rising = Monotone({0: +1})
 
-    def learnt(unit, times):
+    def learned(unit, times):
         Z, y = np.tile(unit * points, (times, 1)), np.tile(np.sin(points[:, 0]), times)
         model = rkhs.InvariantRegressor(C=10.0 / times, invariance=rising, nu=3000.0, tol=1e-8).fit(Z, y)
         return model.predict(unit * points)
 
-    one = learnt(1.0, 1)
+    one = learned(1.0, 1)
     assert np.diff(one).min() > -1e-3
-    assert_allclose(learnt(1e3, 2), one, atol=1e-4)
+    assert_allclose(learned(1e3, 2), one, atol=1e-4)
 
 
 CONSTANT = {

@@ -1,4 +1,4 @@
-"""Is there a minimiser?  The linear program in the coefficients of the basis against one in all rows, from scratch."""
+"""Is there a minimizer?  The linear program in the coefficients of the basis against one in all rows, from scratch."""
 
 import tracemalloc
 
@@ -11,7 +11,7 @@ from rkhs._finite.problem import FiniteProblem, recedes
 
 
 def by_all_rows(down):
-    """Maximise sum t, 0 <= t_i <= (down c)_i and t_i <= 1: a variable for each row."""
+    """Maximize sum t, 0 <= t_i <= (down c)_i and t_i <= 1: a variable for each row."""
     k, r = down.shape
     found = scipy.optimize.linprog(
         np.concatenate([-np.ones(k), np.zeros(r)]),

@@ -8,7 +8,7 @@ import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.basis import Basis, exact_rank, joined
 from rkhs._finite.problem import FiniteProblem, Geometry
-from rkhs.solvers.base import in_memory
+from rkhs.solvers._base import in_memory
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))
@@ -128,7 +128,7 @@ def test_the_function_has_the_values_of_its_certificate():
 def test_what_no_term_determines_is_not_missed_by_what_does_not_feel_it(name):
     """Constants and slopes are undetermined, so values have infinite variance; what sees neither has not."""
     known = rkhs.Term(rkhs.Difference(X[:9], X[:9] + 0.25), rkhs.Squared())
-    warped = rkhs.solvers.warped.WarpedGram.of(
+    warped = rkhs.solvers._conditioned.ConditionedGram.of(
         rkhs.Problem(rkhs.Gaussian(1.0), [known], rkhs.Polynomials(1)).represented
     )
     assert np.all(np.isinf(warped.variance(rkhs.Evaluation(X))))

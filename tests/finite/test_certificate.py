@@ -27,7 +27,7 @@ def iterates(system, seed):
         yield Iterate(system.inside(a), scale * rng.standard_normal((system.Q.shape[1], system.columns)))
 
 
-def minimiser(problem):
+def minimizer(problem):
     """The iterate that cvxpy finds, with the losses as they are on paper."""
     system = problem.system
     G, Q = np.asarray(system.gram.dense()), np.asarray(system.Q)
@@ -72,7 +72,7 @@ def test_no_gap_at_the_solution_of_cvxpy(loss, basis):
         rkhs.Term(rkhs.Gradient(Y), rkhs.Squared(), rng.standard_normal((4, 2)), weight=0.3),
     ]
     problem = rkhs.Problem(rkhs.Matern(1.5, 0.8), terms, basis)
-    iterate, minimum = minimiser(problem)
+    iterate, minimum = minimizer(problem)
     certificate = certify(problem.system, iterate)
     assert certificate.primal[0] == pytest.approx(minimum, rel=1e-8)
     assert certificate.relative <= 1e-5
@@ -120,7 +120,7 @@ def test_a_dual_point_of_the_solver_counts():
     rng = np.random.default_rng(3)
     X, b = rng.standard_normal((8, 2)), rng.standard_normal(8)
     problem = rkhs.Problem(rkhs.Matern(1.5, 0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), b, weight=5.0)])
-    iterate, _ = minimiser(problem)
+    iterate, _ = minimizer(problem)
     off = Iterate(np.linalg.solve(problem.system.gram.dense(), b[:, None] + 1e-9), iterate.basis)
     best = Iterate(off.a, off.basis, alpha=iterate.a)
     assert certify(problem.system, best).dual[0] > certify(problem.system, Iterate(0 * off.a, off.basis)).dual[0]
@@ -175,16 +175,16 @@ class Falling(rkhs.Squared):
 
 
 def test_no_lower_bound_where_there_is_none():
-    """A linear loss and an unpenalised constant: J is unbounded below, and no dual point is feasible."""
+    """A linear loss and an unpenalized constant: J is unbounded below, and no dual point is feasible."""
     X = np.random.default_rng(7).standard_normal((6, 1))
     term = rkhs.Term(rkhs.Evaluation(X), Falling())
     free = RepresenterProblem.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
     certificate = certify(free, free.start())
     assert certificate.dual[0] == -inf
     assert certificate.gap == certificate.relative == inf
-    penalised = RepresenterProblem.of(rkhs.Gaussian(), [term], None).system
-    a = np.ones((6, 1))  # the minimiser: a = -loss' = 1
-    assert certify(penalised, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
+    penalized = RepresenterProblem.of(rkhs.Gaussian(), [term], None).system
+    a = np.ones((6, 1))  # the minimizer: a = -loss' = 1
+    assert certify(penalized, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
 
 
 def test_relative_gaps():
@@ -240,7 +240,7 @@ def test_nothing_is_said_of_zero_that_takes_a_product(loss, monkeypatch):
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), loss, np.where(X[:, 0] > 0, 1.0, -1.0))])
     best = problem.solve().primal
     monkeypatch.setattr(type(problem.system.gram), "__matmul__", lambda *_: pytest.fail("a product"))
-    solution = problem.solve(rkhs.solvers.Descent(), time_limit=0.0)
+    solution = problem.solve(rkhs.solvers.NonlinearCG(), time_limit=0.0)
     assert solution.status == "time limit"
     assert solution.primal == pytest.approx(float(problem.system.at_zero[0]))
     assert solution.dual <= best

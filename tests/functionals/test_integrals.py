@@ -200,7 +200,7 @@ def test_a_function_from_its_means_over_bins():
     edges = np.linspace(0, 6, 13)
     bins = rkhs.Integral.boxes(edges[:-1, None], edges[1:, None], mean=True)
     means = -np.diff(np.cos(edges)) / np.diff(edges)
-    model = rkhs.FunctionalRegressor().fit(rkhs.Observed(bins, means))
+    model = rkhs.FunctionalRegressor().fit(rkhs.Measurement(bins, means))
     x = np.linspace(0.3, 5.7, 20)[:, None]
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=0.01)
 

@@ -71,7 +71,7 @@ KERNELS = [
 
 @pytest.mark.parametrize("budget", [16 * MIB, 4 * MIB, MIB])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_memory_argument_is_honoured(kernel, budget):
+def test_memory_argument_is_honored(kernel, budget):
     """Tiles take no more than the budget; 16 arrays of the size of the points are vectors and the like."""
     X = np.random.default_rng(0).normal(size=(1500, 4))
     jets = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)])
@@ -88,7 +88,7 @@ def test_memory_argument_is_honoured(kernel, budget):
     ],
     ids=["Laplacian", "Hessian", "product"],
 )
-def test_memory_argument_is_honoured_without_jets(kernel, family, budget):
+def test_memory_argument_is_honored_without_jets(kernel, family, budget):
     L = family(np.random.default_rng(0).normal(size=(100, 4)))
     assert budget / 4 < _peak(kernel, L, memory=budget) < budget + 64 * 8 * L.size
 

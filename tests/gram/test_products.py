@@ -187,8 +187,8 @@ def _duplicated(rng):
 
 def _clustered(rng):
     """Pairs of points at distances from 1e-6 to 1e-2, in clusters at distances of about 3."""
-    centres = 2 * rng.normal(size=(4, N))
-    return centres[rng.integers(0, 4, size=T)] + 10.0 ** -rng.integers(2, 7, size=(T, 1)) * rng.normal(size=(T, N))
+    centers = 2 * rng.normal(size=(4, N))
+    return centers[rng.integers(0, 4, size=T)] + 10.0 ** -rng.integers(2, 7, size=(T, 1)) * rng.normal(size=(T, N))
 
 
 def _far(rng):

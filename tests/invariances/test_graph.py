@@ -1,4 +1,4 @@
-"""Graphs of neighbours as functionals: their squares are f'L^p f, with L as SciPy has it."""
+"""Graphs of neighbors as functionals: their squares are f'L^p f, with L as SciPy has it."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.sparse.csgraph import laplacian
 
 import rkhs
 from rkhs.invariances import Graph
-from rkhs.invariances.graph import laplacian_of, neighbour_weights, root_of_laplacian
+from rkhs.invariances._graph import laplacian_of, neighbor_weights, root_of_laplacian
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))
@@ -17,7 +17,7 @@ F = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(X), RNG.standard_normal(25
 def weights(k=4):
     distances = np.linalg.norm(X[:, None] - X, axis=2)
     near = np.argsort(distances, axis=1)[:, 1 : k + 1]
-    return neighbour_weights(np.take_along_axis(distances, near, axis=1), near)
+    return neighbor_weights(np.take_along_axis(distances, near, axis=1), near)
 
 
 @pytest.mark.parametrize("power", [1, 2, 3, 4, 5])
@@ -39,7 +39,7 @@ def test_constants_cost_nothing():
         assert np.max(np.abs(Graph(4, power)(X)(rkhs.Polynomials(0)))) < 1e-14
 
 
-def test_neighbours_are_those_of_either_point_and_heat_falls_with_the_distance():
+def test_neighbors_are_those_of_either_point_and_heat_falls_with_the_distance():
     W = weights(3).toarray()
     distances = np.linalg.norm(X[:, None] - X, axis=2)
     near = np.argsort(distances, axis=1)[:, 1:4]
@@ -64,7 +64,7 @@ def test_units_do_not_matter_and_scales_are_units():
     assert np.allclose(one, stretched.parts[0].matrix @ F(X))
 
 
-def test_points_without_neighbours_and_many_neighbours():
+def test_points_without_neighbors_and_many_neighbors():
     W = scipy.sparse.csr_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(3, 3))
     assert not laplacian_of(W).toarray()[2].any()
     assert Graph(100)(X).shape == (25,)

@@ -21,8 +21,8 @@ def blobs(seed, count=4):
     for _ in range(count):
         image = np.zeros(SHAPE)
         for _ in range(5):
-            centre = rng.uniform([8, 7], [16, 13])
-            image += rng.uniform(0.5, 1) * np.exp(-((rows - centre[0]) ** 2 + (columns - centre[1]) ** 2) / 5)
+            center = rng.uniform([8, 7], [16, 13])
+            image += rng.uniform(0.5, 1) * np.exp(-((rows - center[0]) ** 2 + (columns - center[1]) ** 2) / 5)
         images.append(image)
     return np.stack(images)
 
@@ -30,7 +30,7 @@ def blobs(seed, count=4):
 def really_moved(image, name, a):
     """The smoothed image moved by SciPy's own functions; `a` in pixels at the border, as in ImageTangents."""
     r = max(SHAPE) / 2
-    centre = (np.array(SHAPE) - 1) / 2
+    center = (np.array(SHAPE) - 1) / 2
     if name == "down":
         return ndimage.shift(image, (a, 0), mode="nearest")
     if name == "right":
@@ -43,7 +43,7 @@ def really_moved(image, name, a):
         "shear along rows": np.array([[1, 0], [a / r, 1]]),
     }[name]
     back = np.linalg.inv(forward)
-    return ndimage.affine_transform(image, back, offset=centre - back @ centre, mode="nearest")
+    return ndimage.affine_transform(image, back, offset=center - back @ center, mode="nearest")
 
 
 def far(found, truth):
@@ -116,7 +116,7 @@ def test_no_motion_is_the_image_itself():
 
 @pytest.mark.parametrize("method", ["analytic", "difference"])
 def test_functionals_are_derivatives_of_f_along_real_motions_of_digits(method):
-    """L(f) of a learnt f is the difference quotient of f along really moved digits."""
+    """L(f) of a learned f is the difference quotient of f along really moved digits."""
     images = load_digits().images[:30] / 16
     X = np.stack([ndimage.gaussian_filter(image, 1.0) for image in images]).reshape(30, -1)
     f = rkhs.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, 10))

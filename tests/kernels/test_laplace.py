@@ -64,7 +64,7 @@ def test_in_a_span_and_with_tensors():
     np.testing.assert_allclose(found, kernel(X, Y), rtol=1e-13)
 
 
-def test_scales_are_learnt():
+def test_scales_are_learned():
     """One of three features matters: its scale is the least."""
     Z = np.random.default_rng(1).uniform(-1, 1, (60, 3))
     term = rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), np.abs(Z[:, 1]), weight=rkhs.learn())

@@ -8,7 +8,7 @@ import torch
 
 import rkhs
 from rkhs._gram.sensitivity import sensitivity
-from rkhs.kernels.symmetrised import generated
+from rkhs.kernels._symmetrized import generated
 from rkhs.testing import check_kernel
 
 rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_products_are_by_jets_and_right(library, dtype):
     group = [[0, 1, 2, 3, 4, 5], [1, 0, 2, 3, 5, 4]]
     for kernel in (
         rkhs.Matern(2.5, 0.5) @ rkhs.kernels.InverseDistances(),
-        rkhs.kernels.Symmetrised(rkhs.Matern(2.5, 0.5), group) @ rkhs.kernels.InverseDistances(),
+        rkhs.kernels.Symmetrized(rkhs.Matern(2.5, 0.5), group) @ rkhs.kernels.InverseDistances(),
     ):
         G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
         assert {type(step).__name__ for step in G._product} == {"JetProduct"}
@@ -76,7 +76,7 @@ def test_products_are_by_jets_and_right(library, dtype):
 def test_symmetries_are_exact():
     group = generated([[1, 2, 0, 3], [0, 1, 2, 3]])
     assert len(group) == 3
-    kernel = rkhs.kernels.Symmetrised(rkhs.Gaussian(1.0), group)
+    kernel = rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), group)
     X = rng.standard_normal((5, 4))
     f = rkhs.Function(kernel, rkhs.Evaluation(X), rng.standard_normal(5))
     new = rng.standard_normal((3, 4))
@@ -84,7 +84,7 @@ def test_symmetries_are_exact():
         np.testing.assert_allclose(f(new[:, g]), f(new), rtol=1e-13)
     both = sum(rkhs.Gaussian(1.0)(new[:, g], X[:, h]) for g in group for h in group) / 9
     np.testing.assert_allclose(kernel(new, X), both, rtol=1e-13)
-    as_matrices = rkhs.kernels.Symmetrised(rkhs.Gaussian(1.0), np.eye(4)[group])
+    as_matrices = rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), np.eye(4)[group])
     np.testing.assert_allclose(as_matrices(new, X), both, rtol=1e-13)
 
 
@@ -132,7 +132,7 @@ def test_components_share_what_they_have_in_common():
 
 KERNELS = {
     "Composition": lambda s: rkhs.Matern(2.5, s) @ rkhs.kernels.InverseDistances(),
-    "Symmetrised": lambda s: rkhs.kernels.Symmetrised(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
+    "Symmetrized": lambda s: rkhs.kernels.Symmetrized(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
     "CurlFree": lambda s: rkhs.kernels.CurlFree(rkhs.Gaussian(s)),
     "Periodic": lambda s: rkhs.Periodic(7.0, s),
 }
@@ -150,7 +150,7 @@ def test_derivatives_in_settings(name):
     assert found == pytest.approx(float(np.vdot(B, table)), rel=1e-9)
 
 
-def test_settings_are_learnt_behind_a_map():
+def test_settings_are_learned_behind_a_map():
     X = np.linspace(0, 48, 60)[:, None]
     y = np.sin(2 * np.pi * X[:, 0] / 24) + 0.05 * rng.standard_normal(60)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())
@@ -169,11 +169,11 @@ def test_settings_are_learnt_behind_a_map():
         (lambda: rkhs.Periodic((1.0, 2.0))(np.zeros((1, 3))), ValueError, "2 periods for points of 3"),
         (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 6))), ValueError, "Atoms 0 and 1 of row 0"),
         (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 7))), ValueError, "3 numbers each"),
-        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
-        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
-        (lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
+        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
+        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
+        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
         (
-            lambda: rkhs.kernels.Symmetrised(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]),
+            lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]),
             ValueError,
             "Element 1 .* changes",
         ),

@@ -12,8 +12,8 @@ from sklearn.gaussian_process import kernels as theirs
 
 import rkhs
 from registry import FAMILIES, KERNELS, bounded, points
-from rkhs.learning._observations import Hyperparameter, Observations
-from rkhs.learning.evidence import subspace_log_evidence
+from rkhs._learning.evidence import subspace_log_evidence
+from rkhs._learning.observations import Hyperparameter, Observations
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(size=(25, 2))
@@ -228,7 +228,7 @@ def test_targets_of_zero_are_knowledge(basis, approximation):
     ours = rkhs.Problem(rkhs.Gaussian((0.4, 0.7)), terms, basis, approximation=landmarks)
     check_gradient(ours, 1e-5)
     if landmarks is None and basis is None:
-        warped = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(ours.kernel, terms[1:]))
+        warped = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(ours.kernel, terms[1:]))
         S = warped.covariance(rkhs.Evaluation(X)) + np.eye(25) / 40
         square = Y @ np.linalg.solve(S, Y) / 25
         found = ours.evidence()

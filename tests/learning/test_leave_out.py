@@ -156,7 +156,7 @@ def test_a_poor_solution_is_told(monkeypatch):
     whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
     solve = rkhs.Problem.solve
     monkeypatch.setattr(
-        rkhs.Problem, "solve", lambda self, **_: solve(self, rkhs.solvers.Descent(max_iterations=1), tol=1e-9)
+        rkhs.Problem, "solve", lambda self, **_: solve(self, rkhs.solvers.NonlinearCG(max_iterations=1), tol=1e-9)
     )
     with pytest.warns(UserWarning, match="not exact: Solution"):
         whole.leave_out()

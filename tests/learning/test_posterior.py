@@ -168,8 +168,8 @@ def test_error_bars_cover(name):
     """
     points, targets = data(name)
     unit = 1000.0
-    learnt, new = slice(0, 200), slice(200, None)
-    term = rkhs.Term(rkhs.Evaluation(points[learnt]), rkhs.Squared(), unit * targets[learnt], rkhs.learn())
+    learned, new = slice(0, 200), slice(200, None)
+    term = rkhs.Term(rkhs.Evaluation(points[learned]), rkhs.Squared(), unit * targets[learned], rkhs.learn())
     tuned = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant()).tune(starts=1)
     posterior, L = tuned.solve().posterior, rkhs.Evaluation(points[new])
     away = np.abs(posterior.mean(L) - unit * targets[new]) / posterior.std(L, weight=tuned.terms[0].weight)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.learning import tuning as module
-from rkhs.learning._observations import Hyperparameter
-from rkhs.learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
+from rkhs._learning import tuning as module
+from rkhs._learning.observations import Hyperparameter
+from rkhs._learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(60, 3))

@@ -109,7 +109,7 @@ def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]
     T = 0.01 * RNG.normal(size=U.shape)
     halves = Halves(G, size)
-    assert halves.factorise(d, U, T)
+    assert halves.factorize(d, U, T)
     K = G + np.diag(d) - U @ T.T - T @ U.T
     L = np.linalg.cholesky(K)
     np.testing.assert_allclose(np.tril(halves.factor), L, atol=1e-10)
@@ -118,9 +118,9 @@ def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
         np.testing.assert_allclose(halves.product(columns), G @ columns, atol=1e-10)
         np.testing.assert_allclose(K @ halves.solve(columns), columns, atol=1e-9)
     np.testing.assert_allclose(K @ halves.inverse(), np.eye(size), atol=1e-9)
-    assert halves.factorise(2 * d, U, T), "again, from the half that is left of G"
+    assert halves.factorize(2 * d, U, T), "again, from the half that is left of G"
     np.testing.assert_allclose(np.tril(halves.factor), np.linalg.cholesky(K + np.diag(d)), atol=1e-10)
-    assert not halves.factorise(d - 100, U, T)
+    assert not halves.factorize(d - 100, U, T)
 
 
 def test_a_matrix_that_is_written_in_place():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.losses.interval import shifted
+from rkhs.losses._interval import shifted
 
 RNG = np.random.default_rng(0)
 LOSSES = (rkhs.Hinge(), rkhs.Logistic(), rkhs.SquaredHinge(), rkhs.Absolute(), rkhs.EpsilonInsensitive(0.2),

@@ -14,7 +14,7 @@ from papers.experiment import Record, compare
 from papers.few_labels_page import PRINTED
 from papers.thin_plate import gaussian_problem, thin_plate_problem, values_at
 from rkhs._progress import interrupts_raised
-from rkhs.invariances.graph import laplacian
+from rkhs.invariances._graph import laplacian
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def kernel_of(points):
     return rkhs.gram(rkhs.Gaussian(points.scale), rkhs.Evaluation(points.X)).dense()
 
 
-def decided(K, y, labelled, C):
-    return SVC(C=C, kernel="precomputed", tol=1e-8).fit(K[np.ix_(labelled, labelled)], y[labelled]), K[:, labelled]
+def decided(K, y, labeled, C):
+    return SVC(C=C, kernel="precomputed", tol=1e-8).fit(K[np.ix_(labeled, labeled)], y[labeled]), K[:, labeled]
 
 
 def test_a_functional_a_point_says_what_all_edges_say(moons):
@@ -43,7 +43,7 @@ def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, mach
     monkeypatch.setattr(few_labels, "load_points", lambda *_: moons)
     monkeypatch.setattr(few_labels, "GRADIENT_NUS", (0.1, 1.0))
     few_labels.candidates.cache_clear()
-    labelled, C = np.arange(0, 60, 4), 10.0
+    labeled, C = np.arange(0, 60, 4), 10.0
     plain, *found = few_labels.candidates(machine, "moons", "columns")
     few_labels.candidates.cache_clear()
     assert np.array_equal(plain.matrix, kernel_of(moons))
@@ -52,8 +52,8 @@ def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, mach
     assert len(found) == len(terms) * len({one.nu for one in found})
     term, options = terms[0]
     own = next(one for one in found if one.options == options and one.nu == 0.1)
-    machine, across = decided(own.matrix, moons.y, labelled, C)
-    labels = rkhs.Term(rkhs.Evaluation(moons.X[labelled]), rkhs.Hinge(), target=moons.y[labelled], weight=C)
+    machine, across = decided(own.matrix, moons.y, labeled, C)
+    labels = rkhs.Term(rkhs.Evaluation(moons.X[labeled]), rkhs.Hinge(), target=moons.y[labeled], weight=C)
     known = rkhs.Term(term.functional.like(moons.X), rkhs.Squared(), weight=0.1 * term.weight)
     f = rkhs.Problem(rkhs.Gaussian(moons.scale), [labels, known], rkhs.Constant()).solve(tol=1e-8).function
     assert np.allclose(machine.decision_function(across), f(moons.X), atol=0.02)
@@ -61,11 +61,11 @@ def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, mach
 
 def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):
     """The best mean accuracy on the folds, counted by hand with SVC on the points themselves."""
-    labelled = np.arange(0, 60, 2)
+    labeled = np.arange(0, 60, 2)
     K = kernel_of(moons)
-    predicted, options = few_labels.predict_with_best((few_labels.Candidate(K, 0.0, {}),), moons.y, labelled)
+    predicted, options = few_labels.predict_with_best((few_labels.Candidate(K, 0.0, {}),), moons.y, labeled)
     gamma = 1 / (2 * moons.scale**2)
-    X, y = moons.X[labelled], moons.y[labelled]
+    X, y = moons.X[labeled], moons.y[labeled]
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
     means = {
         C: np.mean([SVC(C=C, gamma=gamma).fit(X[a], y[a]).score(X[b], y[b]) for a, b in folds]) for C in few_labels.CS
@@ -152,11 +152,11 @@ def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again
 def test_draws_are_nested_and_have_classes_in_proportion():
     y = np.where(np.arange(200) < 40, 1, -1)  # a fifth
     for draw in range(10):
-        few, some, many = (few_labels.labelled_rows(y, labels, draw) for labels in few_labels.LABELS)
+        few, some, many = (few_labels.labeled_rows(y, labels, draw) for labels in few_labels.LABELS)
         assert set(few) < set(some) < set(many)
         assert [len(few), len(some), len(many)] == [30, 60, 90]
         assert [int(np.sum(y[own] > 0)) for own in (few, some, many)] == [6, 12, 18]
-    assert not np.array_equal(few, few_labels.labelled_rows(y, 30, 0))
+    assert not np.array_equal(few, few_labels.labeled_rows(y, 30, 0))
 
 
 def test_a_verdict_needs_a_difference_that_is_larger_than_its_noise():
@@ -232,9 +232,9 @@ def test_ctrl_c_ends_a_cell(moons):
         signal.raise_signal(signal.SIGINT)
 
     try:
-        assert problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped).status == "interrupted"
+        assert problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-10, callback=stopped).status == "interrupted"
         with pytest.raises(KeyboardInterrupt), interrupts_raised():
-            problem.solve(rkhs.solvers.Descent(), tol=1e-10, callback=stopped)
+            problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-10, callback=stopped)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

@@ -6,8 +6,8 @@ from threading import Thread
 import pytest
 
 from browser import Browser, needs_chromium
-from rkhs.play import Server
-from rkhs.play.scene import example
+from rkhs._play import Server
+from rkhs._play.scene import example
 
 pytestmark = needs_chromium
 POINTS = "JSON.parse(sessionStorage.scene).points"
@@ -48,8 +48,8 @@ def press(page, selector):
     page.run(f"document.querySelector({json.dumps(selector)}).click()")
 
 
-def colours(page):
-    """The colour of the board at two places, left and right."""
+def colors(page):
+    """The color of the board at two places, left and right."""
     row = page.run("[...document.getElementById('board').getContext('2d').getImageData(0, 500, 1000, 1).data]")
     return row[400:404], row[3600:3604]
 
@@ -70,7 +70,7 @@ def test_paint_and_fit(page):
     assert len(found) > 5
     assert {kind for _, _, kind in found[1:]} == {1}
     page.wait("document.getElementById('facts').textContent.includes('functionals')")
-    left, right = colours(page)
+    left, right = colors(page)
     assert left[2] > left[0]  # blue
     assert right[0] > right[2]  # orange
 

@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from rkhs.play import Server
-from rkhs.play.scene import example
-from rkhs.play.server import LARGEST, Handler
+from rkhs._play import Server
+from rkhs._play.scene import example
+from rkhs._play.server import LARGEST, Handler
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from time import process_time
 import numpy as np
 import pytest
 
-from rkhs.play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
-from rkhs.play.solving import EXACT, RASTER, board, problem_of, python_code, solved
+from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
+from rkhs._play.solving import EXACT, RASTER, board, problem_of, python_code, solved
 
 PLAIN = {
     "C": 10.0,

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs.invariances import ImageTangents, Tangents
 from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
-from rkhs.plotting.boundary import Active
+from rkhs.plotting._boundary import Active
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -47,7 +47,7 @@ def test_boundary_shows_the_decision_function(moons):
     assert set(labels_of(display.ax_)) == {"no label", "active value", "active slope", "0", "1"}
 
 
-def test_boundary_counts_labelled_and_unlabelled_points(moons):
+def test_boundary_counts_labeled_and_unlabeled_points(moons):
     X, y, machine = moons
     display = BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=5)
     assert_array_equal(display.codes >= 0, y >= 0)
@@ -206,7 +206,7 @@ def test_the_metric_of_scales_and_what_has_none():
     weights = X.var(axis=0) / [1.0, 9.0]
     assert_allclose(shown.shares, np.diag(weights / weights.sum()))
     plain = rkhs.InvariantRegressor().fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"no learnt metric.*agop"):
+    with pytest.raises(ValueError, match=r"no learned metric.*agop"):
         MetricDisplay.from_estimator(plain, X)
     with pytest.raises(ValueError, match="of 2 features; X has 1"):
         MetricDisplay.from_estimator(scaled, X[:, :1])

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 import rkhs
 from rkhs.invariances import RandomMotion
-from rkhs.invariances.images import carried, resampled
+from rkhs.invariances._images import carried, resampled
 from rkhs.preprocessing import Blur, Deskew
 
 SHAPE = (20, 16)
@@ -40,11 +40,11 @@ def moments(image):
 def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
     images, A = blobs(3), np.eye(2) + 0.1 * RNG.standard_normal((3, 2, 2))
     b = RNG.standard_normal((3, 2))
-    centre = (np.array(SHAPE) - 1) / 2
+    center = (np.array(SHAPE) - 1) / 2
     found = resampled(images, carried(SHAPE, A, b))
     for image, matrix, shift, result in zip(images, A, b, found, strict=True):
         framed = np.pad(image, 12, mode="edge")
-        offset = centre + shift - matrix @ centre + 12
+        offset = center + shift - matrix @ center + 12
         expected = ndimage.affine_transform(framed, matrix, offset, output_shape=SHAPE, order=3, mode="mirror")
         np.testing.assert_allclose(result, expected, atol=1e-7)
 

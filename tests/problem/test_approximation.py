@@ -198,7 +198,7 @@ def test_single_precision():
         (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
         (lambda: rkhs.Landmarks(5, derivatives=2.0), "share"),
         (lambda: _problem(approximation=7), "rkhs.Landmarks"),
-        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.solvers.Descent()), "solver"),
+        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.solvers.NonlinearCG()), "solver"),
     ],
 )
 def test_errors_name_the_remedy(make, message):
@@ -307,17 +307,17 @@ def test_a_basis_that_the_functionals_do_not_see(family, loss):
 @pytest.mark.parametrize("distance", [0.0, 1e-8, 1e-9, 1e-13])
 def test_landmarks_that_rounding_does_not_tell_apart(distance):
     """J was up to three times that of the span, and "converged"; landmarks that repeat others lose nothing."""
-    centres = RNG.uniform(size=(6, 2))
-    moved = centres + distance * RNG.normal(size=(6, 2))
+    centers = RNG.uniform(size=(6, 2))
+    moved = centers + distance * RNG.normal(size=(6, 2))
     points = RNG.uniform(size=(30, 2))
     term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sin(6 * points[:, 0]), 10.0)
-    span = rkhs.Landmarks(rkhs.Evaluation(np.concatenate([centres, moved])))
+    span = rkhs.Landmarks(rkhs.Evaluation(np.concatenate([centers, moved])))
     found = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=span).solve()
     if distance == 0:
         assert found.status == "converged"
         return
-    slopes = rkhs.DirectionalDerivative(centres, (moved - centres) / distance)  # the span, but for its rounding
-    limit = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(centres), slopes]))
+    slopes = rkhs.DirectionalDerivative(centers, (moved - centers) / distance)  # the span, but for its rounding
+    limit = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(centers), slopes]))
     least = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=limit).solve()
     assert least.primal < 0.99 * found.primal
     assert found.status == "rounding hides 6 of 12 functions"

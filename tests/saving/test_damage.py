@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 import rkhs
 from damage import X, load_damaged, saved, without_checksum
 from rkhs import io as model_files
-from rkhs.io import notes_of
+from rkhs._io import notes_of
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "CRC only"])

@@ -18,8 +18,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
+from rkhs._io import notes_of, trusted_types
 from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents, copies
-from rkhs.io import notes_of, trusted_types
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 4))
@@ -34,7 +34,7 @@ KNOWLEDGE = {
     "signals": SignalTangents(),
     "noise": Jitter([0.1, 0.2, 0.0, 0.3]),
     "monotone": Monotone({0: +1}),
-    "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabelled"), "laplacian"],
+    "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabeled"), "laplacian"],
     "none": None,
 }
 
@@ -306,4 +306,4 @@ def test_only_our_own_and_named_types_are_trusted():
     foreign = {name for name in trusted_types() if not name.startswith("rkhs.")}
     assert all(name.startswith(("sklearn.", "numpy.", "scipy.sparse.")) for name in foreign)
     assert len(foreign) < 15
-    assert not any(name.startswith(("rkhs.cli", "rkhs.io")) for name in trusted_types())
+    assert not any(name.startswith(("rkhs._cli", "rkhs._io")) for name in trusted_types())

@@ -71,10 +71,10 @@ def test_lower_bounds_are_below_all_values(name, claim):
     f = function(KERNELS[name], degree=2)
     own = np.random.default_rng(2)
     (lower,) = lower_bounds([claim], f)
-    centres, halves = own.uniform(-1, 1, (30, 2)), 10 ** own.uniform(-4, 0, (30, 2))
-    seen = lower(centres, halves)
-    np.testing.assert_allclose(seen.values, lower.at(centres)[0], rtol=1e-9, atol=1e-9)
-    for c, h, bound in zip(centres, halves, seen.lower, strict=True):
+    centers, halves = own.uniform(-1, 1, (30, 2)), 10 ** own.uniform(-4, 0, (30, 2))
+    seen = lower(centers, halves)
+    np.testing.assert_allclose(seen.values, lower.at(centers)[0], rtol=1e-9, atol=1e-9)
+    for c, h, bound in zip(centers, halves, seen.lower, strict=True):
         assert lower.at(own.uniform(c - h, c + h, (200, 2)))[0].min() >= bound
 
 
@@ -82,13 +82,13 @@ def test_lower_bounds_are_below_all_values(name, claim):
 def test_bounds_are_sharp_in_small_cells(name):
     """Of the second order at least: a tenth of the sides, a hundredth of what is lost."""
     (lower,) = lower_bounds([Claim("rising", (0,))], function(KERNELS[name]))
-    centres = np.random.default_rng(3).uniform(-1, 1, (20, 2))
+    centers = np.random.default_rng(3).uniform(-1, 1, (20, 2))
 
     def lost(h):
         halves = np.full((20, 2), h)
-        corners = np.stack([centres + h * np.array([a, b]) for a in (-1, 0, 1) for b in (-1, 0, 1)])
+        corners = np.stack([centers + h * np.array([a, b]) for a in (-1, 0, 1) for b in (-1, 0, 1)])
         least_seen = np.min([lower.at(corner)[0] for corner in corners], axis=0)
-        return np.mean(least_seen - lower(centres, halves).lower)
+        return np.mean(least_seen - lower(centers, halves).lower)
 
     assert 0 <= lost(1e-3) < 2e-2 * lost(1e-2)
 

@@ -124,7 +124,7 @@ def fit_quietly(model, X, y):
 
 @pytest.mark.parametrize("shape", [{0: "increasing"}, {0: "convex"}])
 def test_weights_from_nothing_to_everything(shape):
-    """At C = 1e4 the factorisation of what the data leave used to fail, in the choice of points."""
+    """At C = 1e4 the factorization of what the data leave used to fail, in the choice of points."""
     X, y = line(t=10)
     for C in (1e-6, 1e-3, 1.0, 1e4, 1e8, 1e12):
         model = rkhs.InvariantRegressor(scale=0.5, C=C, invariance=None, shape=shape, shape_time_limit=1.0)
@@ -295,7 +295,7 @@ def test_ctrl_c_in_a_solution_ends_the_fit_without_a_certificate(monkeypatch):
     """With many rows the certificate of an iterate that nobody gets would take seconds."""
     X, y = line()
     certified = []
-    monkeypatch.setattr("rkhs.problem.solving.certificate_of", lambda *given: certified.append(given))
+    monkeypatch.setattr("rkhs._problem.solving.certificate_of", lambda *given: certified.append(given))
     with pytest.raises(KeyboardInterrupt):
         rkhs.InvariantRegressor(invariance=None, shape={0: "increasing"}, solver=Interrupted()).fit(X, y)
     assert not certified

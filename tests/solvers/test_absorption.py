@@ -1,4 +1,4 @@
-"""Absorption: against the warped kernel in closed form, cvxpy, and the other solvers."""
+"""SchurComplement: against the warped kernel in closed form, cvxpy, and the other solvers."""
 
 import difficult
 import numpy as np
@@ -58,7 +58,7 @@ def test_svm_on_the_warped_kernel(order, used):
     kernel, w = rkhs.Gaussian(1.0), 0.3
     terms = [labels(), slopes(w)]
     problem = rkhs.Problem(kernel, [terms[k] for k in order], rkhs.Constant())
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert used == ["LibSVM"]
 
@@ -80,14 +80,14 @@ def test_against_cvxpy(loss, space, quadratic, used):
     terms = [labels(loss), *(term() for term in quadratic)]
     try:
         problem = rkhs.Problem(space[0], terms, space[1])
-        solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-9)
+        solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
     except rkhs.UnattainedError:
         return
     expected = problems.cvxpy_solution(problem, rkhs.Evaluation(Z))
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(expected.value, rel=1e-6)
     if quadratic != (slopes,):  # or the loss alone determines the constant, perhaps not uniquely
-        np.testing.assert_allclose(solution.function(Z), expected.penalised + expected.free, atol=1e-4)
+        np.testing.assert_allclose(solution.function(Z), expected.penalized + expected.free, atol=1e-4)
     exact = {"LibSVM"} if _plain_svm(loss, quadratic) else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"}
     assert used[0] in exact
 
@@ -99,13 +99,13 @@ def _plain_svm(loss, quadratic):
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 def test_by_conjugate_gradients(space, loss, monkeypatch):
-    """Where there are too many quadratic functionals to be factorised."""
+    """Where there are too many quadratic functionals to be factorized."""
     problem = rkhs.Problem(space[0], [labels(loss), slopes(), values()], space[1])
-    expected = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
+    expected = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert expected.products == 0
     for module in (warped, absorption):
         monkeypatch.setattr(module, "factorable", lambda system: system.gram.stored)
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.products > 10
     np.testing.assert_allclose(solution.function(Z), expected.function(Z), atol=1e-3)
@@ -114,7 +114,7 @@ def test_by_conjugate_gradients(space, loss, monkeypatch):
 def test_several_losses_are_left():
     terms = [labels(rkhs.Logistic()), slopes(), rkhs.Term(rkhs.Evaluation(X[30:]), rkhs.Huber(0.1), 0.3, 2.0)]
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant())
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-9)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.Newton(), tol=1e-9).primal, rel=1e-8)
 
@@ -125,25 +125,27 @@ def test_outputs():
         for more in ([], [values()]):
             space = rkhs.Gaussian(1.0), rkhs.Constant()
             whole = rkhs.Problem(space[0], [labels(loss, target=targets), slopes(), *more], space[1])
-            f = whole.solve(rkhs.solvers.Absorption(), tol=1e-8).function
+            f = whole.solve(rkhs.solvers.SchurComplement(), tol=1e-8).function
             for k in range(3):
                 one = rkhs.Problem(space[0], [labels(loss, target=targets[:, k]), slopes(), *more], space[1])
                 np.testing.assert_allclose(
-                    f(Z)[:, k], one.solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z), atol=1e-6
+                    f(Z)[:, k], one.solve(rkhs.solvers.SchurComplement(), tol=1e-8).function(Z), atol=1e-6
                 )
 
 
 def test_the_objective_is_reported_with_what_was_absorbed():
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic()), slopes(), values()], rkhs.Constant())
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-9)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
     assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_stopped_with_the_best_so_far(count):
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic(), 100.0), slopes(), values()], rkhs.Constant())
-    best = problem.solve(rkhs.solvers.Absorption(), tol=1e-10).primal
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-10, callback=lambda record: record.iteration == count)
+    best = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-10).primal
+    solution = problem.solve(
+        rkhs.solvers.SchurComplement(), tol=1e-10, callback=lambda record: record.iteration == count
+    )
     assert solution.status == "stopped by the callback"
     assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
     assert solution.dual <= best < solution.primal
@@ -158,7 +160,7 @@ def test_difficult_problems(name, loss):
         more = rkhs.Term(rkhs.Gradient(difficult.X[:5]), rkhs.Squared(), weight=0.5)
         whole = rkhs.Problem(problem.kernel, [*problem.terms, more], problem.basis)
         try:
-            solution = whole.solve(rkhs.solvers.Absorption(), tol=1e-6)
+            solution = whole.solve(rkhs.solvers.SchurComplement(), tol=1e-6)
         except rkhs.NotApplicableError:
             assert name in ("no label", "nothing at all")  # nothing but squares is left
             continue
@@ -172,14 +174,14 @@ def test_difficult_problems(name, loss):
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 def test_weights_of_what_is_absorbed(space, weight):
     problem = rkhs.Problem(space[0], [labels(rkhs.SquaredHinge()), slopes(weight)], space[1])
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-6)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-6)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.Newton(), tol=1e-6).primal, rel=3e-6)
 
 
 def test_without_the_null_space():
     problem = rkhs.Problem(rkhs.Polyharmonic(3), [labels(), slopes()], null_space="dropped")
-    solution = problem.solve(rkhs.solvers.Absorption(), tol=1e-8)
+    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.BoxDual(), tol=1e-8).primal, rel=1e-7)
 
@@ -187,7 +189,9 @@ def test_without_the_null_space():
 def test_float32_and_torch():
     terms = [labels(), slopes(), values()]
     exact = (
-        rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.solvers.Absorption(), tol=1e-8).function(Z)
+        rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant())
+        .solve(rkhs.solvers.SchurComplement(), tol=1e-8)
+        .function(Z)
     )
     for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
         terms = [
@@ -195,7 +199,9 @@ def test_float32_and_torch():
             rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.3),
             rkhs.Term(rkhs.Evaluation(convert(X[20:])), rkhs.Squared(), convert(np.sin(2 * X[20:, 0])), 2.0),
         ]
-        solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(rkhs.solvers.Absorption(), tol=1e-5)
+        solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(
+            rkhs.solvers.SchurComplement(), tol=1e-5
+        )
         found = solution.function(convert(Z))
         assert solution.status == "converged"
         assert found.dtype == convert(Z).dtype
@@ -205,9 +211,9 @@ def test_float32_and_torch():
 def test_what_it_cannot_do_is_refused():
     def check(terms, message):
         with pytest.raises(rkhs.NotApplicableError, match=message):
-            rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(rkhs.solvers.Absorption())
+            rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(rkhs.solvers.SchurComplement())
 
-    check([labels()], r"Absorption .*none among Hinge\(\).*Descent")
-    check([slopes()], r"Absorption .*all losses are Squared.*Direct")
+    check([labels()], r"SchurComplement .*none among Hinge\(\).*NonlinearCG")
+    check([slopes()], r"SchurComplement .*all losses are Squared.*Direct")
     many = rkhs.Term(rkhs.Gradient(np.zeros((2000, 2))), rkhs.Absolute())
-    check([slopes(), many], r"Absorption .*4000 functionals.*Descent")
+    check([slopes(), many], r"SchurComplement .*4000 functionals.*NonlinearCG")

@@ -7,9 +7,9 @@ import pytest
 
 import rkhs
 from rkhs._finite.monitor import Monitor
+from rkhs.solvers._base import Solver
 from rkhs.solvers._choose import Fallback, auto
 from rkhs.solvers._costs import Estimate
-from rkhs.solvers.base import Solver
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2))
@@ -82,7 +82,7 @@ def test_dear_solvers_are_tried_where_dense_ones_are_dearer_by_far():
     term = rkhs.Term(rkhs.Evaluation(many), rkhs.Absolute(), np.sin(many[:, 0]), 1e4)
     chosen = auto(rkhs.Problem(rkhs.Gaussian(0.3), [term]).system, 1e-4)
     assert isinstance(chosen, Fallback)
-    assert (chosen.name, chosen.then.name) == ("Descent", "BoxDual")
+    assert (chosen.name, chosen.then.name) == ("NonlinearCG", "BoxDual")
     assert chosen.trial is not None
     assert chosen.steps >= 6 * chosen.trial
 
@@ -104,7 +104,7 @@ def test_small_problems_go_to_dense_solvers(loss, expected):
 def test_what_does_not_fit_in_memory_does_not_go_to_dense_solvers(monkeypatch):
     for place in ("base", "_choose", "warped"):
         monkeypatch.setattr(f"rkhs.solvers.{place}.fits", lambda rows: False)
-    monkeypatch.setattr("rkhs.solvers.direct.fits_once", lambda rows: False)
+    monkeypatch.setattr("rkhs.solvers._direct.fits_once", lambda rows: False)
     assert auto(problem().system, 1e-6).name == "ConjugateGradients"
     assert auto(problem(rkhs.Logistic()).system, 1e-6).name == "Galerkin"
 
@@ -138,7 +138,7 @@ def test_costs_grow_with_size_without_leaps(solver):
 
 def test_a_matrix_in_memory_is_not_begun_after_the_limit():
     whole = problem(rkhs.SquaredHinge())
-    chosen = Fallback(rkhs.solvers.Newton(), rkhs.solvers.Descent(), 10, storing=True)
+    chosen = Fallback(rkhs.solvers.Newton(), rkhs.solvers.NonlinearCG(), 10, storing=True)
     solution = whole.solve(chosen, time_limit=0.0)
     assert solution.status == "time limit"
     assert not solution.history
@@ -163,14 +163,14 @@ def test_a_grid_needs_mappings():
 
 
 def test_variances_are_of_problems_without_an_approximation():
-    near = rkhs.solvers.warped.WarpedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
+    near = rkhs.solvers._conditioned.ConditionedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
     np.testing.assert_allclose(
-        near, rkhs.solvers.warped.WarpedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3]))
+        near, rkhs.solvers._conditioned.ConditionedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3]))
     )
-    with pytest.raises(ValueError, match=r"WarpedGram.*whole space.*Landmarks"):
-        rkhs.solvers.warped.WarpedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
-    with pytest.raises(TypeError, match=r"WarpedGram needs an rkhs\.Problem, got 3"):
-        rkhs.solvers.warped.WarpedGram.of(3)
+    with pytest.raises(ValueError, match=r"ConditionedGram.*whole space.*Landmarks"):
+        rkhs.solvers._conditioned.ConditionedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
+    with pytest.raises(TypeError, match=r"ConditionedGram needs an rkhs\.Problem, got 3"):
+        rkhs.solvers._conditioned.ConditionedGram.of(3)
 
 
 def test_a_grid_on_all_functionals_is_exact():

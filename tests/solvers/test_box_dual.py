@@ -9,7 +9,7 @@ from sklearn.svm import SVC, SVR
 
 import problems
 import rkhs
-from rkhs.losses.interval import IntervalLoss
+from rkhs.losses._interval import IntervalLoss
 
 PIECEWISE = [
     s
@@ -55,7 +55,7 @@ def test_against_cvxpy(seed):
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-6, abs=1e-10)
     if case.identified:
-        np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
+        np.testing.assert_allclose(case.probes(solution.function), reference.penalized + reference.free, atol=1e-4)
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
@@ -109,13 +109,13 @@ def test_two_moons_of_the_report():
     """Lee et al. 2006, section 5: the share of nonzero coefficients is 0.5, 36.6, 50.9, 61.7, 77.4 and 74.1 % there."""
     X, y = make_moons(200, noise=0.05, random_state=0)
     X, y = 1.8 * X, 2.0 * y - 1.0
-    labelled = [int(np.argmin(y)), int(np.argmax(y))]
+    labeled = [int(np.argmin(y)), int(np.argmax(y))]
     shares, bound = [], []
     for rho in (0.0, 0.001, 0.005, 0.01, 0.1, 10.0):
         problem = rkhs.Problem(
             rkhs.Gaussian(0.12),
             [  # J of the report over 2 rho_1, with rho_1 = 1
-                rkhs.Term(rkhs.Evaluation(X[labelled]), rkhs.Hinge(), y[labelled], 1 / 2),
+                rkhs.Term(rkhs.Evaluation(X[labeled]), rkhs.Hinge(), y[labeled], 1 / 2),
                 rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.001), weight=rho / 2),
             ],
         )
@@ -123,7 +123,7 @@ def test_two_moons_of_the_report():
         assert solution.status == "converged"
         f = solution.function
         beta, alpha = f.coefficients[:2], f.coefficients[2:]
-        np.testing.assert_array_equal(beta, y[labelled] / 2)  # margins below one: at the bound 1 / (2 rho_1)
+        np.testing.assert_array_equal(beta, y[labeled] / 2)  # margins below one: at the bound 1 / (2 rho_1)
         if rho:
             slopes = np.abs(rkhs.Gradient(X)(f)).reshape(-1)
             assert np.all(np.abs(alpha) <= rho / 2)
@@ -184,7 +184,10 @@ def test_outputs_are_separate_problems(solver):
 def test_agrees_with_descent():
     for loss in LOSSES:
         problem = two_terms(loss, basis=rkhs.Constant())
-        exact, other = problem.solve(rkhs.solvers.BoxDual(), tol=1e-9), problem.solve(rkhs.solvers.Descent(), tol=1e-3)
+        exact, other = (
+            problem.solve(rkhs.solvers.BoxDual(), tol=1e-9),
+            problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-3),
+        )
         assert other.dual - 1e-9 <= exact.primal <= other.primal + 1e-9
 
 
@@ -209,6 +212,6 @@ def test_losses_with_another_conjugate_are_refused(solver):
 
 
 def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("rkhs.solvers.base.fits", lambda rows: False)
-    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*Descent"):
+    monkeypatch.setattr("rkhs.solvers._base.fits", lambda rows: False)
+    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*NonlinearCG"):
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.BoxDual())

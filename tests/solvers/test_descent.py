@@ -1,4 +1,4 @@
-"""Descent: one product per iteration, conjugate gradients on quadratics, and a certificate that is the truth."""
+"""NonlinearCG: one product per iteration, conjugate gradients on quadratics, and a certificate that is the truth."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ import problems
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor
-from rkhs.problem.solving import asked_until_done
-from rkhs.solvers import Descent
+from rkhs._problem.solving import asked_until_done
+from rkhs.solvers import NonlinearCG
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(40, 2))
@@ -28,21 +28,21 @@ def problem(loss, kernel=None, basis=None, weight=1.0):
 
 @pytest.mark.parametrize("loss", SMOOTH, ids=repr)
 def test_one_product_per_iteration(loss):
-    solution = problem(loss, basis=rkhs.Constant()).solve(Descent(), tol=1e-8)
+    solution = problem(loss, basis=rkhs.Constant()).solve(NonlinearCG(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.products == solution.iterations
 
 
 @pytest.mark.parametrize("loss", problems.LOSSES, ids=repr)
 def test_the_gap_it_sees_is_the_true_one(loss):
-    solution = problem(loss, basis=rkhs.Constant()).solve(Descent(), tol=1e-5)
+    solution = problem(loss, basis=rkhs.Constant()).solve(NonlinearCG(), tol=1e-5)
     assert solution.status == "converged"
     assert solution.history[-1].gap == pytest.approx(solution.relative_gap, abs=1e-6)
 
 
 def test_memory_of_one_is_conjugate_gradients():
     """On a quadratic J, one step of memory is as good as twenty: as many iterations."""
-    one, twenty = (problem(rkhs.Squared()).solve(Descent(memory=m), tol=1e-8).iterations for m in (1, 20))
+    one, twenty = (problem(rkhs.Squared()).solve(NonlinearCG(memory=m), tol=1e-8).iterations for m in (1, 20))
     assert one <= twenty + 2
 
 
@@ -52,7 +52,7 @@ def test_finite_termination():
     weight = np.repeat([1.0, 10.0, 100.0], 4)
     target = RNG.normal(size=12)
     terms = [rkhs.Term(rkhs.Evaluation(far), rkhs.Squared(), target, weight)]
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(Descent(), tol=1e-12)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(NonlinearCG(), tol=1e-12)
     assert solution.iterations <= 4
     np.testing.assert_allclose(solution.function(far), target * 2 * weight / (1 + 2 * weight), rtol=1e-9)
 
@@ -62,7 +62,7 @@ def test_finite_termination():
 def test_coefficients_stay_in_the_space(kernel, loss):
     target = LABELS if loss.classification else Y
     p = rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(X), loss, target, 1.0)])
-    a = p.solve(Descent(), tol=1e-5 if loss.smooth else 1e-3).function.coefficients
+    a = p.solve(NonlinearCG(), tol=1e-5 if loss.smooth else 1e-3).function.coefficients
     P = rkhs.Evaluation(X).assemble(rkhs.Polynomials(1).on)
     np.testing.assert_allclose(P.T @ a, 0, atol=1e-9 * np.abs(a).max() * np.abs(P).max())
 
@@ -70,7 +70,7 @@ def test_coefficients_stay_in_the_space(kernel, loss):
 @pytest.mark.parametrize("loss", ROUGH, ids=repr)
 def test_losses_without_a_gradient(loss):
     p = problem(loss, basis=rkhs.Constant(), weight=0.3)
-    solution = p.solve(Descent(), tol=1e-6)
+    solution = p.solve(NonlinearCG(), tol=1e-6)
     assert solution.status == "converged"
     expected = problems.cvxpy_solution(p, rkhs.Evaluation(X))
     assert solution.primal == pytest.approx(expected.value, rel=1e-6)
@@ -80,12 +80,12 @@ def test_losses_without_a_gradient(loss):
 @pytest.mark.parametrize("seed", [60, 132, 157, 308])
 def test_dependent_directions_do_no_harm(seed):
     """Kernels of low rank and parallel steps, on which directions that rounding made up led to infinity."""
-    solution = problems.case(seed).problem.solve(Descent(), tol=1e-6)
+    solution = problems.case(seed).problem.solve(NonlinearCG(), tol=1e-6)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problems.reference(seed).value, rel=2e-6)
 
 
-def labelled(loss, count=400, weight=10.0, **options):
+def labeled(loss, count=400, weight=10.0, **options):
     rng = np.random.default_rng(0)
     points = rng.normal(size=(count, 3))
     labels = np.where(np.sin(2 * points[:, 0]) + points[:, 1] + 0.3 * rng.normal(size=count) > 0, 1.0, -1.0)
@@ -96,8 +96,8 @@ def labelled(loss, count=400, weight=10.0, **options):
 
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
 def test_landmarks_save_products_and_change_nothing_else(loss):
-    problem = labelled(loss, count=200, weight=10.0 if loss == rkhs.Hinge() else 100.0)
-    with_them, without = (problem.solve(Descent(landmarks=count), tol=2e-3) for count in (50, 0))
+    problem = labeled(loss, count=200, weight=10.0 if loss == rkhs.Hinge() else 100.0)
+    with_them, without = (problem.solve(NonlinearCG(landmarks=count), tol=2e-3) for count in (50, 0))
     assert with_them.status == without.status == "converged"
     assert with_them.products < 0.9 * without.products
     best = problem.solve(tol=1e-8).primal
@@ -109,7 +109,7 @@ def test_landmarks_of_kernels_with_a_null_space():
     points = rng.normal(size=(200, 2))
     term = rkhs.Term(rkhs.Evaluation(points), rkhs.SquaredHinge(), np.sign(points[:, 0] + 0.3 * rng.normal(size=200)))
     problem = rkhs.Problem(rkhs.ThinPlate(order=2), [term])
-    found, without = (problem.solve(Descent(landmarks=count), tol=1e-8) for count in (50, 0))
+    found, without = (problem.solve(NonlinearCG(landmarks=count), tol=1e-8) for count in (50, 0))
     assert found.status == "converged"
     assert found.products <= without.products
     assert found.primal == pytest.approx(problem.solve(rkhs.solvers.Newton(), tol=1e-12).primal, rel=1e-7)
@@ -118,7 +118,7 @@ def test_landmarks_of_kernels_with_a_null_space():
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
 def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
     """As on an accelerator in a low precision: images are corrected, and what is certified is true."""
-    system = labelled(loss, count=200).system
+    system = labeled(loss, count=200).system
 
     class Coarse:
         def __init__(self, operator):
@@ -133,7 +133,7 @@ def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
 
     coarse = system.with_geometry(gram=Coarse(system.gram))
     assert coarse.inexact
-    found, status, certificate = asked_until_done(Descent(), coarse, coarse.start(), Monitor(1e-2))
+    found, status, certificate = asked_until_done(NonlinearCG(), coarse, coarse.start(), Monitor(1e-2))
     assert status == "converged"
     assert certificate.relative <= 1e-2
     assert certificate.relative == pytest.approx(certify(system, found, 1e-2).relative)
@@ -142,4 +142,4 @@ def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
 @pytest.mark.parametrize("landmarks", [-1, 1.5, True])
 def test_landmarks_are_a_number(landmarks):
     with pytest.raises(ValueError, match="number of landmarks"):
-        Descent(landmarks=landmarks)
+        NonlinearCG(landmarks=landmarks)

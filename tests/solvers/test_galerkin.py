@@ -67,7 +67,7 @@ def test_at_most_one_product_an_iteration_and_fewer_than_descent(whole_products)
     for loss in (rkhs.Hinge(), rkhs.SquaredHinge()):
         whole = problem(loss, weight=10.0)
         ours, count = whole_products(whole, rkhs.solvers.Galerkin(), 1e-3)
-        _, more = whole_products(whole, rkhs.solvers.Descent(), 1e-3)
+        _, more = whole_products(whole, rkhs.solvers.NonlinearCG(), 1e-3)
         assert count <= ours.iterations + 1  # and one in the end, for the certificate
         assert count < more * (1 if loss.smooth else 0.5)
 
@@ -106,7 +106,7 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
 
 
 def test_leading_representers_are_those_that_see_most():
-    """Of the values of functions of norm one at the labelled points, no other five directions see more."""
+    """Of the values of functions of norm one at the labeled points, no other five directions see more."""
     labels = rkhs.Term(rkhs.Evaluation(X[:20]), rkhs.Logistic(), np.ones(20))
     system = rkhs.Problem(rkhs.Gaussian(1.5), [labels, rkhs.Term(rkhs.Gradient(X), rkhs.Squared())]).system
     directions = Directions(system, 30)
@@ -162,13 +162,13 @@ def test_difficult_problems(loss, name):
 def test_many_other_losses_are_refused():
     points = RNG.standard_normal((OTHERS + 1, 2))
     many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
-    with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*Descent"):
+    with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*NonlinearCG"):
         rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.solvers.Galerkin())
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
 def test_elimination_against_the_whole(seen):
-    """theta minimises, by subgradients: S theta + linear = E'alpha, alpha in the losses' box, and complementary."""
+    """theta minimizes, by subgradients: S theta + linear = E'alpha, alpha in the losses' box, and complementary."""
     r, m, few = 2, 5, 6
     root = RNG.standard_normal((r + m, r + m))
     S = root.T @ root + np.eye(r + m)

@@ -1,4 +1,4 @@
-"""Growth: what it chooses, that it corrects fully, and that the rest is exactly zero."""
+"""GreedyCoordinate: what it chooses, that it corrects fully, and that the rest is exactly zero."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 
 import problems
 import rkhs
-from rkhs.solvers import Growth
+from rkhs.solvers import GreedyCoordinate
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, size=(60, 2))
@@ -39,10 +39,10 @@ def dense(problem):
 @pytest.mark.parametrize("count", [1, 7, 20])
 def test_limit_of_representers(selection, count):
     problem = regression()
-    solution = problem.solve(Growth(representers=count, selection=selection))
+    solution = problem.solve(GreedyCoordinate(representers=count, selection=selection))
     assert solution.status == "limit of representers"
     assert solution.function.active == len(chosen(solution)) == count
-    minimum = problem.solve(Growth(), tol=1e-10).primal
+    minimum = problem.solve(GreedyCoordinate(), tol=1e-10).primal
     assert solution.dual <= minimum * (1 + 1e-9)
     assert solution.gap >= solution.primal - minimum > 1e-3 * minimum
 
@@ -50,7 +50,7 @@ def test_limit_of_representers(selection, count):
 def test_coefficients_are_the_best_on_the_span():
     """Squared loss: the normal equations of the chosen columns."""
     problem = regression(basis=rkhs.Constant())
-    solution = problem.solve(Growth(representers=9))
+    solution = problem.solve(GreedyCoordinate(representers=9))
     G, Q, w, b = dense(problem)
     S = chosen(solution)
     E = np.hstack([G[:, S], Q])
@@ -63,7 +63,7 @@ def test_coefficients_are_the_best_on_the_span():
 def test_coefficients_are_the_best_on_the_span_without_a_gradient():
     """Absolute loss, against cvxpy on the chosen columns: smoothing leaves nothing behind."""
     problem = regression(loss=rkhs.Absolute())
-    solution = problem.solve(Growth(representers=9), tol=1e-8)
+    solution = problem.solve(GreedyCoordinate(representers=9), tol=1e-8)
     G, _, w, b = dense(problem)
     S = chosen(solution)
     factor = np.linalg.cholesky(G[np.ix_(S, S)])
@@ -89,27 +89,29 @@ def test_steepest_choice():
         score = abs(G @ g) / np.sqrt(np.maximum(distance, 1e-300))
         score[S] = 0
         S.append(int(np.argmax(score)))
-        got = problem.solve(Growth(representers=len(S)))
+        got = problem.solve(GreedyCoordinate(representers=len(S)))
         assert set(chosen(got)) == set(S)
 
 
 def test_steepest_needs_fewer_representers_than_random():
     problem = regression()
-    random = [problem.solve(Growth(representers=15, selection="random", random_state=s)).primal for s in range(5)]
-    assert problem.solve(Growth(representers=15)).primal < min(random)
+    random = [
+        problem.solve(GreedyCoordinate(representers=15, selection="random", random_state=s)).primal for s in range(5)
+    ]
+    assert problem.solve(GreedyCoordinate(representers=15)).primal < min(random)
 
 
 def test_random_state():
     problem = regression()
     one, two, other = (
-        chosen(problem.solve(Growth(representers=10, selection="random", random_state=s))) for s in (4, 4, 5)
+        chosen(problem.solve(GreedyCoordinate(representers=10, selection="random", random_state=s))) for s in (4, 4, 5)
     )
     assert np.array_equal(one, two)
     assert not np.array_equal(one, other)
 
 
 def test_compress_drops_what_is_zero():
-    f = regression().solve(Growth(representers=8)).function
+    f = regression().solve(GreedyCoordinate(representers=8)).function
     small = f.compress()
     assert small.functionals.size == 8
     points = RNG.normal(size=(10, 2))
@@ -120,18 +122,18 @@ def test_compress_drops_what_is_zero():
 def test_conditionally_positive_definite(loss):
     """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""
     problem = regression(rkhs.Polyharmonic(3), loss=loss)
-    solution = problem.solve(Growth(representers=12), tol=1e-8)
+    solution = problem.solve(GreedyCoordinate(representers=12), tol=1e-8)
     a = solution.function.coefficients
     P = rkhs.stack([t.functional for t in problem.terms]).assemble(rkhs.Polynomials(1).on)
     assert solution.function.active == 12
     np.testing.assert_allclose(P.T @ a, 0, atol=1e-10 * np.abs(a).max())
-    exact = problem.solve(Growth(), tol=1e-9)
+    exact = problem.solve(GreedyCoordinate(), tol=1e-9)
     assert exact.status == "converged"
     assert exact.primal < solution.primal
 
 
 def test_together_saves_products():
-    one, four = (regression().solve(Growth(together=k), tol=1e-6) for k in (1, 4))
+    one, four = (regression().solve(GreedyCoordinate(together=k), tol=1e-6) for k in (1, 4))
     assert one.status == four.status == "converged"
     assert four.products < one.products / 2
     assert four.primal == pytest.approx(one.primal, rel=1e-6)
@@ -141,20 +143,20 @@ def test_together_saves_products():
 def test_outputs_share_representers():
     targets = np.stack([Y, -Y, np.cos(Y)], axis=1)
     problem = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), targets, 5.0)])
-    solution = problem.solve(Growth(representers=10))
+    solution = problem.solve(GreedyCoordinate(representers=10))
     assert solution.function.active == 10
     assert np.all(solution.function.coefficients[chosen(solution)] != 0)
-    exact = problem.solve(Growth(), tol=1e-9)
+    exact = problem.solve(GreedyCoordinate(), tol=1e-9)
     for k in range(3):
         single = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), targets[:, k], 5.0)])
-        alone = single.solve(Growth(), tol=1e-9).function
+        alone = single.solve(GreedyCoordinate(), tol=1e-9).function
         np.testing.assert_allclose(exact.function(X)[:, k], alone(X), atol=1e-3)
 
 
 def test_warm_start_keeps_the_representers():
     problem = regression()
-    first = problem.solve(Growth(representers=10))
-    again = problem.solve(Growth(representers=10), start=first)
+    first = problem.solve(GreedyCoordinate(representers=10))
+    again = problem.solve(GreedyCoordinate(representers=10), start=first)
     assert np.array_equal(chosen(first), chosen(again))
     assert again.iterations == 1
     assert again.primal == pytest.approx(first.primal, rel=1e-10)
@@ -164,7 +166,7 @@ def test_dependent_representers_are_never_chosen():
     """Each point five times: as many representers as different points."""
     twice = rkhs.Evaluation(np.tile(X[:8], (5, 1)))
     problem = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(twice, rkhs.Squared(), np.tile(Y[:8], 5), 1.0)])
-    solution = problem.solve(Growth(), tol=1e-12)
+    solution = problem.solve(GreedyCoordinate(), tol=1e-12)
     assert solution.function.active == 8
     assert solution.relative_gap < 1e-10
 
@@ -174,7 +176,7 @@ def test_classification_is_sparse_before_the_gap_closes(loss):
     problem = rkhs.Problem(
         rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), loss, LABELS, 1.0)], basis=rkhs.Constant()
     )
-    solution = problem.solve(Growth(), tol=1e-3)
+    solution = problem.solve(GreedyCoordinate(), tol=1e-3)
     assert solution.status == "converged"
     assert solution.function.active < 40
 
@@ -182,7 +184,7 @@ def test_classification_is_sparse_before_the_gap_closes(loss):
 def test_memory_limit():
     problem = regression()
     problems.with_gram(problem, replace(problem.system.gram, budget=16 * problem.system.size * 6))
-    solution = problem.solve(Growth())
+    solution = problem.solve(GreedyCoordinate())
     assert solution.status == "memory limit"
     assert solution.function.active == 6
 
@@ -193,7 +195,7 @@ def test_memory_limit():
 )
 def test_settings_are_checked(settings, named):
     with pytest.raises(ValueError, match=named):
-        Growth(**settings)
+        GreedyCoordinate(**settings)
 
 
 @pytest.mark.parametrize("other", [rkhs.EpsilonInsensitive(0.1), rkhs.Absolute(), rkhs.Hinge()], ids=repr)
@@ -208,7 +210,7 @@ def test_logistic_losses_beside_kinks_without_a_basis(other):
         rkhs.Term(rkhs.Evaluation(X + 0.1), other, target, 2.0),
     ]
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms)
-    found, best = problem.solve(rkhs.solvers.Growth()), problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
+    found, best = problem.solve(rkhs.solvers.GreedyCoordinate()), problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
     assert found.status == "converged"
     assert found.primal == pytest.approx(best.primal, rel=1e-5)
 
@@ -221,10 +223,10 @@ def test_logistic_labels_with_kinked_invariances(loss, basis):
     flat = rkhs.Term(rkhs.Gradient(X), loss, weight=0.1)
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], basis)
     best = problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8)
-    few = problem.solve(rkhs.solvers.Growth(representers=8))
+    few = problem.solve(rkhs.solvers.GreedyCoordinate(representers=8))
     assert few.function.active == 8
     assert best.primal <= few.primal * (1 + 1e-9) < 1.1 * best.primal
-    enough = problem.solve(rkhs.solvers.Growth(), tol=1e-5)
+    enough = problem.solve(rkhs.solvers.GreedyCoordinate(), tol=1e-5)
     assert enough.status == "converged"
     assert enough.primal == pytest.approx(best.primal, rel=2e-5)
     assert enough.function.active < best.function.active

@@ -10,7 +10,7 @@ import torch
 
 import problems
 import rkhs
-from rkhs.problem import grid
+from rkhs._problem import grid
 from rkhs.solvers import _preconditioning as preconditioning
 
 RNG = np.random.default_rng(2)
@@ -77,7 +77,7 @@ def test_fewer_products_than_descent_and_fewest_with_landmarks():
     ]
     race = rkhs.Problem(rkhs.Gaussian(5.0), terms, rkhs.Constant())
     solvers = (
-        rkhs.solvers.Descent(landmarks=0),
+        rkhs.solvers.NonlinearCG(landmarks=0),
         rkhs.solvers.ConjugateGradients(0),
         rkhs.solvers.ConjugateGradients(100),
     )
@@ -206,7 +206,7 @@ def test_random_problems_against_cvxpy(seed):
 
 
 def test_other_losses_are_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"ConjugateGradients .*Hinge.*Absorption.*Descent"):
+    with pytest.raises(rkhs.NotApplicableError, match=r"ConjugateGradients .*Hinge.*SchurComplement.*NonlinearCG"):
         rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
             rkhs.solvers.ConjugateGradients()
         )

@@ -53,7 +53,8 @@ def test_products_are_counted(monkeypatch):
 def test_needs_many_times_the_products_of_descent():
     one = problem(rkhs.SquaredHinge())
     assert (
-        one.solve(rkhs.solvers.LBFGS(), tol=1e-4).products > 10 * one.solve(rkhs.solvers.Descent(), tol=1e-4).products
+        one.solve(rkhs.solvers.LBFGS(), tol=1e-4).products
+        > 10 * one.solve(rkhs.solvers.NonlinearCG(), tol=1e-4).products
     )
 
 
@@ -72,5 +73,5 @@ def test_a_callback_stops_it_with_the_best_so_far():
 
 
 def test_losses_without_a_derivative_are_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"Absolute\(\).*Descent"):
+    with pytest.raises(rkhs.NotApplicableError, match=r"Absolute\(\).*NonlinearCG"):
         problem(rkhs.Absolute()).solve(rkhs.solvers.LBFGS())

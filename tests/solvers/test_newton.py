@@ -49,7 +49,7 @@ def test_against_cvxpy(seed):
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-6)
     if case.identified:
-        np.testing.assert_allclose(case.probes(solution.function), reference.penalised + reference.free, atol=1e-4)
+        np.testing.assert_allclose(case.probes(solution.function), reference.penalized + reference.free, atol=1e-4)
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()])
@@ -69,13 +69,13 @@ def test_a_piecewise_quadratic_problem_is_solved_exactly():
     assert solution.iterations <= 12
 
 
-def test_only_curved_rows_are_factorised(monkeypatch):
+def test_only_curved_rows_are_factorized(monkeypatch):
     """2,000 points, of which few violate the margin: the equations are of these alone."""
     X, y = moons(2000)
     far = np.abs(X[:, 0] * X[:, 1]) > 0.2
     X, y = X[far], np.sign(X[far, 0] * X[far, 1])
     problem = rkhs.Problem(rkhs.Gaussian(0.5), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 100.0)])
-    first = problem.solve(rkhs.solvers.Descent(), tol=1e-2)
+    first = problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-2)
     sizes = []
 
     class Watched(newton.Saddle):
@@ -106,7 +106,7 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_descent(loss):
     problem = two_terms(loss, 2.0, basis=rkhs.Constant())
-    ours, theirs = problem.solve(rkhs.solvers.Newton(), tol=1e-10), problem.solve(rkhs.solvers.Descent(), tol=1e-7)
+    ours, theirs = problem.solve(rkhs.solvers.Newton(), tol=1e-10), problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-7)
     assert ours.primal <= theirs.primal + 1e-9 * abs(ours.primal)
     assert ours.primal >= theirs.dual - 1e-9 * abs(ours.primal)
 

@@ -9,7 +9,7 @@ import torch
 
 import problems
 import rkhs
-from rkhs.losses.interval import IntervalLoss
+from rkhs.losses._interval import IntervalLoss
 
 
 def _mixed(seed):

@@ -11,11 +11,11 @@ import rkhs
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.problem import LossBlock
+from rkhs._spaces import LandmarkSpace
 from rkhs.solvers import _subspace
 from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers._reduced import FeatureBlock, ReducedProblem
 from rkhs.solvers._subspace import solve
-from rkhs.spaces import LandmarkSpace
 
 RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]

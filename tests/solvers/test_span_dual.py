@@ -152,7 +152,7 @@ def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
     whole = rkhs.Problem(rkhs.Gaussian(1.5), [labels, flat], rkhs.Constant())
 
     # such a small one would be solved cell by cell, and its products cost next to nothing
-    monkeypatch.setattr("rkhs.problem.grid.GridTasks._costs", lambda *_: (np.inf, np.inf, 1.0, np.inf))
+    monkeypatch.setattr("rkhs._problem.grid.GridTasks._costs", lambda *_: (np.inf, np.inf, 1.0, np.inf))
     monkeypatch.setattr("rkhs.solvers._recycling.DEAR", -1.0)
 
     def run():

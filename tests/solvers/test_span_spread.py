@@ -10,9 +10,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import rkhs
 from rkhs._finite.basis import joined
 from rkhs._finite.features import FeatureBlocks
+from rkhs._spaces import FourierSpace, LandmarkSpace
+from rkhs.solvers._conditioned import SubspaceCovariance
 from rkhs.solvers._projected import ProjectedProblem
-from rkhs.solvers.warped import SubspaceCovariance
-from rkhs.spaces import FourierSpace, LandmarkSpace
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -43,7 +43,7 @@ def spread(span, basis, terms=TERMS):
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)
 @pytest.mark.parametrize(("kernel", "basis"), CASES, ids=repr)
 def test_own_functionals_give_the_variance_of_the_whole_space(kernel, basis, new):
-    exact = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
+    exact = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(kernel, TERMS, basis).represented).variance(new)
     own = LandmarkSpace(kernel, rkhs.stack([term.functional for term in TERMS]))
     np.testing.assert_allclose(spread(own, basis).variance(new), exact, rtol=1e-6, atol=1e-8)
 
@@ -80,7 +80,7 @@ def test_features_are_a_linear_model():
 
 
 def test_more_landmarks_come_nearer():
-    exact = rkhs.solvers.warped.WarpedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(
+    exact = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(
         NEW["values"]
     )
     off = []

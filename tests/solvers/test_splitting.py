@@ -12,7 +12,7 @@ from rkhs.testing import check_solver
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
 Y = np.where(X[:, 0] * X[:, 1] + 0.2 * RNG.standard_normal(40) > 0, 1.0, -1.0)
-SPLITTING = rkhs.solvers.Splitting()
+SPLITTING = rkhs.solvers.ADMM()
 
 
 def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
@@ -58,8 +58,8 @@ def test_outputs_share_one_inverse(monkeypatch):
 def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
     """Weights and folds: each cell is what it is alone, and its certificate is of that cell."""
     runs = []
-    run = rkhs.solvers.Splitting.run
-    monkeypatch.setattr(rkhs.solvers.Splitting, "run", lambda *given: runs.append(given[1].columns) or run(*given))
+    run = rkhs.solvers.ADMM.run
+    monkeypatch.setattr(rkhs.solvers.ADMM, "run", lambda *given: runs.append(given[1].columns) or run(*given))
     problem, folds = mixed(1.0, 1.0), [[0, 1, 2], [7, 8]]
     found = problem.grid({0: [1.0, 100.0], 1: [0.1, 50.0]}, held_out={0: folds}, tol=1e-5)
     assert runs == [8]
@@ -73,7 +73,7 @@ def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
 
 def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
     """Small weights leave f near zero, and next to nothing to do."""
-    monkeypatch.setattr(rkhs.solvers.Splitting, "run", lambda *_: pytest.fail("gradients are enough"))
+    monkeypatch.setattr(rkhs.solvers.ADMM, "run", lambda *_: pytest.fail("gradients are enough"))
     for own, factor in zip(mixed(1e-3, 1e-3).path(1, [0.1, 1.0], tol=1e-3), [0.1, 1.0], strict=True):
         assert own.status == "converged"
         assert own.primal == pytest.approx(mixed(1e-3, 1e-3 * factor).solve(tol=1e-7).primal, rel=2e-3)
@@ -88,7 +88,7 @@ def test_outputs_and_cells_of_a_grid():
 
 
 def test_what_is_not_solved_in_time_is_left_to_others(monkeypatch):
-    monkeypatch.setattr("rkhs.problem.grid.Splitting", lambda steps: rkhs.solvers.Splitting(10))
+    monkeypatch.setattr("rkhs._problem.grid.ADMM", lambda steps: rkhs.solvers.ADMM(10))
     found = mixed(1.0, 1.0).path(1, [0.1, 1000.0], tol=1e-8)
     assert [own.status for own in found] == ["converged"] * 2
 
@@ -102,6 +102,6 @@ def test_a_grid_that_is_stopped_keeps_what_it_has():
 @pytest.mark.parametrize("name", difficult.NAMES)
 def test_difficult_problems(name):
     for problem in difficult.problems(rkhs.Huber(0.3), name):
-        solution = problem.solve(rkhs.solvers.Splitting(max_iterations=300), tol=1e-3)
+        solution = problem.solve(rkhs.solvers.ADMM(max_iterations=300), tol=1e-3)
         assert np.all(np.isfinite(solution.function(difficult.X)))
         assert solution.dual <= problem.solve(tol=1e-6).primal * (1 + 1e-9) + problem.system.rounding[0]

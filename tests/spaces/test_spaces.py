@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import rkhs
-from rkhs.spaces import FourierSpace, LandmarkSpace
+from rkhs._spaces import FourierSpace, LandmarkSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -55,7 +55,7 @@ def expected(span, points, weights):
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_closed_forms_equal_rows(kernel, family, monkeypatch):
-    monkeypatch.setattr(sys.modules["rkhs.spaces.base"], "TILE_ENTRIES", 1)  # tiles of 128 rows
+    monkeypatch.setattr(sys.modules["rkhs._spaces.base"], "TILE_ENTRIES", 1)  # tiles of 128 rows
     span = LandmarkSpace(kernel, family)
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
         np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * np.abs(right).max() * 10)

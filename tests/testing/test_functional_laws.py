@@ -10,7 +10,7 @@ import torch
 import rkhs
 from registry import DIMENSIONS, FAMILIES
 from rkhs._calculus import function_spaces
-from rkhs.functionals.base import Functional, Part
+from rkhs.functionals._base import Functional, Part
 from rkhs.testing import check_functional
 
 

@@ -10,7 +10,7 @@ import rkhs
 from registry import DIMENSIONS, KERNELS
 from rkhs._calculus.forms import Form
 from rkhs._gram import operator
-from rkhs.kernels.base import FormKernel
+from rkhs.kernels._base import FormKernel
 from rkhs.testing import check_kernel
 
 WIDE = {

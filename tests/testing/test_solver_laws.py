@@ -8,22 +8,22 @@ import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import Iterate
-from rkhs.solvers.base import NotApplicableError, Solver
+from rkhs.solvers._base import NotApplicableError, Solver
 from rkhs.testing import check_solver
 
 SOLVERS = (
-    rkhs.solvers.Absorption(),
+    rkhs.solvers.SchurComplement(),
     rkhs.solvers.BoxDual(),
     rkhs.solvers.ConjugateGradients(),
-    rkhs.solvers.Descent(),
+    rkhs.solvers.NonlinearCG(),
     rkhs.solvers.Direct(),
     rkhs.solvers.Galerkin(),
-    rkhs.solvers.Growth(),
+    rkhs.solvers.GreedyCoordinate(),
     rkhs.solvers.LBFGS(),
     rkhs.solvers.LibSVM(),
     rkhs.solvers.Newton(),
     rkhs.solvers.ProximalNewton(),
-    rkhs.solvers.Splitting(),
+    rkhs.solvers.ADMM(),
 )
 
 
@@ -49,7 +49,7 @@ class Early(Wrong):
 
 class Never(Wrong):
     def check(self, system):
-        raise NotApplicableError("Never: use rkhs.solvers.Descent().")
+        raise NotApplicableError("Never: use rkhs.solvers.NonlinearCG().")
 
 
 class Curt(Wrong):

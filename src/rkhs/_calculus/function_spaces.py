@@ -1,4 +1,4 @@
-"""Finite-dimensional spaces of functions on which atoms have known values: unpenalised bases."""
+"""Finite-dimensional spaces of functions on which atoms have known values: unpenalized bases."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class FunctionSpace(ABC):
         """Return the same with absolute values all along: by how much the rounding of `on` grows, (atoms, r)."""
         return abs(self.on(atoms))
 
-    def centred(self, points: Matrix) -> FunctionSpace:
+    def centered(self, points: Matrix) -> FunctionSpace:
         """Return the same functions, on a basis that is seen from the middle of the points (t, n).
 
-        A space that knows no coordinates of its own, or was centred before, is returned as it is.
+        A space that knows no coordinates of its own, or was centered before, is returned as it is.
         """
         return self
 
@@ -58,13 +58,13 @@ class SumOfSpaces(FunctionSpace):
     def magnitude(self, atoms: Atoms) -> Array:
         return namespace(atoms.points).concat([space.magnitude(atoms) for space in self.spaces], axis=1)
 
-    def centred(self, points: Matrix) -> SumOfSpaces:
-        return SumOfSpaces(tuple(space.centred(points) for space in self.spaces))
+    def centered(self, points: Matrix) -> SumOfSpaces:
+        return SumOfSpaces(tuple(space.centered(points) for space in self.spaces))
 
 
 @dataclass(frozen=True, eq=False)
 class Functions(FunctionSpace):
-    """A basis of your own functions, which are not penalised.
+    """A basis of your own functions, which are not penalized.
 
     The span of the user's own functions: X (t, n) -> values (t, r), and -> gradients (t, r, n) where needed.
 
@@ -127,7 +127,7 @@ Exponents = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Polynomials(FunctionSpace):
-    """A basis of polynomials, which are not penalised.
+    """A basis of polynomials, which are not penalized.
 
     The space of polynomials in R^n of at most the given degree (of A x, with a linear map A).
 
@@ -135,7 +135,7 @@ class Polynomials(FunctionSpace):
     space {0}.  `L(polynomials)` is the matrix of the functionals on the basis, exact for derivatives
     of any order and for local averages.
 
-    Solved problems have them in the coordinates (x - centre) / scale, or (A (x - centre)) / scale, in which the points
+    Solved problems have them in the coordinates (x - center) / scale, or (A (x - center)) / scale, in which the points
     of all functionals are within [-1, 1]: the monomials are then those of these coordinates.
 
     Examples
@@ -150,7 +150,7 @@ class Polynomials(FunctionSpace):
 
     degree: int
     linear: LinearMap = None
-    centre: Vector | None = None  # (n,)
+    center: Vector | None = None  # (n,)
     scale: Vector | None = None  # one for each feature of x, or of A x
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class Polynomials(FunctionSpace):
             raise ValueError(f"The degree of polynomials must be at least -1 (the space {{0}}), got {self.degree}.")
 
     def __repr__(self) -> str:
-        return f"Polynomials(degree={self.degree}{'' if self.centre is None else ', centred'})"
+        return f"Polynomials(degree={self.degree}{'' if self.center is None else ', centered'})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Polynomials):
@@ -170,27 +170,27 @@ class Polynomials(FunctionSpace):
 
     @property
     def _key(self) -> tuple[object, ...]:
-        maps = (None if a is None else (a.shape, a.tobytes()) for a in (self.linear, self.centre, self.scale))
+        maps = (None if a is None else (a.shape, a.tobytes()) for a in (self.linear, self.center, self.scale))
         return self.degree, *maps
 
     def size(self, dimension: int) -> int:
         n = dimension if self.linear is None or self.linear.ndim == 1 else self.linear.shape[0]
         return comb(n + self.degree, n) if self.degree >= 0 else 0
 
-    def centred(self, points: Matrix) -> Polynomials:
-        """In (x - centre) / scale: the median, which a few far points do not move, and the largest distance from it.
+    def centered(self, points: Matrix) -> Polynomials:
+        """In (x - center) / scale: the median, which a few far points do not move, and the largest distance from it.
 
-        The median is a number of the precision of the points, so that x - centre is exact near it, and the scale is a
+        The median is a number of the precision of the points, so that x - center is exact near it, and the scale is a
         power of two, which rounds nothing.
         """
-        if self.degree < 1 or self.centre is not None or not len(points):
+        if self.degree < 1 or self.center is not None or not len(points):
             return self
-        centre = np.median(points, axis=0)
-        seen = mapped(points.astype(np.float64) - centre, self.linear)
+        center = np.median(points, axis=0)
+        seen = mapped(points.astype(np.float64) - center, self.linear)
         spread = np.max(np.abs(seen), axis=0)
         powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the exponents of float64
         scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
-        return replace(self, centre=centre.astype(np.float64), scale=scale)
+        return replace(self, center=center.astype(np.float64), scale=scale)
 
     def on(self, atoms: Atoms) -> Array:
         return self._monomials(atoms, self.linear, absolute=False)
@@ -199,9 +199,9 @@ class Polynomials(FunctionSpace):
         return self._monomials(atoms, None if self.linear is None else np.abs(self.linear), absolute=True)
 
     def _monomials(self, atoms: Atoms, linear: LinearMap, absolute: bool) -> Array:
-        """Return the atoms on the monomials of A (x - centre) / scale, perhaps of absolute values."""
-        if self.centre is not None:  # near it, differences of floating-point numbers are exact
-            atoms = atoms.shifted(like(self.centre, atoms.points))
+        """Return the atoms on the monomials of A (x - center) / scale, perhaps of absolute values."""
+        if self.center is not None:  # near it, differences of floating-point numbers are exact
+            atoms = atoms.shifted(like(self.center, atoms.points))
         atoms = atoms.absolute() if absolute else atoms
         atoms = atoms.pushed(linear).pushed(None if self.scale is None else 1 / self.scale)
         xp = namespace(atoms.points)
@@ -214,7 +214,7 @@ class Polynomials(FunctionSpace):
 
 
 def Constant() -> Polynomials:
-    """The constant functions: an offset that is not penalised.
+    """The constant functions: an offset that is not penalized.
 
     Examples
     --------

@@ -206,7 +206,7 @@ class InverseDistances(Map):
         return len(self._pairs(dimension)[0])
 
     def moved(self, permutations: Any) -> Matrix:
-        """Return what permutations of atoms (g, atoms) do to the distances, (g, p): a group for `Symmetrised`.
+        """Return what permutations of atoms (g, atoms) do to the distances, (g, p): a group for `Symmetrized`.
 
         Examples
         --------

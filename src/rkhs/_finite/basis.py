@@ -1,4 +1,4 @@
-"""The unpenalised basis functions p_j on functionals: P_ij = L_i(p_j) = Q back^-1 with orthonormal columns Q.
+"""The unpenalized basis functions p_j on functionals: P_ij = L_i(p_j) = Q back^-1 with orthonormal columns Q.
 
 Two things must hold where P is all but singular.  What is nothing but rounding in P is zero in Q, exactly: a solver
 would take 1e-17 for a direction in which f may move for free, by 1e17.  And Q = P back to rounding: f = sum_j c_j p_j
@@ -16,8 +16,8 @@ import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
-from rkhs.functionals.base import Functional, Part
-from rkhs.functionals.points import centred
+from rkhs.functionals._base import Functional, Part
+from rkhs.functionals._points import centered
 
 UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
 PRIME = 2**31 - 1  # products of two residues fit int64
@@ -51,7 +51,7 @@ class Basis:
         if space is None:
             nothing = zeros((functionals.size, 0), place)
             return cls(None, nothing, np.zeros((0, 0)), nothing)
-        space = centred(space, [functionals])
+        space = centered(space, [functionals])
         eps = float(np.finfo(to_numpy(place).dtype).eps)
         P, magnitude = _with_magnitude(functionals, space)
         values, back = orthonormal(P, eps)

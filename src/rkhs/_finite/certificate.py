@@ -27,7 +27,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Vector, inner, like, namespace, taken, to_numpy
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._linalg.projection import project
-from rkhs.losses.base import between
+from rkhs.losses._base import between
 
 CONVERGED = "converged"
 UNITS = 4  # of rounding, for an entry of G and its share of a sum

@@ -28,10 +28,10 @@ from rkhs._finite.term import Term
 from rkhs._gram.jets import same_points
 from rkhs._gram.operator import cancelled, magnitudes
 from rkhs._progress import tick
-from rkhs.functionals.base import Functional
-from rkhs.functionals.points import pointwise
-from rkhs.losses.base import Loss
-from rkhs.spaces.base import TILE_ROWS, DenseSpace, Orthonormal, square
+from rkhs._spaces.base import TILE_ROWS, DenseSpace, Orthonormal, square
+from rkhs.functionals._base import Functional
+from rkhs.functionals._points import pointwise
+from rkhs.losses._base import Loss
 
 KEPT_BYTES = 2**29  # of rows of losses that are not quadratic, up to which they are kept
 PATTERNS = 4  # groups for each fold, up to which rows are grouped by the folds that they are in
@@ -135,7 +135,7 @@ class FeatureBlocks:
     """
 
     space: DenseSpace
-    basis: FunctionSpace | None  # the unpenalised functions
+    basis: FunctionSpace | None  # the unpenalized functions
     outputs: int | None
     blocks: tuple[Moments | KeptRows, ...]
     functions: Orthonormal | None = None

@@ -10,10 +10,10 @@ import numpy as np
 from rkhs._backend.arrays import Array, as_array, in_one_place, like, namespace, owned, taken, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._gram import gram
-from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.values import Evaluation
-from rkhs.kernels.base import Kernel
-from rkhs.spaces import FiniteSpace, LandmarkSpace
+from rkhs._spaces import FiniteSpace, LandmarkSpace
+from rkhs.functionals._base import Functional, stack
+from rkhs.functionals._values import Evaluation
+from rkhs.kernels._base import Kernel
 
 
 @dataclass(frozen=True, eq=False)

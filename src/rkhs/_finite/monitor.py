@@ -21,7 +21,7 @@ from rkhs._gram.matrix import GramOperator
 from rkhs._progress import listening, seconds_left
 
 PATIENCE = 2.0  # seconds before progress is shown
-MATRIX, FACTOR = "computing the Gram matrix", "factorising"  # what is shown meanwhile
+MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # what is shown meanwhile
 CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
 
 

@@ -25,8 +25,8 @@ import scipy  # which imports scipy.optimize when it is first used
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, taken, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
-from rkhs.losses.base import Loss
-from rkhs.losses.interval import shifted
+from rkhs.losses._base import Loss
+from rkhs.losses._interval import shifted
 
 LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u may be off, order in which J sees that
 
@@ -277,9 +277,9 @@ def check_range(terms: Iterable[LossBlock]) -> None:
 
 
 def recedes(problem: FiniteProblem, output: int) -> bool:
-    """Return whether some function of the basis, which is not penalised, lowers the losses without end.
+    """Return whether some function of the basis, which is not penalized, lowers the losses without end.
 
-    Then the minimum is at infinity.  A linear program in the coefficients of the basis: maximise the sum of s_i v_i
+    Then the minimum is at infinity.  A linear program in the coefficients of the basis: maximize the sum of s_i v_i
     over the rows of losses without a minimum (the logistic loss), all of them >= 0, where v = Q c, |c_j| <= 1, and
     s_i = +1 or -1 is the direction in which the loss does not grow; rows that grow in both directions need v_i = 0.
     """

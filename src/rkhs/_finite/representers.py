@@ -18,8 +18,8 @@ from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.operator import magnitudes
 from rkhs._linalg.saddle import Saddle
-from rkhs.functionals.base import Functional, stack
-from rkhs.kernels.base import Kernel
+from rkhs.functionals._base import Functional, stack
+from rkhs.kernels._base import Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Restriction:
 def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restriction]:
     """Leave out the polynomials of a conditionally positive definite kernel (Walder and Chapelle 2007, 6.2).
 
-    They are not penalised, so where they separate the data they take over.  Leaving them out leaves f = sum a_i z_i
+    They are not penalized, so where they separate the data they take over.  Leaving them out leaves f = sum a_i z_i
     with P'a = 0: a space S of functions, finite-dimensional here, with inner product a'Ga.  On it every functional is
     bounded, and the Gram matrix of their representers in S is
 
@@ -173,7 +173,7 @@ def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restrictio
 
     positive semi-definite and without a basis: the problem is an ordinary one, with K in the place of G, and
     coefficients alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z.  With Q an
-    orthonormal basis of the columns of P and the saddle point  GW + QT = GQ, Q'W = 0,  which costs one factorisation,
+    orthonormal basis of the columns of P and the saddle point  GW + QT = GQ, Q'W = 0,  which costs one factorization,
 
         K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
     """

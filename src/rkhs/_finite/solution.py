@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rkhs._finite.certificate import CONVERGED, Certificate
 
 if TYPE_CHECKING:
-    from rkhs.learning.posterior import Posterior, PosteriorSource
+    from rkhs._learning.posterior import Posterior, PosteriorSource
 
 __all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden"]
 INTERRUPTED = "interrupted"
@@ -28,7 +28,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The minimiser that was found, and how far from the true one it can be.
+    """The minimizer that was found, and how far from the true one it can be.
 
     `status` is "converged" when the relative gap is within the tolerance, and otherwise says what stopped the
     solver: an iteration or time limit, an interruption, or no further progress.  "rounding leaves 3e-06" is by how much
@@ -65,7 +65,7 @@ class Solution:
 
     @property
     def posterior(self) -> Posterior:
-        """Error bars: what is known of f around this minimiser, where all losses are squared; an `rkhs.Posterior`.
+        """Error bars: what is known of f around this minimizer, where all losses are squared; an `rkhs.Posterior`.
 
         `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
-from rkhs.functionals.base import Functional
-from rkhs.kernels.base import Open
-from rkhs.losses.base import Loss
+from rkhs.functionals._base import Functional
+from rkhs.kernels._base import Open
+from rkhs.losses._base import Loss
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,10 @@ from rkhs._backend.arrays import Array, apply_matrix, compose, namespace, zeros
 from rkhs._backend.memory import tile_entries
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
 from rkhs._progress import tick
-from rkhs.errors import NotBoundedError
-from rkhs.functionals.base import Functional, Part, in_one_dtype
-from rkhs.kernels.algebra import Push, PushedKernel
-from rkhs.kernels.base import Kernel
+from rkhs.exceptions import NotBoundedError
+from rkhs.functionals._base import Functional, Part, in_one_dtype
+from rkhs.kernels._algebra import Push, PushedKernel
+from rkhs.kernels._base import Kernel
 
 
 @dataclass(frozen=True, eq=False)

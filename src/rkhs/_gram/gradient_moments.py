@@ -15,7 +15,7 @@ from rkhs._backend.memory import tile_entries
 from rkhs._calculus.atoms import pulled_back
 from rkhs._gram.jets import JetProduct
 from rkhs._gram.operator import Gram
-from rkhs.functionals.points import pointwise
+from rkhs.functionals._points import pointwise
 
 
 def gradient_moments(gram: Gram, weight: Array) -> Array | None:

@@ -20,10 +20,10 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._gram.operator import gram
-from rkhs.functionals.integrals import MOST, Integral
-from rkhs.kernels.algebra import Multiple, Product, Pullback
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.gaussian import Gaussian
+from rkhs.functionals._integrals import MOST, Integral
+from rkhs.kernels._algebra import Multiple, Product, Pullback
+from rkhs.kernels._base import Kernel
+from rkhs.kernels._gaussian import Gaussian
 
 
 def integration_error(kernel: Kernel, L: Integral) -> Array:

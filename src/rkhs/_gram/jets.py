@@ -30,7 +30,7 @@ from rkhs._backend.precision import Products, products_in
 from rkhs._backend.threads import cores, in_threads
 from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
-from rkhs.functionals.base import Part
+from rkhs.functionals._base import Part
 
 ORDER = 1  # of the jets: parts up to this order of derivative take part
 SHARED = 2**20  # pairs of points from which threads share the tiles

@@ -25,8 +25,8 @@ from rkhs._gram.blocks import (
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL
 from rkhs._progress import subtask
-from rkhs.functionals.base import Combination, Functional, Part
-from rkhs.kernels.base import Kernel, check_known
+from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.kernels._base import Kernel, check_known
 
 
 def gram(

@@ -30,11 +30,11 @@ from rkhs._calculus.forms import Form, near_pairs
 from rkhs._gram.blocks import pushed
 from rkhs._gram.jets import ORDER
 from rkhs._gram.operator import gram
-from rkhs.functionals.base import Combination, Functional, Part
-from rkhs.kernels.algebra import Multiple, Pullback, PushedKernel, Sum
-from rkhs.kernels.base import Kernel
-from rkhs.kernels.laplace import Laplace
-from rkhs.kernels.scaled import ScaledKernel
+from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.kernels._algebra import Multiple, Pullback, PushedKernel, Sum
+from rkhs.kernels._base import Kernel
+from rkhs.kernels._laplace import Laplace
+from rkhs.kernels._scaled import ScaledKernel
 
 TILE = 2**18  # entries of B that are looked at together
 Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and a feature where each has its own

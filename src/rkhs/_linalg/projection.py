@@ -1,6 +1,6 @@
 """The nearest point of a box on which finitely many linear forms vanish.
 
-By duality it is a = clip(x, low, high), x = point + Q m, for the multiplier m that minimises
+By duality it is a = clip(x, low, high), x = point + Q m, for the multiplier m that minimizes
 
     phi(m) = sum_i a_i x_i - a_i^2 / 2,        grad phi = Q'a
 

@@ -8,7 +8,7 @@ between 1e-12 and 1e12 do no harm.  Then, with U an orthonormal basis of the col
 
     K = (I - UU') (G + diag(d)) (I - UU') + UU'
 
-is positive definite, and Cholesky's factorisation of it solves the equations on {U'a = 0}; the columns of Q need not
+is positive definite, and Cholesky's factorization of it solves the equations on {U'a = 0}; the columns of Q need not
 be independent.  Residuals are computed with G and d apart and improve the solution, for as long as they fall: where d
 is lost in G to rounding (heavy weights on nearly dependent functionals) that recovers it.
 
@@ -27,11 +27,11 @@ import scipy.linalg
 from rkhs._backend.arrays import EPS, Matrix
 from rkhs._progress import tick
 
-ROWS = 512  # of a block of the factorisation: 8,000 rows take 10.1 s of one core, by one call of LAPACK 9.6
+ROWS = 512  # of a block of the factorization: 8,000 rows take 10.1 s of one core, by one call of LAPACK 9.6
 
 
 class Saddle:
-    """The factorised equations, for any number of right-hand sides.
+    """The factorized equations, for any number of right-hand sides.
 
     G is (N, N) symmetric, or a function that adds it to an array of zeros, so that no copy is made; d (N,) is positive
     and Q (N, r) of any rank.
@@ -58,7 +58,7 @@ class Saddle:
         middle = self.U.T @ T
         T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
         shift = 0.0
-        while not halves.factorise(self.d + shift, self.U, T):  # the smallest shift that leaves a factor
+        while not halves.factorize(self.d + shift, self.U, T):  # the smallest shift that leaves a factor
             shift = 10 * shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
@@ -166,14 +166,14 @@ class Halves:
         l l g
         l l l
 
-    LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.  It could factorise
+    LAPACK, to which a row is a column, finds each where it is told to look at one triangle only.  It could factorize
     the whole in one call, but SciPy's OpenBLAS was seen to crash there (a write outside its memory, with two threads
-    and 27,000 rows), and a call cannot be stopped.  So blocks are factorised one after the other.
+    and 27,000 rows), and a call cannot be stopped.  So blocks are factorized one after the other.
 
     Examples
     --------
     >>> halves = Halves(np.array([[4.0, 2.0], [2.0, 5.0]]), 2)
-    >>> halves.factorise(np.zeros(2), np.zeros((2, 0)), np.zeros((2, 0)))
+    >>> halves.factorize(np.zeros(2), np.zeros((2, 0)), np.zeros((2, 0)))
     True
     >>> halves.product(halves.solve(np.array([[8.0], [9.0]])))
     array([[8.],
@@ -188,7 +188,7 @@ class Halves:
         else:
             self.matrix[...] = G
 
-    def factorise(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
+    def factorize(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
         """Make LL' = G + diag(d) - UT' - TU', row by row of blocks; False where that is not positive definite.
 
         It ticks after each block; where that ends the work, G is still there and the factor is of no use.

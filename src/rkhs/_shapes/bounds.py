@@ -1,6 +1,6 @@
-"""Lower bounds of derivatives of a learnt function over cells of a box.
+"""Lower bounds of derivatives of a learned function over cells of a box.
 
-In a cell of centre c and half sides h, Taylor's formula with f's norm for a bound of the remainder gives
+In a cell of center c and half sides h, Taylor's formula with f's norm for a bound of the remainder gives
 
     L_x f  =  sum over |tau| <= p of D^tau L_c f t^tau / tau!  +  r,     |t_k| <= h_k,     |r| <= N(h) |f| / (p + 1)!
 
@@ -12,7 +12,7 @@ The polynomial is bounded from below by its terms of order two, of which those o
 |t_j t_k| <= (t_j^2 h_k / h_j + t_k^2 h_j / h_k) / 2, so that each feature has a parabola of its own; terms of higher
 order count by their size.  Where L_x f touches its bound it is a parabola: a small margin does not need small cells.
 
-A Hessian is looked at in the axes of its centre: with a_ii bounded from below and |a_ij| from above, its least
+A Hessian is looked at in the axes of its center: with a_ii bounded from below and |a_ij| from above, its least
 eigenvalue is at least that of the matrix with these on and, negative, off the diagonal.
 """
 
@@ -35,8 +35,8 @@ from rkhs._gram import gram
 from rkhs._progress import seconds_left
 from rkhs._shapes.claims import Claim, check_provable
 from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, plus, polynomial_degree
-from rkhs.kernels.algebra import Multiple, Sum
-from rkhs.kernels.base import Kernel
+from rkhs.kernels._algebra import Multiple, Sum
+from rkhs.kernels._base import Kernel
 
 DEGREES = (1, 4, 2)  # of the polynomial, for 0, 1 and more features that act: more terms, and fewer cells
 UNITS = 64  # of rounding, for each entry of a sum
@@ -46,12 +46,12 @@ UNITS = 64  # of rounding, for each entry of a sum
 class CellBounds:
     """What is known of L_x f - bound on m cells; of a Hessian, of its least eigenvalue."""
 
-    values: Matrix  # (m,), at the centres
+    values: Matrix  # (m,), at the centers
     plain: Matrix  # (m,), the same in the units of the features
     lower: Matrix  # (m,), on the whole cells
     costs: Matrix  # (m, n): what each side of a cell takes from its bound
     places: Matrix  # (m, n): about where it is least in the cell
-    directions: Matrix  # (m, n): in which a Hessian is least at the centre
+    directions: Matrix  # (m, n): in which a Hessian is least at the center
 
 
 class ActivePart:
@@ -143,11 +143,11 @@ class LowerBound:
         rates = part.rates[list(claim.jointly)]
         self.units = 1 / np.where(rates > 0, rates, 1.0)  # of the features of a Hessian, (s,): the kernel's reach
 
-    def __call__(self, centres: Matrix, h: Matrix) -> CellBounds:
-        """Return the bounds on the cells with these centres and half sides (m, n)."""
+    def __call__(self, centers: Matrix, h: Matrix) -> CellBounds:
+        """Return the bounds on the cells with these centers and half sides (m, n)."""
         own = list(self.active)
         h = np.where(np.isin(np.arange(self.n), own), h, 0.0)
-        given = self._coefficients(centres, self.degree)
+        given = self._coefficients(centers, self.degree)
         C, V = _in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
         size, orders = C.shape[1], self._orders
         monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / factorials(self._taus).prod(axis=1)  # (m, k)
@@ -167,7 +167,7 @@ class LowerBound:
         if self.claim.jointly:
             directions[:, self.claim.jointly] = V[rows, :, which] * self.units
             plain = _least_eigenvalue(given[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
-        places = centres.copy()
+        places = centers.copy()
         places[:, own] += t[rows, which]
         # by side: what parabolas, other terms by their share, and the remainder take
         costs = np.zeros_like(h)
@@ -212,14 +212,14 @@ class LowerBound:
         """What rounding may hide of L_x f at a point."""
         return self.part.rounding * float(self._norms[0])
 
-    def _coefficients(self, centres: Matrix, degree: int) -> Matrix:
+    def _coefficients(self, centers: Matrix, degree: int) -> Matrix:
         """Return sign * D_entry D^tau f, (m, s, s, k), for |tau| up to a degree, in units."""
         taus = [tuple(tau) for tau in self._taus[self._orders <= degree].tolist()]
         asked = [plus(entry, tau) for entry in self._entries for tau in taus]
         columns = {index: k for k, index in enumerate(sorted(set(asked)))}
-        found = self.claim.sign * self.part.derivatives(centres, list(columns))
+        found = self.claim.sign * self.part.derivatives(centers, list(columns))
         size = len(self.claim.entries)
-        C = found[:, [columns[index] for index in asked]].reshape(len(centres), size, size, len(taus))
+        C = found[:, [columns[index] for index in asked]].reshape(len(centers), size, size, len(taus))
         return C * (self.units[:, None] * self.units)[..., None] if self.claim.jointly else C
 
     def _parabolas(self, C: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
@@ -281,7 +281,7 @@ def in_double(f: Function) -> Function:
 
 
 def _in_own_axes(C: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the matrices (m, s, s, k) in the eigenvectors of those at the centres, and these."""
+    """Return the matrices (m, s, s, k) in the eigenvectors of those at the centers, and these."""
     if C.shape[1] == 1:
         return C, np.ones((len(C), 1, 1))
     V = np.linalg.eigh(C[..., 0])[1]

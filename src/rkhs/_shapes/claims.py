@@ -17,7 +17,7 @@ from rkhs._backend.arrays import Matrix
 from rkhs._calculus.atoms import Atoms
 from rkhs._finite.function import Function
 from rkhs._shapes.derivatives import axis_factors, polynomial_degree
-from rkhs.functionals.base import Combination, Functional, Part
+from rkhs.functionals._base import Combination, Functional, Part
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}  # order and sign
 

@@ -1,9 +1,9 @@
 """Claims as constraints at points: where they are asked for before they are proved, and where to ask next.
 
 *Seeding.*  Which points need a constraint is found beforehand where all losses are squared.  With the equations of the
-data factorised once (theory, section 4), f with constraints L f >= b at points is
+data factorized once (theory, section 4), f with constraints L f >= b at points is
 
-    f = f_0 + sum_m x_m z~_m,     x >= 0 the minimiser of 1/2 x'G~x - x'(b - L f_0)
+    f = f_0 + sum_m x_m z~_m,     x >= 0 the minimizer of 1/2 x'G~x - x'(b - L f_0)
 
 with G~ the Gram matrix of L that the data leave.  It costs so little that points can be added many times.  The result
 is a choice of points, not a solution: that is found, and certified, by the solvers.
@@ -27,14 +27,14 @@ from rkhs._finite.problem import Iterate
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._linalg.saddle import Saddle
+from rkhs._problem import Problem
 from rkhs._shapes.bounds import in_double, lower_bounds
 from rkhs._shapes.claims import Claim
 from rkhs._shapes.proofs import PROVED, ClaimProof
-from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.values import Evaluation
+from rkhs.functionals._base import Functional, stack
+from rkhs.functionals._values import Evaluation
 from rkhs.losses import OneSided
-from rkhs.problem import Problem
-from rkhs.solvers.base import in_memory
+from rkhs.solvers._base import in_memory
 
 FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
 ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
@@ -246,7 +246,7 @@ def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool | 
 
 
 class ConstrainedLeastSquares:
-    """The minimiser for squared losses and given constraints, with the equations of the data factorised."""
+    """The minimizer for squared losses and given constraints, with the equations of the data factorized."""
 
     def __init__(self, problem: Problem) -> None:
         self.represented, system = problem.represented, in_memory(problem.system)
@@ -272,7 +272,7 @@ class ConstrainedLeastSquares:
 
 
 def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
-    """Return the minimiser of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
+    """Return the minimizer of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
 
     `sizes` are those of the numbers whose differences are the diagonal of G: eigenvalues that rounding of them may
     have made are raised to that level, so that G has a square root however much has cancelled.  The problem is solved

@@ -1,4 +1,4 @@
-"""Partial derivatives of a learnt function at many points at once.
+"""Partial derivatives of a learned function at many points at once.
 
 A function of a kernel phi(q), q = -|A (x - y)|^2 / 2 with A diagonal, is a sum of terms b D_y^beta k(x, y), and with
 D_y = -D_x all its derivatives are sums of D^gamma k, gamma = alpha + beta.  The formula of `_calculus.matchings`, for
@@ -28,8 +28,8 @@ from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpac
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
 from rkhs._progress import tick
-from rkhs.functionals.values import Evaluation
-from rkhs.kernels.base import Kernel
+from rkhs.functionals._values import Evaluation
+from rkhs.kernels._base import Kernel
 
 Index = tuple[int, ...]  # how often each feature is differentiated
 

@@ -1,4 +1,4 @@
-"""Shapes that a learnt function has everywhere: constraints at points, a proof, and more points where it fails."""
+"""Shapes that a learned function has everywhere: constraints at points, a proof, and more points where it fails."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
 from rkhs._finite.function import Function
 from rkhs._finite.solution import TIME_LIMIT, Solution
+from rkhs._problem import Problem
 from rkhs._progress import granted, limited, seconds_left
 from rkhs._shapes.bounds import lower_bounds
 from rkhs._shapes.claims import parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
 from rkhs._shapes.derivatives import along
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
-from rkhs.errors import warn
-from rkhs.invariances.base import as_invariances
-from rkhs.problem import Problem
+from rkhs.exceptions import warn
+from rkhs.invariances._base import as_invariances
 
 ROUNDS = 10  # of solving, proving and adding points
 TILT = 0.02  # of the range of f, by which it may be changed to mend what is left
@@ -184,7 +184,7 @@ def _mended(
     if not tilts and not bends:
         return f, {}, {}
     degree = 2 if bends else 1
-    space: FunctionSpace = Polynomials(degree, centre=(box[0] + box[1]) / 2)
+    space: FunctionSpace = Polynomials(degree, center=(box[0] + box[1]) / 2)
     added = {along([j], n): tilt for j, tilt in tilts.items()} | {along([j, j], n): b / 2 for j, b in bends.items()}
     coefficients = np.array([added.get(index, 0.0) for index in multi_indices(degree, range(n), n)])
     if f.basis is not None:

@@ -1,7 +1,7 @@
-"""Proofs that a learnt function has a shape everywhere on a box, not only at points.
+"""Proofs that a learned function has a shape everywhere on a box, not only at points.
 
 A claim is L_x(f) >= b for all x of a box (`claims`), L_x a derivative along features, a value, or the least eigenvalue
-of a Hessian.  `bounds` bounds it from below on a cell.  A cell whose bound is at least b is proved; one whose centre is
+of a Hessian.  `bounds` bounds it from below on a cell.  A cell whose bound is at least b is proved; one whose center is
 below b is where the claim fails; any other is halved along the side that costs most.
 
 Features that do not act together are looked at apart: of a sum of kernels only those summands that depend on the
@@ -85,7 +85,7 @@ def prove(
     """Branch and bound over the box (2, n), until it is proved, `enough` failures are found, or the cells are spent.
 
     Where a claim fails, the search goes on until `enough` such points are known; `hurried` does not divide cells whose
-    centre is one.  After `seconds`, or by Ctrl-C, it returns what is proved so far.  Beyond two seconds it shows
+    center is one.  After `seconds`, or by Ctrl-C, it returns what is proved so far.  Beyond two seconds it shows
     progress, as solvers do.
     """
     box, f = np.asarray(box, dtype=np.float64), f.compress()  # zeros cost as much as other coefficients
@@ -94,7 +94,7 @@ def prove(
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
             search = BranchAndBound(lower, box, enough, hurried)
-            while len(search.cells.centres) and len(search.failing) < enough and search.used < cells and not stopped:
+            while len(search.cells.centers) and len(search.failing) < enough and search.used < cells and not stopped:
                 try:
                     with listening(lambda share: monitor.check()):
                         search.step()
@@ -121,9 +121,9 @@ class ProofMonitor(Monitor):
 
 @dataclass(frozen=True, eq=False)
 class BoxCells:
-    """Some cells of a box: (m, n) centres and half sides, (m,) shares of its volume, and what is known of them."""
+    """Some cells of a box: (m, n) centers and half sides, (m,) shares of its volume, and what is known of them."""
 
-    centres: Matrix
+    centers: Matrix
     halves: Matrix
     shares: Matrix
     lower: Matrix  # (m,), the bound on the cell of which each is one half; -inf before any is known
@@ -134,12 +134,12 @@ class BoxCells:
 
     def split(self, side: Matrix) -> BoxCells:
         """Return both halves of each cell along its own side."""
-        rows = np.arange(len(self.centres))
+        rows = np.arange(len(self.centers))
         halves, step = self.halves.copy(), np.zeros_like(self.halves)
         halves[rows, side] /= 2
         step[rows, side] = halves[rows, side]
         one, other = (
-            replace(self, centres=self.centres + s * step, halves=halves, shares=self.shares / 2) for s in (-1, 1)
+            replace(self, centers=self.centers + s * step, halves=halves, shares=self.shares / 2) for s in (-1, 1)
         )
         return one.joined(other)
 
@@ -152,29 +152,29 @@ class BranchAndBound:
 
     def __init__(self, lower: LowerBound, box: Matrix, enough: int, hurried: bool) -> None:
         self.lower, self.box, self.enough, self.hurried = lower, box, enough, hurried
-        centre = (box[0] + box[1])[None] / 2
+        center = (box[0] + box[1])[None] / 2
         self.cells = BoxCells(
-            centre, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(centre)
+            center, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(center)
         )
         own = np.array(lower.active, dtype=int)
-        while len(self.cells.centres) < 128 and len(own):  # cells at first
+        while len(self.cells.centers) < 128 and len(own):  # cells at first
             sizes = self.cells.halves[:, own] * lower.part.rates[own]
             if sizes.max() <= 0.3:  # of the kernel's scale, half the side of the first cells
                 break
             self.cells = self.cells.split(own[np.argmax(sizes, axis=1)])
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
-        self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centres[0]
+        self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centers[0]
 
     def step(self) -> None:
         """Bound f on some cells, those with the lowest bounds first, and halve the cells that are not proved."""
         order = np.argsort(self.cells.lower, kind="stable")
         cells = self.cells.take(order[:AT_ONCE])
-        seen = self.lower(cells.centres, cells.halves)
-        self.used += len(cells.centres)
+        seen = self.lower(cells.centers, cells.halves)
+        self.used += len(cells.centers)
         k = int(np.argmin(seen.values))
         if seen.values[k] < self.least:
-            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), cells.centres[k]
+            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), cells.centers[k]
         good, bad = seen.lower >= 0, seen.values < 0
         split = ~good & ~bad if self.hurried else ~good  # where it fails is known well enough
         self.proved += float(cells.shares[good].sum())
@@ -187,7 +187,7 @@ class BranchAndBound:
     def result(self, seconds: float, stopped: bool) -> ClaimProof:
         """Return what the cells so far prove."""
         cells, lower = self.cells, self.lower
-        status = FAILS if self.failing else OPEN if len(cells.centres) else PROVED
+        status = FAILS if self.failing else OPEN if len(cells.centers) else PROVED
         hardest = cells.take(np.argsort(cells.lower, kind="stable")[: self.enough])
         found = sorted(self.failing, key=lambda one: one[0])
         margin = min(self.margin, float(cells.lower.min(initial=np.inf)))
@@ -201,7 +201,7 @@ class BranchAndBound:
             box=self.box,
             cells=self.used,
             seconds=seconds,
-            candidates=np.array([place for _, place, _ in found]) if found else hardest.centres,
+            candidates=np.array([place for _, place, _ in found]) if found else hardest.centers,
             directions=np.array([direction for _, _, direction in found]) if found else hardest.directions,
             stopped=stopped and status != PROVED,
             rounding=lower.in_units_of_features(lower.rounding) if self.used else 0.0,

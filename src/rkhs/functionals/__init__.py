@@ -1,9 +1,9 @@
 """Families of bounded linear functionals, each a mapping to atoms; they know nothing of kernels."""
 
-from rkhs.functionals.base import Functional, stack
-from rkhs.functionals.derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Laplacian
-from rkhs.functionals.integrals import Integral
-from rkhs.functionals.values import (
+from rkhs.functionals._base import Functional, stack
+from rkhs.functionals._derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Laplacian
+from rkhs.functionals._integrals import Integral
+from rkhs.functionals._values import (
     Average,
     Components,
     Difference,

@@ -1,9 +1,9 @@
 """Prior knowledge in the form of callables X -> functionals."""
 
-from rkhs.invariances.base import Invariance, Jitter, Monotone, Sampled, as_invariances
-from rkhs.invariances.graph import Graph
-from rkhs.invariances.images import ImageTangents, RandomMotion
-from rkhs.invariances.tangents import Moved, SignalTangents, Tangents, copies
+from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled, as_invariances
+from rkhs.invariances._graph import Graph
+from rkhs.invariances._images import ImageTangents, RandomMotion
+from rkhs.invariances._tangents import Moved, SignalTangents, Tangents, copies
 
 __all__ = [
     "Graph",

@@ -1,18 +1,18 @@
 """Kernels: frozen values that know the inner products of atoms, and nothing of functionals."""
 
 from rkhs._calculus.maps import Features, InverseDistances
-from rkhs.kernels.algebra import Composition, Multiple, Product, Pullback, Sum, additive
-from rkhs.kernels.autodiff import AutodiffKernel
-from rkhs.kernels.base import Kernel, learn
-from rkhs.kernels.fields import CurlFree, DivergenceFree, components
-from rkhs.kernels.gaussian import Gaussian, Periodic
-from rkhs.kernels.laplace import Laplace
-from rkhs.kernels.matern import Matern
-from rkhs.kernels.polyharmonic import Polyharmonic, ThinPlate
-from rkhs.kernels.polynomial import ConstantKernel, Linear, Polynomial
-from rkhs.kernels.rational_quadratic import RationalQuadratic
-from rkhs.kernels.scaled import median_scale
-from rkhs.kernels.symmetrised import Symmetrised
+from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum, additive
+from rkhs.kernels._autodiff import AutodiffKernel
+from rkhs.kernels._base import Kernel, learn
+from rkhs.kernels._fields import CurlFree, DivergenceFree, components
+from rkhs.kernels._gaussian import Gaussian, Periodic
+from rkhs.kernels._laplace import Laplace
+from rkhs.kernels._matern import Matern
+from rkhs.kernels._polyharmonic import Polyharmonic, ThinPlate
+from rkhs.kernels._polynomial import ConstantKernel, Linear, Polynomial
+from rkhs.kernels._rational_quadratic import RationalQuadratic
+from rkhs.kernels._scaled import median_scale
+from rkhs.kernels._symmetrized import Symmetrized
 
 __all__ = [
     "AutodiffKernel",
@@ -35,7 +35,7 @@ __all__ = [
     "Pullback",
     "RationalQuadratic",
     "Sum",
-    "Symmetrised",
+    "Symmetrized",
     "ThinPlate",
     "additive",
     "components",

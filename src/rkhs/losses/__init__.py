@@ -1,8 +1,8 @@
 """Convex losses: value, gradient, curvature, prox and conjugate, one and the same for every functional."""
 
-from rkhs.losses.base import Loss, Smoothed
-from rkhs.losses.classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
-from rkhs.losses.regression import (
+from rkhs.losses._base import Loss, Smoothed
+from rkhs.losses._classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
+from rkhs.losses._regression import (
     Absolute,
     EpsilonInsensitive,
     Huber,

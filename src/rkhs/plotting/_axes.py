@@ -24,11 +24,11 @@ def axes_of(ax: Any) -> Any:
 
 
 def heat_map(ax: Any, table: Matrix, label: str, numbers: str | None, dark: Matrix, **options: Any) -> None:
-    """Draw a table in colours, with a colour bar and, in the format `numbers`, its values: white where it is dark."""
+    """Draw a table in colors, with a color bar and, in the format `numbers`, its values: white where it is dark."""
     image = ax.imshow(table, **options)
     ax.figure.colorbar(image, ax=ax, label=label)
     if numbers is not None:
         for (row, column), value in np.ndenumerate(table):
             if np.isfinite(value):
-                colour = "w" if dark[row, column] else "k"
-                ax.text(column, row, f"{value:{numbers}}", ha="center", va="center", fontsize=7, color=colour)
+                color = "w" if dark[row, column] else "k"
+                ax.text(column, row, f"{value:{numbers}}", ha="center", va="center", fontsize=7, color=color)

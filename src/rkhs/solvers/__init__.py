@@ -1,31 +1,31 @@
 """One algorithm per file; `auto` chooses."""
 
-from rkhs.solvers.absorption import Absorption
-from rkhs.solvers.base import NotApplicableError, Solver
-from rkhs.solvers.conjugate_gradients import ConjugateGradients
-from rkhs.solvers.direct import Direct
-from rkhs.solvers.interior_point import BoxDual
-from rkhs.solvers.lbfgs import LBFGS
-from rkhs.solvers.libsvm import LibSVM
-from rkhs.solvers.newton import Newton
-from rkhs.solvers.nonlinear_cg import Descent
-from rkhs.solvers.proximal_newton import ProximalNewton
-from rkhs.solvers.splitting import Splitting
-from rkhs.solvers.subspace import Galerkin, Growth
+from rkhs.solvers._admm import ADMM
+from rkhs.solvers._base import NotApplicableError, Solver
+from rkhs.solvers._conjugate_gradients import ConjugateGradients
+from rkhs.solvers._direct import Direct
+from rkhs.solvers._galerkin import Galerkin, GreedyCoordinate
+from rkhs.solvers._interior_point import BoxDual
+from rkhs.solvers._lbfgs import LBFGS
+from rkhs.solvers._libsvm import LibSVM
+from rkhs.solvers._newton import Newton
+from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._proximal_newton import ProximalNewton
+from rkhs.solvers._schur_complement import SchurComplement
 
 __all__ = [
+    "ADMM",
     "LBFGS",
-    "Absorption",
     "BoxDual",
     "ConjugateGradients",
-    "Descent",
     "Direct",
     "Galerkin",
-    "Growth",
+    "GreedyCoordinate",
     "LibSVM",
     "Newton",
+    "NonlinearCG",
     "NotApplicableError",
     "ProximalNewton",
+    "SchurComplement",
     "Solver",
-    "Splitting",
 ]

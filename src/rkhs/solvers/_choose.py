@@ -1,15 +1,15 @@
 """Which solver: the one whose estimated time is least, with another behind it where the estimate may be wrong.
 
     solver               needs                                        costs (`Solver.cost`, in seconds of `_costs`)
-    Direct               Squared; G in half of the memory             G, one factorisation
+    Direct               Squared; G in half of the memory             G, one factorization
     LibSVM               Hinge, a constant basis or none; G           G, a pass over it for each order of the weights
-    Newton               smooth losses; G                             G, a factorisation of the curved rows per step
-    BoxDual              losses of an interval; G                     G, 15 factorisations
+    Newton               smooth losses; G                             G, a factorization of the curved rows per step
+    BoxDual              losses of an interval; G                     G, 15 factorizations
     ProximalNewton       smooth losses or of an interval; G           five times that
-    Absorption           Squared, at most 3,000 functionals without   G, one factorisation, the rest as above
+    SchurComplement           Squared, at most 3,000 functionals without   G, one factorization, the rest as above
     ConjugateGradients   Squared                                      a product per iteration
     Galerkin             Squared, at most 1,500 functionals without   a product per iteration, and reduced problems
-    Descent              nothing                                      1.5 times as many products, 6 times with kinks
+    NonlinearCG              nothing                                      1.5 times as many products, 6 times with kinks
 
 The number of iterations of the last three can be wrong by much, so that one of them gives way to a dense solver at
 hand when it has cost as much: together they cost twice the cheaper at most.
@@ -24,17 +24,17 @@ from rkhs._backend.arrays import namespace
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
+from rkhs.solvers._base import Solver, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._costs import Estimate
-from rkhs.solvers.absorption import DENSE, Absorption
-from rkhs.solvers.base import Solver, fits, from_memory, in_memory, to_memory
-from rkhs.solvers.conjugate_gradients import ConjugateGradients
-from rkhs.solvers.direct import Direct
-from rkhs.solvers.newton import Newton, expected
-from rkhs.solvers.nonlinear_cg import Descent
-from rkhs.solvers.subspace import Galerkin
+from rkhs.solvers._direct import Direct
+from rkhs.solvers._galerkin import Galerkin
+from rkhs.solvers._newton import Newton, expected
+from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._schur_complement import DENSE, SchurComplement
 
-EXACT: tuple[Solver, ...] = (*DENSE[:-1], Absorption())
-ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), Descent())  # the best first, at any size
+EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
+ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), NonlinearCG())  # the best first, at any size
 LEAST = 8  # products that an iterative solver gets in any case
 TRIAL = 6  # iterations that are tried of a solver that seems dear, where six times as many cost no more
 

@@ -20,13 +20,13 @@ from rkhs._gram.matrix import CALL
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
 
 ENTRY = 18e-9  # s, to compute an entry of a dense Gram matrix
-FLOP = 1 / 25e9  # s, of a factorisation or a matrix product
+FLOP = 1 / 25e9  # s, of a factorization or a matrix product
 STEP = 1.5e-3  # s, of an iteration of an iterative solver, without its product
 SHARED = 0.2  # of a product, what each further column costs
 
 
-def factorisation(size: int) -> float:
-    """Return the cost of equilibration, Cholesky's factorisation and refinement."""
+def factorization(size: int) -> float:
+    """Return the cost of equilibration, Cholesky's factorization and refinement."""
     return 3e-3 + FLOP * size**3 / 3 + 50e-9 * size**2
 
 

@@ -5,7 +5,7 @@ In orthonormal functions of the space the problem is, for each output,
     min over theta = (c, tau)   1/2 |tau|^2 + 1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(E_i theta)
 
 with S = 2M from the moments of all quadratic terms.  They are transformed into these functions once; each weighting in
-a grid of weights and folds is then a combination of p x p matrices and a Cholesky factorisation.
+a grid of weights and folds is then a combination of p x p matrices and a Cholesky factorization.
 
 The gap is that of alpha on the kept rows and, on the quadratic ones, alpha_i = -2 w_i (u_i - b_i) at theta but for its
 c, which is moved until alpha vanishes on the basis: with h = tau + (S theta + linear - E'alpha)_tau after that,
@@ -46,10 +46,10 @@ from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, exce
 from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
 from rkhs._finite.problem import LossBlock
 from rkhs._linalg.projection import project
-from rkhs.losses.base import Loss
+from rkhs._spaces.base import UNIT, Orthonormal
+from rkhs.losses._base import Loss
 from rkhs.solvers._reduced import Curvature, FeatureBlock, ReducedProblem, upright
 from rkhs.solvers._subspace import solve
-from rkhs.spaces.base import UNIT, Orthonormal
 
 # Rows that were too many to keep, read again: (term, turn) -> E turn, targets and weights.
 Reread = Callable[[int, Matrix], tuple[Any, Matrix, Matrix]]

@@ -30,7 +30,7 @@ from rkhs._finite.certificate import feasible, lower_bound
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._linalg.projection import project
-from rkhs.solvers.base import Solver, blocks_in_double, double
+from rkhs.solvers._base import Solver, blocks_in_double, double
 
 ROUNDING = 45  # units in which a fall of the objective is lost
 SHRINK = 0.25  # of the width of envelopes, each time
@@ -160,7 +160,7 @@ class ReducedProblem:
             hessian += _bend(part.E, w * part.rows.loss.curvature(v, b))
         return gradient, hessian
 
-    def minimise(
+    def minimize(
         self, theta: Matrix | None = None, enough: float = 0.0, check: Callable[[], None] = lambda: None
     ) -> Matrix:
         """argmin psi, by Newton's method with a line search: to rounding, or to a step that gains less than `enough`.
@@ -286,7 +286,7 @@ def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """S, positive definite in tau, factorised in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
+    """S, positive definite in tau, factorized in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
 
     L: Matrix
     T: Matrix
@@ -295,7 +295,7 @@ class Curvature:
 
     @classmethod
     def of(cls, S: Matrix, rank: int) -> Curvature:
-        """Factorise S, whose first variables are the c."""
+        """Factorize S, whose first variables are the c."""
         c, tau = slice(0, rank), slice(rank, None)
         L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
         T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)

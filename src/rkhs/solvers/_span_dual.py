@@ -19,9 +19,9 @@ import numpy as np
 
 from rkhs._backend.arrays import Matrix, like, namespace, to_numpy
 from rkhs._linalg.saddle import inverse_root
+from rkhs.solvers._base import double
 from rkhs.solvers._reduced import ReducedProblem, upright
 from rkhs.solvers._subspace import SMALLER, Directions, Task, solve
-from rkhs.solvers.base import double
 
 SEEN = 1e-10  # of M with ones on its diagonal, eigenvalues under which its directions are left out
 

@@ -21,16 +21,16 @@ from rkhs._finite.verified import Entry
 from rkhs._gram.gradient_moments import gradient_moments
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import inverse_root
+from rkhs.solvers._base import cheapest
+from rkhs.solvers._interior_point import BoxDual
+from rkhs.solvers._libsvm import LibSVM
+from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._proximal_newton import ProximalNewton
 from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, upright
-from rkhs.solvers.base import cheapest
-from rkhs.solvers.interior_point import BoxDual
-from rkhs.solvers.libsvm import LibSVM
-from rkhs.solvers.nonlinear_cg import Descent
-from rkhs.solvers.proximal_newton import ProximalNewton
 
-KINKED = (LibSVM(), BoxDual(), ProximalNewton(), Descent())  # for what elimination leaves of losses with kinks
+KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # for what elimination leaves of losses with kinks
 ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
-DEPENDENT = 1e-10  # squared norm left by orthogonalisation under which a direction is not new
+DEPENDENT = 1e-10  # squared norm left by orthogonalization under which a direction is not new
 SMALLER = 0.2  # share of the tolerance that is left to reduced problems
 
 
@@ -55,7 +55,7 @@ def solve(
     seconds: float = inf,
     smoothing: bool = False,
 ) -> ReducedSolution:
-    """Minimise to rounding where losses are smooth (or to `enough`), to a relative gap of tol elsewhere.
+    """Minimize to rounding where losses are smooth (or to `enough`), to a relative gap of tol elsewhere.
 
     With `smoothing`, kinks on far more rows than variables are smoothed before anything is eliminated.  Raises
     `Stopped` after this many seconds.
@@ -64,7 +64,7 @@ def solve(
     if start is not None:
         start = np.concatenate([start, np.zeros(len(problem.linear) - len(start))])
     if problem.smooth:
-        theta = problem.minimise(start, enough, monitor.check)
+        theta = problem.minimize(start, enough, monitor.check)
         return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
     rows, kept = sum(len(part.rows.target) for part in problem.parts), all(hasattr(p.E, "shape") for p in problem.parts)
     dense = kept and rows <= ROWS
@@ -91,7 +91,7 @@ def _smoothed(
     narrowest = 1e-9 * smoothing.width
     while True:
         soft = problem.smoothed(smoothing)
-        theta = soft.minimise(theta, check=monitor.check)
+        theta = soft.minimize(theta, check=monitor.check)
         gap = relative_gap(problem.value(theta), soft.value(theta))
         if gap <= tol or smoothing.width <= narrowest:
             return ReducedSolution(theta, [-slope for slope in soft.slopes(theta)]), gap

@@ -1,0 +1,21 @@
+"""The command `rkhs`, for people who do not write Python."""
+
+from __future__ import annotations
+
+import sys
+
+from rkhs._files import ended_when_asked
+
+
+def main() -> None:
+    """Run the command; name what is missing if its parts are not installed."""
+    with ended_when_asked():
+        try:
+            import matplotlib  # noqa: F401
+            import pandas  # noqa: F401
+            import pyarrow  # noqa: F401
+
+            from rkhs._cli.commands import app
+        except ImportError:
+            sys.exit("The command needs typer, rich, pandas, pyarrow and matplotlib: pip install 'rkhs[cli]'.")
+        app()

@@ -1,0 +1,243 @@
+"""The subcommands and their options."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rkhs
+from rkhs._cli.terminal import CommandError, finite, show
+
+app = typer.Typer(
+    help="Kernel machines that learn from anything linear you know about the function.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Facts = dict[str, Any]
+Tell = Callable[[Facts], None]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+Missing = Annotated[str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")]
+Separator = Annotated[
+    str | None, typer.Option(help="What separates cells, as in ; or \\t for a tab; seen if not given.")
+]
+Decimal = Annotated[str | None, typer.Option(help="The decimal sign, . or , (the other one sets thousands apart).")]
+Several = list[str] | None
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """Kernel machines that learn from anything linear you know about the function."""
+    if version:
+        typer.echo(f"rkhs {rkhs.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet; rows with an empty target are unlabeled.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
+    invariance: Annotated[
+        str, typer.Option(help="auto chooses all settings; or gradient, local_average, laplacian, graph, none.")
+    ] = "auto",
+    cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, in the place of one chosen.")] = None,
+    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, in the place of one chosen.")] = None,
+    monotone: Annotated[str, typer.Option(help="Columns with which f rises or falls: age=+1,income=-1.")] = "",
+    regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
+    ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
+    text: Annotated[Several, typer.Option(help="A column to take for text (may be repeated).")] = None,
+    ids: Annotated[
+        Several, typer.Option("--id", help="A column that names rows, kept in predictions; repeatable.")
+    ] = None,
+    missing: Missing = "",
+    separator: Separator = None,
+    decimal: Decimal = None,
+    picture: Annotated[Path | None, typer.Option(help="The picture to draw; beside the model if not given.")] = None,
+    report: Annotated[Path | None, typer.Option(help="The HTML report; beside the model if not given.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a model from a table, and write it with a picture and a report: errors compared with a plain SVM's."""
+    from rkhs._cli.fit import run
+    from rkhs._cli.learning import Request
+    from rkhs._cli.tables import Format
+
+    def work(tell: Tell) -> Facts:
+        request = Request(
+            data=data,
+            target=target,
+            out=out,
+            invariance=invariance,
+            cv=cv,
+            C=C,
+            nu=nu,
+            monotone=monotone,
+            regression=regression,
+            ignore=tuple(ignore or ()),
+            as_text=tuple(text or ()),
+            ids=tuple(ids or ()),
+            form=Format.of(missing, separator, decimal),
+            picture=picture,
+            report=report,
+            force=force,
+        )
+        return run(request, tell)
+
+    _answer(work, as_json)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` wrote.")],
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns of the model.")],
+    out: Annotated[Path, typer.Option(help="The table of predictions to write.")] = Path("predictions.csv"),
+    missing: Missing = "",
+    separator: Separator = None,
+    decimal: Decimal = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the target of each row of a table: classes with probabilities, or numbers with intervals."""
+    from rkhs._cli.predict import run
+    from rkhs._cli.tables import Format
+
+    _answer(lambda _: run(model, data, out, Format.of(missing, separator, decimal), force), as_json)
+
+
+@app.command()
+def sample(
+    out: Annotated[Path, typer.Argument(help="The table to write, CSV or Parquet.")] = Path("churn.csv"),
+    new: Annotated[Path | None, typer.Option(help="The table to predict; new.csv beside it if not given.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Write sample data to try the other commands with: customers of a telephone company, and who left."""
+    from rkhs._cli.demo import write_sample
+
+    _answer(lambda _: write_sample(out, new, force), as_json)
+
+
+@app.command()
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` or rkhs.save wrote.")],
+    as_json: Json = False,
+) -> None:
+    """Say what is in a model file, without opening the model."""
+    from rkhs._io import notes_of
+
+    def work(_: Tell) -> Facts:  # nothing of the model is built, so that files of any version can be inspected
+        found = notes_of(model)
+        notes = found.pop("notes", {})
+        return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}
+
+    _answer(work, as_json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path(),
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Handwritten digits with three labels each: a plain SVM beside machines that know more; table and picture."""
+    from rkhs._cli.demo import run
+
+    _answer(lambda _: run(out, force), as_json)
+
+
+@app.command()
+def play(
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 takes one that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Paint points on a page of this machine, turn prior knowledge on and off, and see what is learned."""
+    import webbrowser
+    from threading import Timer
+
+    from rkhs._play import Server
+
+    def work(tell: Tell) -> Facts:
+        if not 0 <= port <= 65535:
+            raise CommandError(f"--port must be from 0 to 65535, got {port}: 0 takes any that is free.")
+        try:
+            server = Server(port)
+        except OSError as error:
+            raise CommandError(f"Port {port} cannot be used ({error.strerror}): take another with --port.") from error
+        with server:
+            tell({"page": server.address, "stop": "Ctrl-C"})
+            if browser:
+                Timer(0.2, webbrowser.open, [server.address]).start()
+            server.serve_forever()
+        return {}
+
+    _answer(work, as_json=False)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, in seconds.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for results, page and picture.")] = Path("results"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was killed.")] = False,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compute a table or figure of the papers again, next to the printed numbers; needs a clone of the repository."""
+
+    def work(_: Tell) -> Facts:
+        clone = Path(rkhs.__file__).resolve().parents[2]
+        if not (clone / "papers" / "run.py").is_file():
+            raise CommandError(
+                "The papers' experiments are in the repository, not in the installed package: run `git clone "
+                "https://github.com/rkhs-developers/rkhs`, and in its folder `pip install -e '.[cli]'` and "
+                f"`python -m papers {name}`."
+            )
+        sys.path.insert(0, str(clone))
+        from papers.run import experiment_of, run
+
+        return run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force)
+
+    _answer(work, as_json)
+
+
+def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:
+    """Do the work and print its facts, some of them when it tells them; exit with 1 if it fails."""
+    told: Facts = {}
+
+    def tell(facts: Facts) -> None:
+        told.update(facts)
+        if not as_json:
+            show(facts)
+
+    try:
+        facts = work(tell)
+    except (CommandError, ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
+        problems = error.problems if isinstance(error, CommandError) else (str(error),)
+        if isinstance(error, OSError) and error.filename is None and error.strerror:
+            problems = (error.strerror,)  # without the number of the system error
+        if isinstance(error, MemoryError):
+            problems = (f"There is not enough memory ({error}): use fewer rows or columns",)
+        texts = [" ".join(text.split()) for text in problems]
+        texts = [text if text.endswith("?") else text.rstrip(".") + "." for text in texts]
+        if as_json:
+            print(json.dumps({"error": " ".join(texts)} | ({"problems": texts} if len(texts) > 1 else {})))
+        if len(texts) > 1:
+            numbered = [f"\n  {number}. {text}" for number, text in enumerate(texts, 1)]
+            texts = [f"there are {len(texts)} problems.{''.join(numbered)}"]
+        print(f"Error: {texts[0]}", file=sys.stderr)
+        sys.exit(1)
+    if as_json:
+        print(json.dumps(finite(facts), indent=2))
+    else:
+        show({name: value for name, value in facts.items() if name not in told})

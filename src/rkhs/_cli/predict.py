@@ -1,0 +1,92 @@
+"""`rkhs predict`: the target of each row of a table, with probabilities or intervals."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+
+from rkhs._backend.arrays import Vector
+from rkhs._cli.learning import UNLABELED
+from rkhs._cli.outputs import check_outputs, write_table
+from rkhs._cli.tables import NOTES, Format, Kinds, features_of, read
+from rkhs._cli.terminal import CommandError, step
+from rkhs._estimators.regressor import likely_spread
+from rkhs._io import load, notes_of
+
+REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
+
+
+def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[str, Any]:
+    """Predict, write the table, and compare with the target where the table has it."""
+    with step("reading"):
+        # files of early versions name nothing as missing, no dates, no names of rows and no intervals
+        pipeline, notes = load(model), {"missing": [], **notes_of(model)["notes"]}
+        if any(not isinstance(notes.get(name), kind) for name, kind in REQUIRED.items()):
+            raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
+        check_outputs({"--out": out}, [model, data], force)
+        kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
+        table = read(data, Format((*notes["missing"], *form.missing), form.separator, form.decimal))
+        features, target, regression = features_of(table, kinds), notes["target"], notes["regression"]
+        truth = None
+        if target in table.columns:
+            truth = table.columns[target].numbers() if regression else table.columns[target].labels()
+    with step("predicting"):
+        predicted = pipeline.predict(features)
+        columns = {name: table.columns[name].texts() for name in kinds.ids if name in table.columns}
+        for name, values in [(target, predicted), *_certainty(pipeline, notes, features, predicted)]:
+            free = (name if k == 1 else f"{name} ({k})" for k in count(1))
+            columns[next(one for one in free if one not in columns)] = values
+        write_table(pd.DataFrame(columns), out)
+    facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": target}
+    facts["texts that the model has not seen"] = new_texts(pipeline[0], features, kinds)
+    if truth is not None:
+        known = ~np.isnan(truth) if regression else truth != UNLABELED
+        error = None
+        if known.any() and regression:
+            error = float(np.sqrt(np.mean((predicted[known] - truth[known]) ** 2)))
+        elif known.any():
+            error = float(np.mean(predicted[known] != truth[known]))
+        facts["rows with a target" if regression else "rows with a label"] = int(known.sum())
+        facts["root mean squared error" if regression else "error"] = error
+    return facts
+
+
+def _certainty(
+    pipeline: Pipeline, notes: dict[str, Any], features: pd.DataFrame, predicted: Vector
+) -> list[tuple[str, Vector]]:
+    """Return columns with the decision and the probability of each class, or with the ends of an interval."""
+    if not notes["regression"]:
+        decided = pipeline.decision_function(features)
+        if decided.ndim == 1:
+            lead = np.abs(decided)
+        else:  # of the best class over the second
+            best = np.sort(decided, axis=1)
+            lead = best[:, -1] - best[:, -2]
+        names = [f"P({name})" for name in pipeline.classes_]
+        return [("decision", lead), *zip(names, pipeline.predict_proba(features).T, strict=True)]
+    interval = notes.get("interval")
+    if not interval:
+        return []
+    size = interval["factor"]
+    if interval["of the deviation"]:
+        size = size * likely_spread(pipeline[-1], pipeline[:-1].transform(features))
+    level = f"{100 * interval['level']:.0f} %"
+    return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
+
+
+def new_texts(columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:
+    """Count the rows of each column with texts that the encoder was not fitted with, and name some; None if none."""
+    found = {}
+    for k, name in enumerate(kinds.categorical):
+        new = features[name][~features[name].isin(columns.named_transformers_["categories"].categories_[k])]
+        if len(new):
+            some = [text or "(empty)" for text in dict.fromkeys(new)]
+            listed = ", ".join(some[:3]) + (", .." if len(some) > 3 else "")
+            found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed})"
+    return found or None

@@ -1,0 +1,211 @@
+"""The base of all estimators: validated points in, a function f learned by a `Problem`, its values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
+from rkhs._estimators.calibration import Calibration
+from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
+from rkhs._estimators.options import ModelConfig, check_number
+from rkhs._finite.function import Function
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._problem import Problem
+from rkhs._progress import interrupts_raised, limited
+from rkhs._shapes.fitting import shape_of, solve_with_shape
+from rkhs.exceptions import warn
+from rkhs.functionals import Evaluation, Functional
+from rkhs.streams._blocks import Blocks
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def transactional(fit: Method) -> Method:
+    """Make a method that learns transactional: it works on a copy, which is taken over in one step at its end.
+
+    Whatever stops it, Ctrl-C included, is raised and leaves the estimator as it was.  All of it keeps the estimator's
+    `time_limit`, where that has one.
+    """
+
+    @wraps(fit)
+    def whole(self: Any, *args: Any, **options: Any) -> Any:
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self))
+        limit = getattr(self, "time_limit", None)
+        with interrupts_raised(), limited(None if limit is None else check_number(limit, "time_limit")):
+            fit(copy, *args, **options)
+        self.__dict__ = vars(copy)
+        return self
+
+    return cast(Method, whole)
+
+
+class BaseKernelEstimator(BaseEstimator):
+    """An estimator with a learned function.
+
+    Sparse X is made dense, since kernels need whole points.  With scikit-learn's array API dispatch, tensors stay
+    tensors: the problem is solved on their device, and predictions are tensors there.
+    """
+
+    problem_: Any  # the Problem; None with an approximation
+    solution_: Solution
+    function_: Function
+    classes_: Vector  # of classifiers
+    _held_out: Any  # the labels of a fitted model, predicted without themselves, as `labels`
+    _calibration: Calibration  # of classifiers
+    _sums: Any  # of all rows that `partial_fit` has seen
+    _sample: Callable[..., Sample]  # of estimators with labels: the merged training points
+    _learn: Callable[..., None]  # and how they learn from these
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.array_api_support = getattr(self, "approximation", None) is None
+        return tags
+
+    def _config(self, **changes: Any) -> ModelConfig:
+        return ModelConfig.of(self, **changes)
+
+    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
+        """Return the training points, X as it was given, y in NumPy, and a mask of what is missing in it.
+
+        The points are a copy, so that a model does not change with the caller's X, or without `own` perhaps X itself.
+        """
+        if isinstance(X, Blocks):
+            raise TypeError(
+                f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
+                "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
+            )
+        X, accepted = _accepted(X)
+        y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
+        several = y is not None and y.ndim == 2
+        copy = own and not issparse(X)  # of which a dense copy is made anyhow
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **accepted)
+        if is_classifier(self):
+            check_classification_targets(y)
+        self._kind = _kind(X)
+        points = dense(X)
+        return frozen(points) if own else points, X, y, missing
+
+    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
+        return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
+
+    def _solve(self, problem: Problem, variance: float = 1.0) -> None:
+        """Solve the problem, whose weights were divided by the kernel's `variance`, with a shape if there is one."""
+        shape, verbose = shape_of(self), self.verbose or None
+
+        def solve(asked: Problem) -> Solution:
+            return asked.solve(getattr(self, "solver", "auto"), tol=self.tol, verbose=verbose)
+
+        if shape is None:
+            self._keep(problem, solve(problem), variance)
+            return
+        if problem.terms[0].outputs is not None:
+            raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
+        box = getattr(self, "shape_box", None)
+        check_columns_of(box, self, "shape_box")
+        whole, solution, function, certificate = solve_with_shape(
+            problem,
+            shape,
+            solve,
+            names=getattr(self, "feature_names_in_", None),
+            box=box,
+            seconds=getattr(self, "shape_time_limit", None),
+            seed=getattr(self, "random_state", None),
+            verbose=verbose,
+        )
+        self._keep(whole, solution, variance)
+        self.function_, self.shape_certificate_ = function, certificate
+
+    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
+        """Keep a solution in place of an earlier one; warn where it has not converged."""
+        for earlier in ("shape_certificate_", "_held_out", "_tau"):
+            self.__dict__.pop(earlier, None)
+        self.problem_ = None if problem is None else replace(problem)  # without its caches
+        self.solution_, self.function_ = solution, solution.function
+        if solution.status != CONVERGED:
+            late = solution.status == TIME_LIMIT
+            remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
+            message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."
+            warn(message, ConvergenceWarning)
+
+    def _given(self, X: Any, method: str) -> Array:
+        """Return X as the arrays that `fit` has seen: its columns, library and device are checked."""
+        check_is_fitted(self)
+        X, accepted = _accepted(X)
+        given = validate_data(self, X, reset=False, **accepted)
+        if _kind(given) != self._kind:
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
+                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
+            )
+        return given
+
+    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
+        """Return f(X), or other functionals of f there, and X as it was given, to bring results back to."""
+        given = self._given(X, method)
+        return check_finite(family(dense(given))(self.function_)), given
+
+
+def check_finite(values: Array) -> Array:
+    """Return the values of f if all are finite."""
+    finite = namespace(values).isfinite(values)
+    if not bool(namespace(values).all(finite)):
+        row = int(np.argwhere(~to_numpy(finite))[0, 0])
+        raise ValueError(
+            f"f is not finite at row {row} of X: the kernel overflowed there. Give the features another unit, in fit "
+            "and here, or the kernel another scale."
+        )
+    return values
+
+
+def _accepted(X: Any) -> tuple[Any, dict[str, Any]]:
+    """Return X, of dask in memory, and the options of `validate_data`; refuse what that does not see.
+
+    These are masks, and frames without columns.
+    """
+    X = X.compute() if hasattr(X, "__dask_graph__") else X
+    check_unmasked(X, "X")
+    shape: Any = getattr(X, "shape", ())
+    if len(shape) == 2 and shape[1] == 0:
+        raise ValueError(
+            f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: it has no columns."
+        )
+    dispatched = get_config().get("array_api_dispatch") and is_array_api_obj(X) and not issparse(X)
+    xp = array_namespace(X) if dispatched else np
+    return X, {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
+
+
+def home(values: Any, X: Array) -> Array:
+    """Return the values as an array of the kind and on the device of X."""
+    if issparse(X) or is_numpy_array(X):
+        return as_numpy(values)
+    if is_torch_array(values):
+        return values.to(device(X))
+    return array_namespace(X).asarray(values, device=device(X))
+
+
+def _kind(X: Array) -> tuple[str, str]:
+    """Return the namespace and device of an array."""
+    if issparse(X) or is_numpy_array(X):
+        return "numpy", "cpu"
+    return array_namespace(X).__name__.split(".")[-1], str(device(X))
+
+
+def dense(X: Array) -> Array:
+    """Return points that this library computes with: NumPy arrays, or tensors."""
+    if issparse(X):
+        return X.toarray()
+    return X if is_torch_array(X) else as_numpy(X)

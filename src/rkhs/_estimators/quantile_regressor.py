@@ -1,0 +1,170 @@
+"""Several quantiles at once that never cross.
+
+The quantiles are one function F(x, e) = sum_k e_k f_k(x) of a point and a direction (`kernels.fields.components`), so
+that their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k), and one problem has them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from rkhs._backend.arrays import Array, Matrix, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
+from rkhs._estimators.base import BaseKernelEstimator, check_finite, dense, home, transactional
+from rkhs._estimators.length_scales import as_kernel
+from rkhs._estimators.options import check_number
+from rkhs._estimators.problem import WeightNormalization
+from rkhs._finite.function import Function
+from rkhs._finite.term import Term
+from rkhs._problem import Problem
+from rkhs._shapes.claims import Claim, check_provable
+from rkhs._shapes.constraints import FIRST, ROOM, filling
+from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
+from rkhs._shapes.proofs import PROVED, ClaimProof, prove
+from rkhs.exceptions import warn
+from rkhs.functionals import Evaluation
+from rkhs.kernels import components
+from rkhs.kernels._base import Kernel
+from rkhs.losses import OneSided, Quantile
+
+
+@dataclass(frozen=True)
+class Offsets(FunctionSpace):
+    """e_1 .. e_m: a constant for each output, at points (x, e) with x in R^n."""
+
+    dimension: int
+    outputs: int
+
+    def size(self, dimension: int) -> int:
+        return self.outputs
+
+    def on(self, atoms: Atoms) -> Array:
+        linear = Polynomials(1, linear=np.eye(self.dimension + self.outputs)[self.dimension :])  # 1, e_1 .. e_m
+        return linear.on(atoms)[:, 1:]
+
+
+@dataclass(eq=False, repr=False)
+class QuantileRegressor(BaseKernelEstimator):
+    """Quantiles of y given x, learned together so that they never cross.
+
+        min 1/2 sum_k |f_k|^2 + C sum of pinball losses
+
+    f_(k+1) - f_k is at least zero on the whole box of the training points, which is proved as shapes are; see
+    `crossing_certificate_`.
+
+    Parameters
+    ----------
+    quantiles : the levels, rising, between 0 and 1
+    kernel : as in `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
+    scale, C, tol, verbose : as in `InvariantRegressor`
+
+    Attributes
+    ----------
+    functions_ : the learned rkhs.Function of each quantile
+    crossing_certificate_ : what is proved about their differences
+    solution_, problem_ : of the one problem that has them all
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 3, (60, 1))
+    >>> y = np.sin(X[:, 0]) + 0.3 * X[:, 0] * rng.standard_normal(60)
+    >>> model = rkhs.QuantileRegressor([0.25, 0.5, 0.75], scale=1.0).fit(X, y)
+    >>> model.predict([[2.5]]).shape, model.crossing_certificate_.proved
+    ((1, 3), True)
+    """
+
+    quantiles: Sequence[float] = (0.1, 0.5, 0.9)
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    C: float = 1.0
+    tol: float = 1e-4
+    verbose: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = None
+        return tags
+
+    @transactional
+    def fit(self, X: Any, y: Any) -> QuantileRegressor:
+        """Learn the quantiles from points X (t, n) and their targets y."""
+        levels = [float(q) for q in np.atleast_1d(np.asarray(self.quantiles, dtype=np.float64))]
+        if len(levels) < 2 or not all(0 < q < 1 for q in levels) or any(b <= a for a, b in pairwise(levels)):
+            raise ValueError(f"quantiles are two levels at least, rising, between 0 and 1, got {self.quantiles!r}.")
+        points, _, y, _ = self._validated(X, y, own=False)  # of which a copy is made here
+        X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
+        n, m = X.shape[1], len(levels)
+        kernel = as_kernel(self.kernel, self.scale, X)
+        box = np.stack([X.min(axis=0), X.max(axis=0)])
+        claims = [Claim(f"quantile {above:g} is at least quantile {below:g}", ()) for below, above in pairwise(levels)]
+        for claim in claims:
+            check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
+        joint = components(kernel, n, np.eye(m))
+        norms, C = WeightNormalization.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
+        middle = float(np.median(y))  # offsets are free: y - middle rounds less
+        room, weight = ROOM * float(np.ptp(y)), 2 * C * len(y)
+
+        def data(targets: Matrix) -> list[Term]:
+            curves = zip(levels, np.eye(m), strict=True)
+            return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
+
+        steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
+        places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
+        proofs: list[ClaimProof] = []
+        for _ in range(ROUNDS):
+            both = zip(places, steps, strict=True)
+            held = [norms.observed(Term(at(P, step), OneSided(), room, weight)) for P, step in both]
+            centered = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
+            solution = centered.solve(tol=self.tol, verbose=self.verbose or None)
+            gaps = outputs_of(solution.function, kernel, n, steps)
+            proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
+            if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
+                break
+            places = [
+                P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
+                for P, proof in zip(places, proofs, strict=True)
+            ]
+        F = solution.function
+        F = replace(F, basis_coefficients=F.basis_coefficients + middle)
+        self._keep(replace(centered, terms=[*data(y), *held]), replace(solution, function=F))
+        self.functions_ = outputs_of(F, kernel, n, np.eye(m))
+        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
+        if not self.crossing_certificate_.proved:
+            warn(
+                f"That quantiles do not cross is not proved on the whole box: {self.crossing_certificate_}.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the quantiles at the rows of X, (t, quantiles)."""
+        given = self._given(X, "predict")
+        points = Evaluation(to_numpy(dense(given)).astype(np.float64))
+        return home(check_finite(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
+
+
+def at(X: Matrix, direction: Matrix) -> Evaluation:
+    """Return the functionals F -> F(x_i, e)."""
+    return Evaluation(np.hstack([X, np.broadcast_to(direction, (len(X), len(direction)))]))
+
+
+def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[Function]:
+    """Return x -> F(x, e) for each direction e, as functions with the kernel of x."""
+    points = np.concatenate([to_numpy(part.atoms.points) for part in F.functionals.parts])
+    a, own = to_numpy(F.coefficients), Evaluation(points[:, :n])
+    offsets = to_numpy(F.basis_coefficients)
+    return [
+        Function(kernel, own, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
+        for e in directions
+    ]

@@ -1,0 +1,112 @@
+"""Where functionals are: which of them look at the same points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+import scipy.sparse
+
+from rkhs._backend.arrays import Vector, to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs.functionals._base import Functional, Part
+
+
+def places(family: Functional) -> Vector:
+    """Number the functionals (N,), those that look at the same point, or at the same set of points, alike.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[0.0], [1.0]])
+    >>> places(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Difference(X[:1], X[1:])]))
+    array([0, 1, 0, 1, 2])
+    """
+    points = [to_numpy(part.atoms.points) for part in family.parts]
+    number = np.unique(np.concatenate(points), axis=0, return_inverse=True)[1].reshape(-1)
+    ends = np.cumsum([len(own) for own in points])
+    seen: list[set[int]] = [set() for _ in range(family.size)]
+    for part, own in zip(family.parts, np.split(number, ends[:-1]), strict=True):
+        of_atom = np.repeat(own, part.atoms.per_point)
+        if part.matrix is None:
+            for row, point in enumerate(of_atom.tolist(), start=part.start):
+                seen[row].add(point)
+            continue
+        matrix = part.matrix if scipy.sparse.issparse(part.matrix) else to_numpy(part.matrix)
+        rows, atoms = matrix.nonzero()
+        for row, point in zip((rows + part.start).tolist(), of_atom[atoms].tolist(), strict=True):
+            seen[row].add(point)
+    known: dict[frozenset[int], int] = {}
+    return np.array([known.setdefault(frozenset(own), len(known)) for own in seen], dtype=int)
+
+
+def repeats(family: Functional, group: Vector) -> Vector:
+    """Return how many earlier functionals of the same `group` (N,) are the same one: (N,), 0 for the first.
+
+    Only atoms are compared: combinations of several count as different.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.array([[0.0], [1.0], [0.0]])
+    >>> repeats(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]), np.repeat([0, 1], 3))
+    array([0, 0, 1, 0, 0, 1])
+    """
+    found = np.zeros(family.size, dtype=int)
+    seen: dict[tuple[Any, ...], int] = {}
+    for part in family.parts:
+        if part.matrix is not None:
+            continue
+        atoms = part.atoms
+        points, shape = to_numpy(atoms.points), (len(atoms.points), *atoms.directions.shape[-3:])
+        directions = np.broadcast_to(to_numpy(atoms.directions), shape)
+        blur = b"" if atoms.blur is None else atoms.blur.tobytes()
+        for k in range(atoms.size):
+            i, a = divmod(k, atoms.per_point)
+            row = part.start + k
+            key = (group[row], atoms.order, blur, points[i].tobytes(), directions[i, a].tobytes())
+            found[row] = seen.get(key, 0)
+            seen[key] = found[row] + 1
+    return found
+
+
+@overload
+def centered(space: FunctionSpace, families: Sequence[Functional]) -> FunctionSpace: ...
+@overload
+def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None: ...
+def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None:
+    """Return the same functions on a basis for the points of the families (`FunctionSpace.centered`).
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> X = [[1.7e9], [1.7e9 + 1], [1.7e9 + 3]]
+    >>> rkhs.Evaluation(X)(centered(rkhs.Polynomials(2), [rkhs.Evaluation(X)]))
+    array([[ 1.    , -0.25  ,  0.0625],
+           [ 1.    ,  0.    ,  0.    ],
+           [ 1.    ,  0.5   ,  0.25  ]])
+    """
+    if space is None or not families:
+        return space
+    arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
+    return space.centered(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // 4096)]) for a in arrays.values()]))
+
+
+def pointwise(family: Functional) -> Part | None:
+    """Return the one part of a multiple of plain values, or of whole gradients; None for any other family.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.zeros((3, 2))
+    >>> pointwise(2.0 * rkhs.Gradient(X)).weight, pointwise(rkhs.Laplacian(X))
+    (2.0, None)
+    """
+    if len(family.parts) != 1:
+        return None
+    (part,) = family.parts
+    if part.matrix is not None or part.atoms.blur is not None:
+        return None
+    values = part.atoms.order == 0 and part.atoms.per_point == 1
+    return part if values or part.atoms.gradient else None

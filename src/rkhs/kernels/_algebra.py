@@ -1,0 +1,368 @@
+"""Kernels from kernels: sums, products, positive multiples and linear changes of input."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import inf
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, to_numpy
+from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_covariance
+from rkhs._calculus.forms import Form
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
+from rkhs._calculus.maps import Map
+from rkhs.kernels._base import Kernel, Open
+
+
+class _Several(Kernel):
+    """What sums and products have in common: as smooth as their roughest part."""
+
+    kernels: tuple[Kernel, ...]
+
+    def smoothness(self, dimension: int) -> float:
+        return min(k.smoothness(dimension) for k in self.kernels)
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        rough = [k for k in self.kernels if k.smoothness(dimension) <= order]
+        remedies = [f"{k.smoother(order, dimension)} in place of {k!r}" for k in rough]
+        return " and ".join(remedies)
+
+
+@dataclass(frozen=True)
+class Sum(_Several):
+    """The sum of kernels; write k_1 + k_2.
+
+        k(x, y) = k_1(x, y) + k_2(x, y) + ..
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Gaussian(scale=1.0) + 0.1 * rkhs.Linear()
+    Gaussian(scale=1.0) + 0.1 * Linear()
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        flat = [part for k in self.kernels for part in (k.kernels if isinstance(k, Sum) else (k,))]
+        object.__setattr__(self, "kernels", tuple(flat))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+    @property
+    def order(self) -> int:
+        return max(k.order for k in self.kernels)
+
+    @property
+    def null_space(self) -> FunctionSpace:
+        """The span of the parts' null spaces."""
+        spaces = [k.null_space for k in self.kernels if k.order]
+        if all(isinstance(space, Polynomials) and space.linear is None for space in spaces):
+            return Polynomials(self.order - 1)
+        return SumOfSpaces(tuple(spaces))
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple(part for k in self.kernels for part in k.summands())
+
+    def pair(self, pairing: Pairing) -> Array:
+        return sum(k.pair(pairing) for k in self.kernels)
+
+    def along(self, place: str, tangent: Kernel) -> Kernel:
+        return tangent
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """The product of kernels; write k_1 * k_2.
+
+        k(x, y) = k_1(x, y) k_2(x, y) .. of positive definite kernels
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Gaussian(scale=1.0) * rkhs.Polynomial(degree=2)
+    Gaussian(scale=1.0) * Polynomial(degree=2, offset=1.0)
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        for k in self.kernels:
+            if k.order:
+                raise ValueError(
+                    f"{k!r} is only conditionally positive definite (of order {k.order}), and products need "
+                    "positive definite kernels: use a sum, or a kernel such as Gaussian or Matern."
+                )
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.kernels)
+
+    def pair(self, pairing: Pairing) -> Array:
+        """Leibniz's rule: each direction differentiates one of the factors."""
+        first, *rest = self.kernels
+        if not rest:
+            return first.pair(pairing)
+        others = Product(tuple(rest))
+        total = None
+        for left, other_left in _splits(pairing.left.order):
+            for right, other_right in _splits(pairing.right.order):
+                ours = first.pair(pairing.restricted(left, right))
+                term = ours * others.pair(pairing.restricted(other_left, other_right))
+                total = term if total is None else total + term
+        return total
+
+
+class _Derived(Kernel):
+    """A kernel made of one other, its field `kernel`, perhaps of points in another dimension."""
+
+    kernel: Kernel
+
+    def image(self, dimension: int) -> int:
+        """Return the dimension of the points that the other kernel sees."""
+        return dimension
+
+    @property
+    def order(self) -> int:
+        return self.kernel.order
+
+    def smoothness(self, dimension: int) -> float:
+        return self.kernel.smoothness(self.image(dimension))
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return self.kernel.smoother(order, self.image(dimension))
+
+
+@dataclass(frozen=True)
+class Multiple(_Derived):
+    """A positive multiple of a kernel; write 2 * k.
+
+        k(x, y) = factor * k_1(x, y), with a positive factor
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> (2 * rkhs.Gaussian())([[0.0]])
+    array([[2.]])
+    """
+
+    factor: Any  # a number, or open
+    kernel: Kernel
+    positive: ClassVar[tuple[str, ...]] = ("factor",)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.factor, Open):
+            return
+        if not (isinstance(self.factor, Real) and 0 < float(self.factor) < inf):
+            raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")
+        object.__setattr__(self, "factor", float(self.factor))
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        return f"{self.factor!r} * {inner}"
+
+    @property
+    def null_space(self) -> FunctionSpace:
+        return self.kernel.null_space
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple((self.factor * weight, k) for weight, k in self.kernel.summands())
+
+    def pair(self, pairing: Pairing) -> Array:
+        return self.factor * self.kernel.pair(pairing)
+
+    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Pullback(_Derived):
+    """A kernel after a linear map of the points; write k @ A.
+
+        k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> k = rkhs.ThinPlate(order=2) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # two features of three
+    >>> k(np.array([[0.0, 0.0, 5.0], [0.0, 2.0, 7.0]]))[0, 1].round(6)
+    np.float64(2.772589)
+    """
+
+    kernel: Kernel
+    linear: Matrix
+
+    def __post_init__(self) -> None:
+        linear = np.array(to_numpy(as_array(self.linear, "A")), dtype=np.float64)  # our own copy, frozen
+        if linear.ndim not in (1, 2) or linear.size == 0:
+            raise ValueError(
+                f"A linear change of input is a finite matrix (m, n) or a vector (n,), got shape {linear.shape}."
+            )
+        linear.flags.writeable = False
+        object.__setattr__(self, "linear", linear)
+
+    def __repr__(self) -> str:
+        rows = f"{self.linear.shape[0]} x " if self.linear.ndim == 2 else "diagonal "
+        return f"{self.kernel!r} @ ({rows}{self.linear.shape[-1]} matrix)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pullback):
+            return NotImplemented
+        return self.kernel == other.kernel and np.array_equal(self.linear, other.linear)
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, self.linear.shape, self.linear.tobytes()))
+
+    @property
+    def blurs(self) -> bool:
+        return self.kernel.blurs
+
+    @property
+    def null_space(self) -> FunctionSpace:
+        return Polynomials(self.order - 1, self.linear)
+
+    def image(self, dimension: int) -> int:
+        return dimension if self.linear.ndim == 1 else int(self.linear.shape[0])
+
+    def summands(self) -> tuple[tuple[float, Kernel], ...]:
+        return tuple((weight, Pullback(k, self.linear)) for weight, k in self.kernel.summands())
+
+    def form(self, dimension: int) -> Form | None:
+        inner = self.kernel.form(self.image(dimension))
+        return None if inner is None else replace(inner, linear=compose_maps(inner.linear, self.linear))
+
+    def pair(self, pairing: Pairing) -> Array:
+        form = self.form(pairing.left.dimension)
+        if form is not None and form.rho:  # it maps differences, which lose no digits far from the origin
+            return form(pairing)
+        return self.kernel.pair(pairing.pushed(self.linear))
+
+    def blurred(self, covariance: Matrix) -> Kernel | None:
+        inner = self.kernel.blurred(push_covariance(self.linear, covariance))
+        return None if inner is None else Pullback(inner, self.linear)
+
+    def seen(self, X: Array) -> Array:
+        return mapped(as_points(X), self.linear)
+
+
+def additive(kernel: Any, n: int) -> Sum:
+    """Functions that are sums of functions of one feature each.
+
+        k(x, y) = sum_j k_j(x_j, y_j)
+
+    `kernel` is a kernel of one feature for all, or a list of n.  What such a function does with a feature does not
+    depend on the others, so that its shape is proved feature by feature.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.kernels.additive(rkhs.Gaussian(scale=1.0), 2)([[0.0, 0.0]], [[0.0, 9.0]]).round(3)
+    array([[1.]])
+    """
+    kernels = [kernel] * n if isinstance(kernel, Kernel) else list(kernel)
+    if len(kernels) != n:
+        raise ValueError(f"An additive kernel of {n} features needs a kernel for each, got {len(kernels)}.")
+    return Sum(tuple(Pullback(one, np.eye(n)[[j]]) for j, one in enumerate(kernels)))
+
+
+def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield all ways to share directions 0..count-1 between two factors."""
+    for size in range(count + 1):
+        for chosen in combinations(range(count), size):
+            yield chosen, tuple(i for i in range(count) if i not in chosen)
+
+
+Push = Callable[[Atoms], tuple[Atoms, ...]]  # what becomes of atoms: one or several that are to be added up
+
+
+class PushedKernel(_Derived):
+    """A kernel that says what it makes of atoms: its field `kernel` sees what comes of them."""
+
+    takes_blur: ClassVar[bool] = False  # whether blurred atoms can be pushed too
+
+    @abstractmethod
+    def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
+        """Numbers w_i and what becomes of atoms on the left and on the right; None for nothing.
+
+        Where both are one object, a family with itself stays one.
+        """
+
+    def pair(self, pairing: Pairing) -> Array:
+        total: Any = None
+        for weight, on_left, on_right in self.pushes():
+            lefts = (pairing.left,) if on_left is None else on_left(pairing.left)
+            rights = (pairing.right,) if on_right is None else on_right(pairing.right)
+            for left in lefts:
+                for right in rights:
+                    found = weight * self.kernel.pair(type(pairing)(left, right))
+                    total = found if total is None else total + found
+        return total
+
+    def _check_definite(self) -> None:
+        if self.kernel.order:
+            raise ValueError(
+                f"{type(self).__name__} needs a positive definite kernel, and {self.kernel!r} is one only "
+                f"conditionally (of order {self.kernel.order}): use a kernel such as Gaussian or Matern."
+            )
+
+
+@dataclass(frozen=True)
+class Composition(PushedKernel):
+    """A kernel of features of the input, made by a smooth map phi with its Jacobian; also ``kernel @ phi``.
+
+        k(x, y) = k_1(phi(x), phi(y))
+
+    Functionals are pushed forward by the chain rule (`rkhs._calculus.maps`), so that slopes of f are exact.
+
+    Parameters
+    ----------
+    kernel : a positive definite kernel
+    map : `rkhs.kernels.Features(function, gradient)`, `rkhs.kernels.InverseDistances()`, or a map of your own
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> radius = rkhs.kernels.Features(lambda X: np.sum(X**2, axis=1)[:, None], gradient=lambda X: 2 * X[:, None, :])
+    >>> k = rkhs.Gaussian(scale=1.0) @ radius
+    >>> k([[3.0, 4.0]], [[5.0, 0.0]])  # of one radius
+    array([[1.]])
+    """
+
+    kernel: Kernel
+    map: Map
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.map, Map):
+            raise TypeError(
+                f"Composition needs a map, such as rkhs.kernels.Features(function, gradient), got {self.map!r}."
+            )
+        self._check_definite()
+
+    def __repr__(self) -> str:
+        return f"{self.kernel!r} @ {self.map!r}"
+
+    def image(self, dimension: int) -> int:
+        return self.map.image(dimension)
+
+    def smoothness(self, dimension: int) -> float:
+        return min(super().smoothness(dimension), self.map.orders + 1.0)
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        inner = super().smoother(order, dimension) if order <= self.map.orders else None
+        return None if inner is None else f"{inner} @ {self.map!r}"
+
+    def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
+        pushed = self.map.pushed
+        yield 1.0, pushed, pushed
+
+    def seen(self, X: Array) -> Array:
+        return self.map.values(as_points(X))
+
+
+Kernel.operations.update(sum=Sum, product=Product, multiple=Multiple, pullback=Pullback, composition=Composition)

@@ -1,0 +1,85 @@
+"""Matern kernels of half-integer order, whose derivatives in q are Matern kernels of lower order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, prod
+from numbers import Real
+from typing import ClassVar
+
+from rkhs._backend.arrays import Array, Vector, namespace
+from rkhs.kernels._gaussian import GaussianMixture
+from rkhs.kernels._scaled import Scale
+
+HIGHEST = 20.5  # beyond which it is the Gaussian kernel for all that double precision can tell
+
+
+@dataclass(frozen=True)
+class Matern(GaussianMixture):
+    """The Matern kernel: functions with derivatives of order below nu.
+
+        k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1
+
+    nu is 1/2, 3/2, 5/2, ..: exp(-z), (1 + z) exp(-z), (1 + z + z^2/3) exp(-z), and so on.  Derivatives of order m are
+    bounded iff m < nu.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Matern(nu=1.5).smoothness(dimension=3)
+    1.5
+    """
+
+    nu: float
+    scale: Scale = 1.0
+    smooth: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.nu, Real) and 0 < self.nu <= HIGHEST and (self.nu - 0.5) % 1 == 0):
+            raise ValueError(
+                f"Matern is implemented for nu = 0.5, 1.5, .. to {HIGHEST}, got {self.nu!r}; Gaussian is the limit of "
+                "large nu."
+            )
+        object.__setattr__(self, "nu", float(self.nu))
+
+    def smoothness(self, dimension: int) -> float:
+        return self.nu
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return f"Matern(nu={order + 0.5})" if order + 0.5 <= HIGHEST else "Gaussian()"
+
+    def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
+        """With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1).
+
+        All derivatives follow from exp(-z) by the recursion of Bessel functions, which in their units is
+        phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2).  Below nu = 0 they are singular at z = 0, while
+        their slopes vanish there faster: a floor on z keeps the product at its limit, 0.
+        """
+        xp = namespace(q)
+        nu, last, regular = self.nu, orders[-1], ceil(self.nu) - 1
+        q *= -1 / nu
+        root = xp.sqrt(q)  # z / 2 nu
+        top = xp.exp(root * (-2 * nu))  # of the last regular derivative, phi^(regular), once scaled
+        top *= (2 * nu) ** regular / prod(range(1, 2 * regular, 2))  # m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)
+        phi = {regular: top}
+        if orders[0] < regular:
+            phi[regular - 1] = root + 1 / (2 * nu)
+            phi[regular - 1] *= top
+            for k in range(regular - 2, orders[0] - 1, -1):
+                phi[k] = phi[k + 1] * (1 - (k + 1) / nu)
+                phi[k] += q * phi[k + 2]
+        if last > regular:
+            floor = (2.0**16 * float(xp.finfo(q.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
+            root = xp.clip(root, floor, None)
+            phi[regular + 1] = top / root
+            root *= root
+            for k in range(regular + 2, last + 1):
+                phi[k] = phi[k - 1] * ((k - 1) / nu - 1)
+                phi[k] += phi[k - 2]
+                phi[k] /= root
+        return phi
+
+    def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
+        return self.nu, lambda u: u / self.nu

@@ -1,0 +1,189 @@
+"""What a solver is: an object with its settings, and `run`; and what dense solvers share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
+from rkhs._backend.memory import budget_bytes, free_memory
+from rkhs._finite.monitor import InnerMonitor, Monitor
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
+from rkhs._gram.matrix import GramMatrix, GramOperator
+from rkhs.solvers._costs import Estimate
+
+COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
+
+
+class NotApplicableError(ValueError):
+    """A solver cannot solve this problem; the message says why and which can.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
+    >>> try:
+    ...     rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.Newton())
+    ... except rkhs.NotApplicableError:
+    ...     print("Newton's method needs smooth losses")
+    Newton's method needs smooth losses
+    """
+
+
+@dataclass(frozen=True)
+class Solver(ABC):
+    """An algorithm for the finite problem.
+
+    `run` iterates until the relative gap is at most `monitor.tol`, reporting to the monitor after each iteration, and
+    returns its last iterate.  It raises `Stopped` with a status when it must give up before.  The certificate of what
+    it returns is computed from scratch by whoever called it.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> isinstance(rkhs.solvers.Newton(), rkhs.solvers.Solver)
+    True
+    """
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @abstractmethod
+    def check(self, system: FiniteProblem) -> None:
+        """Raise `NotApplicableError` if this solver cannot solve the problem."""
+
+    def applies(self, system: FiniteProblem) -> bool:
+        """Return whether this solver can solve the problem."""
+        try:
+            self.check(system)
+        except NotApplicableError:
+            return False
+        return True
+
+    def cost(self, estimate: Estimate) -> float:
+        """Return the estimated seconds (`_costs`); infinite for solvers that are never chosen."""
+        return inf
+
+    def step(self, estimate: Estimate) -> float:
+        """Return the seconds of one iteration, without its Gram product."""
+        return estimate.step
+
+    @abstractmethod
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        """Solve the problem from the given iterate."""
+
+
+@dataclass(frozen=True)
+class DenseSolver(Solver):
+    """A solver with the Gram matrix in memory."""
+
+    def fits(self, rows: int) -> bool:
+        """Return whether what it does with a Gram matrix of this many rows fits in memory."""
+        return fits(rows)
+
+    def check(self, system: FiniteProblem) -> None:
+        """Refuse what does not fit in memory."""
+        if not (system.gram.stored or self.fits(system.size)):
+            others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "NonlinearCG")
+            raise NotApplicableError(
+                f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
+                f"use {' or '.join(f'rkhs.solvers.{name}()' for name in others)}, which do not store it."
+            )
+
+
+@dataclass(frozen=True)
+class OutputSolver(DenseSolver):
+    """A solver with the Gram matrix in memory, for one output after the other."""
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        monitor.afford(Estimate(system, monitor.tol).matrix)
+        inside = in_memory(system)
+        found = to_memory(inside, system, start)
+        for k in range(system.columns):
+
+            def whole(one: Iterate, k: int = k, found: Iterate = found) -> Iterate:
+                return from_memory(inside, system, found.with_output(k, one))
+
+            inner = InnerMonitor(monitor.tol, outer=monitor, whole=whole)
+            found = found.with_output(k, self.run_output(inside.output(k), found.output(k), inner))
+        return from_memory(inside, system, found)
+
+    @abstractmethod
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        """Solve a problem of one output whose Gram matrix is a NumPy array."""
+
+
+def cheapest(among: Sequence[Solver], system: FiniteProblem, tol: float) -> Solver:
+    """Return the solver of the least cost among those that apply; the last of them where no other does."""
+    estimate = Estimate(system, tol)
+    fit = [solver for solver in among[:-1] if solver.applies(system)]
+    return min(fit, key=lambda solver: solver.cost(estimate)) if fit else among[-1]
+
+
+def fits(rows: int) -> bool:
+    """Return whether a Gram matrix of this many rows, in NumPy, fits the memory budget."""
+    return COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
+
+
+def fits_once(rows: int) -> bool:
+    """Return whether one such matrix, and nothing else of its size, fits half of the memory that is free."""
+    return 8 * rows**2 <= free_memory(np.zeros(0)) / 2
+
+
+def double(array: Array) -> Matrix:
+    """Convert to NumPy and float64."""
+    return to_numpy(array).astype(np.float64)
+
+
+def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
+    """Convert targets and weights to NumPy and float64."""
+    return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in blocks)
+
+
+def in_memory(system: FiniteProblem) -> FiniteProblem:
+    """Return the same problem with its Gram matrix, basis, targets and weights as NumPy arrays in float64.
+
+    The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
+    precision.
+    """
+    here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
+    if here and system.exact.stored:
+        return system
+    return in_numpy(system, GramMatrix(system.exact.in_double()))
+
+
+def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteProblem:
+    """Return the same problem in NumPy and float64 with a Gram operator, by default its own."""
+    gram = system.exact if gram is None else gram
+    Q = system.Q
+    if not (isinstance(Q, np.ndarray) and Q.dtype == np.float64):
+        Q = double(Q)
+        if Q.shape[1]:  # orthonormal in float32, and now in float64; rows of zeros stay what they are
+            Q = np.asarray(scipy.linalg.solve_triangular(np.linalg.cholesky(Q.T @ Q), Q.T, lower=True).T)
+    basis = double(system.geometry.basis_sizes)
+    geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
+    return FiniteProblem(geometry, blocks_in_double(system.terms), system.outputs)
+
+
+def to_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
+    """Convert an iterate to one of the same problem in memory; Q'a = 0 where the kernel needs that."""
+    if inside is system:
+        a, basis = iterate.a, iterate.basis
+    else:
+        a = double(iterate.a)
+        basis = inside.Q.T @ to_numpy(system.Q @ iterate.basis)
+    return Iterate(inside.inside(a), basis)
+
+
+def from_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
+    """Convert an iterate of the problem in memory to one of the problem itself."""
+    if inside is system:
+        return iterate
+    alpha = None if iterate.alpha is None else like(iterate.alpha, system.Q)
+    return Iterate(like(iterate.a, system.Q), system.Q.T @ like(inside.Q @ iterate.basis, system.Q), alpha)

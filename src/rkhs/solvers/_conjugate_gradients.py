@@ -1,0 +1,179 @@
+"""All losses quadratic, by Gram products alone: preconditioned conjugate gradients, with a certificate for nothing.
+
+The equations are (G + D) a + Q c = b, Q'a = 0 with D = diag(1/(2w)).  For any a with Q'a = 0, the residual
+r = b - (G + D) a and the c that fits it best, with what is left s = r - Qc,
+
+    dual(a) = 1/2 (b'a + r'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
+
+without another product.  Conjugate gradients maximize the dual over the directions so far.  Their J is not monotone,
+so a second point is kept, minimal for J on the line from its predecessor to the newest a (its residual is known, too):
+it is what is returned, and the newest a is its dual point.
+
+The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
+would spread them), and with landmarks also the part of G that a few functionals span (`_preconditioning`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, inner, namespace, to_numpy, zeros
+from rkhs._backend.memory import on_cpu
+from rkhs._backend.replay import Replay
+from rkhs._finite.certificate import relative_gap
+from rkhs._finite.monitor import Monitor, OutOfIterations
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._linalg.cg import BlockCG, Fit
+from rkhs.solvers._base import Solver
+from rkhs.solvers._costs import SHARED, Estimate
+from rkhs.solvers._direct import check_quadratic
+from rkhs.solvers._preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
+
+
+@dataclass(frozen=True)
+class ConjugateGradients(Solver):
+    """Preconditioned conjugate gradients on the linear equations of an all-quadratic problem, at any size.
+
+    Parameters
+    ----------
+    landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix, which is read
+        twice in each iteration.  By default as many as pay: what they cost is about 15 products
+    max_iterations : after which it gives up
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((300, 10))
+    >>> terms = [
+    ...     rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(X[:, 0]), weight=10.0),
+    ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ... ]
+    >>> rkhs.Problem(rkhs.Gaussian(scale=3.0), terms).solve(rkhs.solvers.ConjugateGradients()).status
+    'converged'
+    """
+
+    landmarks: int | None = None
+    max_iterations: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_landmarks(self.name, self.landmarks)
+
+    def check(self, system: FiniteProblem) -> None:
+        check_quadratic(self, system)
+
+    def cost(self, estimate: Estimate) -> float:
+        return estimate.iterating(self.step(estimate)) * (1 + SHARED * (estimate.system.columns - 1))
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        plain = iterations_before(system.geometry, landmark_count(system.geometry, None))
+        if self.landmarks is None and plain:
+            start, done = self._iterate(system, start, monitor, 0, plain)
+            if done:
+                return start
+        found, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)
+        if not done:
+            raise OutOfIterations
+        return found
+
+    def _iterate(
+        self, system: FiniteProblem, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
+    ) -> tuple[Iterate, bool]:
+        """Where at most so many iterations lead, and whether that is the end."""
+        xp = namespace(start.a)
+        gram, Q = system.gram, system.Q
+        d, b = 1 / (2 * system.weight), system.target
+
+        def product(v: Array, gram: Any = gram) -> Array:
+            return gram @ v + d * v
+
+        a = start.a - Q @ (Q.T @ start.a)
+        cg = BlockCG(product, preconditioner(system.geometry, d, landmarks, monitor.left))
+        if bool(xp.any(a != 0)):
+            cg.begin(a, b - product(a, system.exact))
+        else:
+            cg.begin(a, b)
+        points = _Points(Fit.of(d, Q), b, system.rounding, cg)
+        points.update(cg)
+
+        def step(columns: Any = slice(None)) -> None:
+            cg.step(columns)
+            points.update(cg)
+
+        # With fewer unknowns an accelerator waits for its launches more than it works.
+        small = system.size * b.shape[1] <= 2**20
+        recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
+        progress = _Progress()
+        for _ in range(most):
+            points.read()
+            monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
+            open_ones = np.flatnonzero(points.gaps > monitor.tol)
+            if len(open_ones) == 0 or progress.ended(points):
+                return points.iterate(cg), True
+            if recorded is not None:
+                before = monitor.work
+                recorded()
+                monitor.work = before + 1  # a recorded product does not count itself
+            else:
+                step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+        return points.iterate(cg), False
+
+
+class _Points:
+    """The point y with its fitted residual s, each column the best of J on a line at a time, and the bounds."""
+
+    def __init__(self, fit: Fit, b: Array, rounding: tuple[float, ...], cg: BlockCG) -> None:
+        self.fit, self.b, self.rounding = fit, b, rounding
+        self.y = namespace(b).asarray(cg.a, copy=True)
+        c, self.s = fit(cg.residual)
+        self.basis = cg.basis + c
+        self.bounds = zeros((2, b.shape[1]), b)
+
+    def update(self, cg: BlockCG) -> None:
+        """Move towards the newest point, and bound the minimum from both sides; all in place."""
+        xp = namespace(self.b)
+        c, rest = self.fit(cg.residual)
+        step, change = cg.a - self.y, rest - self.s
+        # J(y + t step) = J(y) + t slope + t^2 bend
+        slope = _dot(step, self.b + self.s) / 2 + _dot(self.y / 2 + self.s / self.fit.d, change)
+        bend = _dot(step / 2, change) + self.fit.gap(change)
+        t = -slope / xp.where(bend > 0, 2 * bend, xp.ones_like(bend)) * xp.astype(bend > 0, bend.dtype)
+        self.y += t * step
+        self.s += t * change
+        self.basis += t * (cg.basis + c - self.basis)
+        self.bounds[0] = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
+        self.bounds[1] = _dot(cg.a, self.b + rest) / 2
+
+    def read(self) -> None:
+        """Take the bounds from the device."""
+        self.primal, self.dual = to_numpy(self.bounds).astype(np.float64)
+        self.gaps = np.array(list(map(relative_gap, self.primal, self.dual, self.rounding)))
+
+    def iterate(self, cg: BlockCG) -> Iterate:
+        return Iterate(self.y, self.basis, cg.a)
+
+
+class _Progress:
+    """Whether anything still happens."""
+
+    def __init__(self) -> None:
+        self.primal = self.dual = np.zeros(0)
+        self.since = 0
+
+    def ended(self, points: _Points) -> bool:
+        """Whether neither bound has moved beyond rounding for a while."""
+        if self.primal.size == 0 or np.any(_moved(self.primal, points.primal) | _moved(self.dual, points.dual)):
+            self.primal, self.dual, self.since = points.primal, points.dual, 0
+        self.since += 1
+        return self.since > 100
+
+
+def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.abs(now - before) > 1e-13 * np.abs(now)
+
+
+def _dot(u: Array, v: Array) -> Array:
+    """The inner products of the columns."""
+    return inner(u, v, axis=0)

@@ -1,0 +1,177 @@
+"""Newton's method with active sets (Walder and Chapelle 2007, section 6.1, after Chapelle's primal SVM).
+
+At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0, the quadratic model of J is minimal at
+
+    a = -s outside S,     (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,     Q'a = 0
+
+so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
+the target.  The step is taken whole where J falls there: on losses that are quadratic in pieces the model's minimum
+has nearly the right active set, and a point short of it has not.  Else J is minimized exactly along it and over the
+basis (`_reduced`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg
+is the gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log10
+
+import numpy as np
+
+from rkhs._backend.arrays import EPS, Matrix, to_numpy
+from rkhs._finite.certificate import FEASIBLE, certificate_of
+from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._linalg.saddle import Saddle
+from rkhs.losses._interval import IntervalLoss
+from rkhs.solvers._base import NotApplicableError, OutputSolver
+from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._reduced import ReducedProblem
+
+CURVED = 1e-200  # under which a second derivative counts as zero
+STEP = 3e-3  # s, of a step, without its factorization
+
+
+@dataclass(frozen=True)
+class Newton(OutputSolver):
+    """Newton's method on the rows where the losses are curved, for smooth losses.
+
+    The Gram matrix has to fit in memory.
+
+    Parameters
+    ----------
+    max_iterations : for each output, after which it gives up
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(-1, 1, 50)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=np.sign(X[:, 0]) * (-1) ** (X[:, 0] > 0.7))
+    >>> solution = rkhs.Problem(rkhs.ThinPlate(order=2), [term]).solve(rkhs.solvers.Newton())
+    >>> solution.status, solution.iterations < 12
+    ('converged', True)
+    """
+
+    max_iterations: int = 500
+
+    def check(self, system: FiniteProblem) -> None:
+        for t in system.terms:
+            if not t.loss.smooth:
+                raise NotApplicableError(
+                    f"Newton needs losses with a derivative, and {t.loss!r} has none everywhere: "
+                    "use rkhs.solvers.BoxDual(), which is exact, or rkhs.solvers.NonlinearCG() at any size."
+                )
+        super().check(system)
+
+    def cost(self, estimate: Estimate) -> float:
+        system, idle = estimate.system, 0
+        for t in system.terms:
+            if isinstance(t.loss, IntervalLoss):
+                idle += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
+        curved = system.size - int(0.6 * idle)  # of the rows of one-sided losses about 0.4 cost something
+        return estimate.matrix + system.columns * expected(estimate) * (STEP + factorization(curved))
+
+    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        point = _NewtonPoint(system, start)
+        best, least = point.iterate, inf
+        lowest, since = inf, 0
+        for _ in range(self.max_iterations):
+            iterate = point.iterate
+            certificate = certificate_of(system, iterate, point.image[:, None], monitor.tol)
+            if certificate.relative <= least:
+                best, least = iterate, certificate.relative
+            monitor.report(best, float(certificate.primal[0]), certificate.relative)
+            value = float(certificate.primal[0])
+            lowest, since = (value, 0) if value < (1 - 1e-10) * lowest else (lowest, since + 1)
+            if certificate.within(monitor.tol) or point.stuck or since > 8:
+                return best
+            monitor.afford(factorization(point.curved))
+            with monitor.showing(FACTOR):
+                point.step()
+        raise OutOfIterations
+
+
+def expected(estimate: Estimate) -> float:
+    """Return the steps that it takes for an output, as a rule: 4, and 2.5 for each power of ten of the conditioning.
+
+    Fewer where few rows have pieces, all of them quadratic.
+    """
+    system = estimate.system
+    pieces = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
+    most = 2 + 0.8 * len(system.other_rows) ** 0.5 if pieces else inf
+    return most if most <= 4 else min(most, 4 + 2.5 * log10(estimate.conditioning))  # the conditioning takes a while
+
+
+class _NewtonPoint:
+    """One output: its iterate and its image."""
+
+    def __init__(self, system: FiniteProblem, start: Iterate) -> None:
+        self.system, self.G = system, system.gram.dense()
+        self.a, self.basis = start.a[:, 0], start.basis[:, 0]
+        self.image = self.G @ self.a
+        self.stuck = False
+        self._minimize(start.a[:, :0], start.a[:, :0])  # over the basis alone
+
+    @property
+    def u(self) -> Matrix:
+        return np.asarray(self.image + self.system.Q @ self.basis)
+
+    @property
+    def curved(self) -> int:
+        """How many rows have a curvature."""
+        return int(np.count_nonzero(self.system.hessian_diagonal(self.u[:, None]) > CURVED))
+
+    @property
+    def iterate(self) -> Iterate:
+        return Iterate(self.system.inside(self.a[:, None]), self.basis[:, None])
+
+    def step(self) -> None:
+        """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
+        u = self.u[:, None]
+        slope, h = self.system.gradient(u)[:, 0], self.system.hessian_diagonal(u)[:, 0]
+        goal = self._model(slope, h)
+        before = self.a
+        if not self._value(*goal) < self._value(self.a, self.image, self.basis):
+            d, image = goal[0] - self.a, goal[1] - self.image
+            size = max(float(d @ image), 0.0) ** 0.5 or 1.0
+            length = self._minimize((d / size)[:, None], (image / size)[:, None]) / size
+            if abs(length - 1) > 1e-7:  # not the minimum of the model
+                self.stuck = not np.any(self.a != before)
+                return
+        self.a, self.image, self.basis = goal
+        if not self._balanced():
+            self._minimize(self.a[:, None][:, :0], self.a[:, None][:, :0])
+        self.stuck = not np.any(self.a != before)
+
+    def _model(self, slope: Matrix, h: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+        """The minimum of the model, its image and basis, by Cholesky's factorization on the curved rows."""
+        curved = np.flatnonzero(h > CURVED)
+        a = -slope
+        a[curved] = 0.0
+        fixed = self.G[curved] @ a
+        right = self.u[curved] - fixed - slope[curved] / h[curved]
+        Q = self.system.Q
+        saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved])
+        own, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
+        a[curved] = own[:, 0]
+        return a, self.G @ a, c[:, 0]
+
+    def _value(self, a: Matrix, image: Matrix, basis: Matrix) -> float:
+        """J, infinite where rounding has led out of the space, so that |f|^2 is none."""
+        Q = self.system.Q
+        if not self.system.definite and np.linalg.norm(Q.T @ a) > FEASIBLE * EPS * np.linalg.norm(a):
+            return inf
+        return float(a @ image) / 2 + float(self.system.loss((image + Q @ basis)[:, None])[0])
+
+    def _balanced(self) -> bool:
+        """Whether Q'w loss'(u) = 0, but for rounding."""
+        slope = self.system.gradient(self.u[:, None])
+        return bool(np.linalg.norm(self.system.Q.T @ slope) <= FEASIBLE * EPS * np.linalg.norm(slope))
+
+    def _minimize(self, D: Matrix, U: Matrix) -> float:
+        """Minimize over a direction or none, D with image U, and over the basis; how far along the direction."""
+        r = self.system.Q.shape[1]
+        theta = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U).minimize()
+        self.a, self.image = self.a + D @ theta[r:], self.image + U @ theta[r:]
+        self.basis = self.basis + theta[:r]
+        return float(theta[-1]) if D.shape[1] else 0.0

@@ -1,0 +1,176 @@
+"""What is computed from each block of a stream: the sums of its terms, a sample of its rows, products with them.
+
+*Sampling.*  The sample is uniform, and the same wherever blocks are read: each row draws a number, from the seed and
+the number of its block, and the rows with the smallest ones are kept.  Rows of two kinds (with and without a label)
+have a sample each, so that a few labels among many rows are not lost.
+
+*Lazy rows.*  The rows E of losses that are not quadratic are read again each time they are needed: a number a row is
+kept, not p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Vector
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.features import FeatureBlocks, KeptRows
+from rkhs._finite.term import Term
+from rkhs._spaces.base import DenseSpace, Orthonormal
+from rkhs.exceptions import BlockError
+from rkhs.streams._blocks import Block, Blocks
+
+TermsOf = Callable[[Block], Sequence[Term]]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The functions among which f is sought, and the terms of a block."""
+
+    space: DenseSpace
+    basis: FunctionSpace | None
+    terms: TermsOf
+    outputs: int | None
+    functions: Orthonormal | None = None  # in which rows are summed up; None for those of the space
+
+    def features(self, block: Block, only: int | None = None) -> FeatureBlocks:
+        """Return the sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
+        terms = list(self.terms(block))
+        some = terms if only is None else terms[only : only + 1]
+        try:
+            limit = None if only is None else inf
+            return FeatureBlocks.of(self.space, self.basis, some, self.outputs, self.functions, limit=limit)
+        except (FloatingPointError, ValueError) as error:
+            raise BlockError(block.index, f"cannot be summed up: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What to sample: `size` rows of each kind, and what else to learn from each block (`describe`, with a sum)."""
+
+    size: int
+    seed: int
+    kind: Callable[[Block], Vector] | None = None  # a mask
+    describe: Callable[[Block], Any] | None = None
+
+
+COLUMNS = ("keys", "X", "weight", "kind")  # of a reservoir, besides y
+
+
+@dataclass(frozen=True, eq=False)
+class Reservoir:
+    """A sample of rows of two kinds, those of a mask and the others, and the weight of all that there were of each."""
+
+    size: int  # of each kind, at most
+    keys: Vector
+    X: Vector
+    y: Vector | None
+    weight: Vector
+    kind: Vector  # 0 for rows of the mask, 1 for others
+    totals: Vector  # (2,)
+    facts: Any
+
+    def smallest(self, size: int) -> Reservoir:
+        """Return the rows of each kind with the smallest keys."""
+        order = np.argsort(self.keys, kind="stable")
+        rows = np.concatenate([order[self.kind[order] == kind][:size] for kind in (0, 1)])
+        taken = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return replace(self, y=None if self.y is None else self.y[rows], **taken)
+
+    def __add__(self, other: Reservoir) -> Reservoir:
+        joined: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
+        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
+        facts = None if self.facts is None else self.facts + other.facts
+        return replace(self, y=y, totals=self.totals + other.totals, facts=facts, **joined).smallest(self.size)
+
+    def block(self) -> Block:
+        """Return the sample as a block, its weights those of all the rows it stands for."""
+        sums = np.bincount(self.kind, weights=self.weight, minlength=2)
+        factors = self.totals / np.where(sums > 0, sums, 1.0)
+        return Block(-1, self.X, self.y, self.weight * factors[self.kind])
+
+    def of_kind(self, kind: int) -> Block:
+        """Return the rows of one kind as a block, with their own weights."""
+        rows = self.kind == kind
+        return Block(-1, self.X[rows], None if self.y is None else self.y[rows], self.weight[rows])
+
+
+def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
+    """Return the sample of one block."""
+    keys = np.random.default_rng([wanted.seed, block.index]).random(len(block.X))
+    mask = np.zeros(len(keys), dtype=bool) if wanted.kind is None else wanted.kind(block)
+    weight = np.ones(len(keys)) if block.weight is None else block.weight
+    kind = np.where(mask, 0, 1)
+    totals = np.bincount(kind, weights=weight, minlength=2)
+    facts = None if wanted.describe is None else wanted.describe(block)
+    return Reservoir(wanted.size, keys, block.X, block.y, weight, kind, totals, facts).smallest(wanted.size)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyRows:
+    """E (t, m) of one term, as far as Newton's method needs it: E @ theta, E.T @ v, E.T @ (h * E), E[:, columns]."""
+
+    blocks: Blocks
+    plan: Plan
+    term: int
+    matrix: Vector  # (p, m), from the functions of the plan to the columns
+    counts: list[int]  # rows of each block
+    h: Vector | None = None  # weights of the rows, of h * E
+    transposed: bool = False
+    __array_ufunc__ = None  # so that `h * E` comes to us
+
+    def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
+        return replace(self, matrix=self.matrix[:, key[1]])
+
+    @property
+    def T(self) -> LazyRows:
+        return replace(self, transposed=True)
+
+    def __rmul__(self, column: Vector) -> LazyRows:
+        return replace(self, h=column[:, 0])
+
+    def __matmul__(self, other: Vector | LazyRows) -> Vector:
+        if not self.transposed:
+            found = self.blocks.map(_product, (self.plan, self.term, "E @ v", self.matrix @ other))
+            return np.concatenate([part for part in found if part is not None])
+        what, vector = ("E.T @ (h * E)", other.h) if isinstance(other, LazyRows) else ("E.T @ v", other)
+        assert vector is not None
+        shares = np.split(vector, np.cumsum(self.counts)[:-1])
+        total = self.blocks.reduce(_product, (self.plan, self.term, what, None), shares)
+        return np.asarray(self.matrix.T @ (total @ self.matrix if isinstance(other, LazyRows) else total))
+
+
+def lazy_images(blocks: Blocks, plan: Plan) -> Any:
+    """Return what gives E, targets and weights of a (term, matrix) whose rows were not kept; None if not read again."""
+    if not blocks.replays:
+        return None
+
+    def images(term: int, matrix: Vector) -> tuple[LazyRows, Vector, Vector]:
+        parts = blocks.map(_product, (plan, term, "targets and weights", None))
+        rows = LazyRows(blocks, plan, term, matrix, [0 if part is None else len(part[0]) for part in parts])
+        target, weight = zip(*(part for part in parts if part is not None), strict=True)
+        return rows, np.concatenate(target), np.concatenate(weight)
+
+    return images
+
+
+def _product(shared: tuple[Plan, int, str, Any], block: Block, v: Any) -> Any:
+    """Return `what` is asked of the rows E of one term in one block: a product, or their targets and weights."""
+    plan, term, what, coefficients = shared
+    features = plan.features(block, only=term)
+    kept = features.blocks[0]
+    assert isinstance(kept, KeptRows)
+    E, target, weight = np.zeros((0, features.size)), np.zeros((0, features.outputs or 1)), np.zeros((0, 1))
+    if kept.tiles:
+        rows = kept.joined()
+        E, target, weight = rows.E, rows.target, rows.weight
+    if what == "targets and weights":
+        return target, weight
+    if what == "E @ v":
+        return np.asarray(E @ coefficients)
+    return np.asarray(E.T @ (v if what == "E.T @ v" else v[:, None] * E))

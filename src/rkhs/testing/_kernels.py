@@ -1,0 +1,259 @@
+"""The laws of kernels, checked on a few points of R^n: random, coincident and near each other."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from math import ceil, isfinite
+
+import numpy as np
+
+from rkhs._backend.arrays import Array
+from rkhs._calculus.atoms import AllPairs, Atoms, Matched, Pairing
+from rkhs._gram import Gram, gram
+from rkhs.exceptions import NotBoundedError
+from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessian, Laplacian, LocalAverage, stack
+from rkhs.kernels._base import Kernel
+from rkhs.testing._laws import (
+    HAS_TORCH,
+    STEPS,
+    central,
+    demand,
+    demand_equal,
+    demand_limit,
+    largest,
+    restricted,
+    rounding,
+)
+
+DISTANCES = (0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # of the near points from the origin
+FAMILIES = (Evaluation, Gradient, Hessian)  # of orders 0, 1, 2, as far as they are bounded
+
+
+def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> None:
+    """Check that a kernel obeys the laws of kernels; an AssertionError names the first that is broken.
+
+    k(x, y) = k(y, x); c'Gc >= 0 (for c that vanish on the null space); D k is the limit of difference
+    quotients; orders that are not bounded are refused; local averages tend to values, at the rate of the
+    heat equation; and all ways to compute a number agree: structured and dense, NumPy and PyTorch,
+    float32 and float64, `form`, `summands` and `pair`.  The points are of size one: pass a kernel whose
+    length scale is between 0.05 and 1000.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    dimension : n, of the space to check it on
+    random_state : seed of the points
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> from rkhs.testing import check_kernel
+    >>> check_kernel(rkhs.Matern(nu=1.5), dimension=3)
+    >>> check_kernel(rkhs.kernels.AutodiffKernel(lambda x, y: x[0] * y[1]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    AssertionError: AutodiffKernel(...) breaks the law k(x, y) = k(y, x), for Evaluation x Evaluation in R^2: \
+measured ..., allowed ....
+    """
+    sample = Sample(kernel, dimension, random_state)
+    for law in LAWS:
+        law(sample)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kernel and the points to check it on."""
+
+    kernel: Kernel
+    dimension: int
+    random_state: int
+
+    @cached_property
+    def X(self) -> Array:
+        """Six points, exact in float32."""
+        rng = np.random.default_rng(self.random_state)
+        return rng.standard_normal((6, self.dimension)).astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def Y(self) -> Array:
+        """Five more, away from the others."""
+        rng = np.random.default_rng((self.random_state, 1))
+        return rng.standard_normal((5, self.dimension)).astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def near(self) -> Array:
+        """Three of the points X, and others at all `DISTANCES` from the origin and from the first of them."""
+        away = np.asarray(DISTANCES)[:, None] * np.ones(self.dimension) / self.dimension**0.5
+        return np.concatenate([self.X[:3], away, self.X[0] + away])
+
+    @cached_property
+    def orders(self) -> range:
+        """The orders of derivative that are bounded, up to two."""
+        return range(min(3, ceil(min(self.kernel.smoothness(self.dimension), 3))))
+
+    def bounded(self, points: Array) -> list[Functional]:
+        """All values, gradients and Hessians that are bounded."""
+        return [FAMILIES[order](points) for order in self.orders]
+
+    @cached_property
+    def nearby(self) -> Gram:
+        """The Gram operator of all of them at the near points."""
+        return gram(self.kernel, stack(self.bounded(self.near)))
+
+    @cached_property
+    def dense(self) -> Array:
+        """The same as a matrix."""
+        return self.nearby.dense()
+
+    def tables(self, X: Array, Y: Array) -> dict[tuple[int, int], Array]:
+        """The Gram matrices of all bounded families at X with those at Y, by their orders."""
+        lefts, rights = self.bounded(X), self.bounded(Y)
+        return {(m, r): gram(self.kernel, lefts[m], rights[r]).dense() for m in self.orders for r in self.orders}
+
+    def named(self, law: str, m: int, r: int) -> str:
+        """The law, for derivatives of orders m and r."""
+        return f"{law}, for {FAMILIES[m].__name__} x {FAMILIES[r].__name__} in R^{self.dimension}"
+
+
+def _symmetric(sample: Sample) -> None:
+    """k(x, y) = k(y, x), and so for all derivatives, at coincident points too."""
+    X, Y = sample.X, np.concatenate([sample.Y, sample.X[:2]])
+    mirrored = sample.tables(Y, X)
+    for (m, r), table in sample.tables(X, Y).items():
+        demand_equal(sample.kernel, sample.named("k(x, y) = k(y, x)", m, r), table, mirrored[r, m].T)
+
+
+def _finite(sample: Sample) -> None:
+    """G_ij is finite, at coincident and near points too."""
+    infinite = float(np.sum(~np.isfinite(sample.dense)))
+    law = f"G_ij is finite in R^{sample.dimension} (number of entries that are not)"
+    demand(sample.kernel, law, infinite, 0.0)
+
+
+def _semi_definite(sample: Sample) -> None:
+    """c'Gc >= 0 for all c with P'c = 0, where P_ij = L_i(p_j) for a basis p of the null space."""
+    P = sample.nearby.L(sample.kernel.null_space)
+    where = " for all c with P'c = 0, P the null space" if P.size else ""
+    stops = np.cumsum([0, *(L.size for L in sample.bounded(sample.near))])
+    for rows in (*map(slice, stops[:-1], stops[1:]), slice(None)):  # each family alone, and all together
+        G = sample.dense[rows, rows]
+        least = float(np.min(np.linalg.eigvalsh(restricted(G, P[rows])), initial=0.0))
+        demand(sample.kernel, f"c'Gc >= 0{where} in R^{sample.dimension} (minus the smallest)", -least, rounding(G))
+
+
+def _differentiable(sample: Sample) -> None:
+    """D_u (L k)(x, y) = lim ((L k)(x + h u, y) - (L k)(x - h u, y)) / 2h, for each L of lower order."""
+    rng = np.random.default_rng((sample.random_state, 2))
+    layouts: tuple[tuple[str, type[Pairing], Array], ...] = (
+        ("at points apart", AllPairs, sample.Y),
+        ("at coincident points", Matched, sample.X),
+    )
+    for where, layout, points in layouts:
+        for m in sample.orders[1:]:
+            for r in sample.orders[: m + 1]:
+                left = Atoms(sample.X, rng.standard_normal((len(sample.X), 1, m, sample.dimension)))
+                right = Atoms(points, rng.standard_normal((len(points), 1, r, sample.dimension)))
+                law = sample.named(f"D k = lim of difference quotients {where}", m, r)
+                quotients = central(partial(_shifted, sample.kernel, layout, left, right))
+                demand_limit(sample.kernel, law, sample.kernel.pair(layout(left, right)), quotients)
+
+
+def _shifted(kernel: Kernel, layout: type[Pairing], left: Atoms, right: Atoms, h: float) -> Array:
+    """(L k)(x + h u, y) for the last direction u of the left atoms, and L the others."""
+    u = left.directions[:, 0, -1]
+    lower = left.restricted(range(left.order - 1))
+    return kernel.pair(layout(lower.shifted(-h * u), right))
+
+
+def _refuses(sample: Sample) -> None:
+    """Derivatives of order m are bounded iff m < smoothness; the others raise NotBoundedError."""
+    limit = sample.kernel.smoothness(sample.dimension)
+    demand(sample.kernel, "values are bounded: smoothness > 0 (minus the smoothness)", -limit, -np.finfo(float).tiny)
+    if not isfinite(limit):
+        return
+    for order in (ceil(limit), ceil(limit) + 1):
+        try:
+            gram(sample.kernel, Derivative(sample.X, axes=[0] * order))
+        except NotBoundedError:
+            continue
+        raise AssertionError(f"{sample.kernel!r} bounds orders below {limit:g}, but order {order} was not refused.")
+
+
+def _structured(sample: Sample) -> None:
+    """The structured product G v is the dense one, also at near points."""
+    G = sample.dense
+    v = np.random.default_rng((sample.random_state, 3)).standard_normal((len(G), 3))
+    law = f"(structured G) v = (dense G) v in R^{sample.dimension}"
+    demand_equal(sample.kernel, law, sample.nearby @ v, G @ v, scale=largest(abs(G) @ abs(v)))
+
+
+def _same_elsewhere(sample: Sample) -> None:
+    """The numbers do not depend on the library (NumPy, PyTorch) or, but for rounding, on the precision."""
+    expected = sample.tables(sample.X, sample.Y)
+    for orders, table in sample.tables(sample.X.astype(np.float32), sample.Y.astype(np.float32)).items():
+        demand_equal(sample.kernel, sample.named("float32 = float64", *orders), table, expected[orders])
+    if HAS_TORCH:
+        import torch
+
+        for orders, table in sample.tables(torch.asarray(sample.X), torch.asarray(sample.Y)).items():
+            demand_equal(sample.kernel, sample.named("PyTorch = NumPy", *orders), table, expected[orders])
+
+
+def _averages(sample: Sample) -> None:
+    """E k(x + w z, y) -> k(x, y) as w -> 0, and its derivative in w^2/2 is the Laplacian of k in x."""
+    kernel, M, widths = sample.kernel, Evaluation(sample.Y), STEPS[1:6].tolist()
+    values = gram(kernel, Evaluation(sample.X), M).dense()
+    averages = [gram(kernel, LocalAverage(sample.X, width), M).dense() for width in widths]
+    noise = rounding(values)
+    law = f"E k(x + w z, y) -> k(x, y) as w -> 0 in R^{sample.dimension}"
+    demand_limit(kernel, law, values, ((average, noise) for average in averages))
+    if 2 in sample.orders:
+        rates = [2 / width**2 for width in widths]
+        quotients = ((rate * (average - values), rate * noise) for rate, average in zip(rates, averages, strict=True))
+        law = f"d/d(w^2/2) E k(x + w z, y) = Laplacian of k in R^{sample.dimension}"
+        demand_limit(kernel, law, gram(kernel, Laplacian(sample.X), M).dense(), quotients)
+
+
+def _consistent(sample: Sample) -> None:
+    """k = sum of weight * summand, and k = phi(q) where it has a form, for all derivatives."""
+    for order in sample.orders:
+        left, right = (FAMILIES[order](points).parts[0].atoms for points in (sample.near, sample.Y))
+        pairing = AllPairs(left, right)
+        expected = sample.kernel.pair(pairing)
+        total = sum(weight * part.pair(pairing) for weight, part in sample.kernel.summands())
+        scale = sum(weight * largest(part.pair(pairing)) for weight, part in sample.kernel.summands())
+        demand_equal(sample.kernel, f"`summands` add up to `pair`, for order {order}", total, expected, scale)
+        form = sample.kernel.form(sample.dimension)
+        if form is not None:
+            demand_equal(sample.kernel, f"`form` equals `pair`, for order {order}", form(pairing), expected)
+
+
+def _frozen_value(sample: Sample) -> None:
+    """A kernel is a value: equal to its copy, with one hash, a readable repr, and never changed."""
+    kernel, twin = sample.kernel, deepcopy(sample.kernel)
+    name = type(kernel).__name__
+    if not (kernel == twin and hash(kernel) == hash(twin)):
+        raise AssertionError(f"{kernel!r} is not equal to its copy, or has another hash: make {name} a dataclass.")
+    if type(kernel).__repr__ is object.__repr__:
+        raise AssertionError(f"{kernel!r} cannot be read: give {name} a __repr__.")
+    try:
+        twin.__setattr__("note", "changed")
+    except AttributeError:
+        return
+    raise AssertionError(f"{kernel!r} can be changed: make {name} a frozen dataclass.")
+
+
+LAWS = (
+    _frozen_value,
+    _refuses,
+    _finite,
+    _symmetric,
+    _consistent,
+    _differentiable,
+    _semi_definite,
+    _structured,
+    _same_elsewhere,
+    _averages,
+)

@@ -1,0 +1,246 @@
+"""The laws of solvers: small problems of all kinds that a solver says it applies to, solved, shared, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, to_numpy
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
+from rkhs._finite.solution import CONVERGED, Record, Solution
+from rkhs._finite.term import Term
+from rkhs._problem import Problem
+from rkhs.functionals import Evaluation, Gradient
+from rkhs.kernels import Gaussian, Kernel, Polyharmonic
+from rkhs.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Quantile,
+    Squared,
+    SquaredHinge,
+)
+from rkhs.solvers._base import NotApplicableError, Solver, cheapest
+from rkhs.solvers._schur_complement import DENSE
+from rkhs.testing._laws import ROUNDING, demand
+
+LOSSES: tuple[Loss, ...] = (
+    Squared(),
+    Huber(delta=0.5),
+    Logistic(),
+    SquaredHinge(),
+    Hinge(),
+    Absolute(),
+    EpsilonInsensitive(epsilon=0.2),
+    Quantile(tau=0.3),
+)
+SPACES: tuple[tuple[Kernel, FunctionSpace | None], ...] = (
+    (Gaussian(scale=1.0), None),
+    (Gaussian(scale=1.0), Constant()),
+    (Polyharmonic(power=1), None),
+)
+POINTS, LABELS, OUTPUTS = 8, 12, 2
+TOL = 1e-3  # the relative gap that is asked for
+SHARP = 1e-8  # that of the reference
+EPS = ROUNDING * float(np.finfo(np.float64).eps)
+
+
+def check_solver(solver: Solver) -> None:
+    """Check that a solver obeys the laws of solvers; an AssertionError names the first that is broken.
+
+    Small problems with all kinds of losses, with and without squared losses on gradients, with and without a basis,
+    and with a conditionally positive definite kernel are put to it; what `check` refuses is left out, and the refusal
+    has to name a solver of rkhs that is not.  On the others it reaches the tolerance by the certificate that is
+    computed from scratch; its J and f are those of an exact solver, as closely as both gaps say; what it reports is
+    the J of the iterate it keeps; several outputs are separate problems; a warm start is taken; and time limits, a
+    callback that stops and Ctrl-C end it at once, with the iterate that it reported last.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import rkhs
+    >>> from rkhs.testing import check_solver
+    >>> check_solver(rkhs.solvers.Direct())
+    >>> @dataclass(frozen=True)
+    ... class Early(rkhs.solvers.Newton):
+    ...     def run(self, system, start, monitor):
+    ...         return start  # is not a solution
+    >>> check_solver(Early())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    AssertionError: Early(...) breaks the law that it reaches the tolerance, on Squared()...: 'no further progress' ...
+    """
+    trials = list(_trials(solver))
+    if not trials:
+        raise AssertionError(f"{solver!r} breaks the law that it applies to some problem: `check` refuses all of them.")
+    for trial in trials:
+        for law in ALWAYS:
+            law(trial)
+    seen = set()
+    for trial in trials:
+        if trial.loss not in seen:  # one problem for each loss
+            seen.add(trial.loss)
+            for law in ONCE:
+                law(trial)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A solver and a small problem that it applies to."""
+
+    solver: Solver
+    loss: Loss
+    kernel: Kernel
+    basis: FunctionSpace | None
+    further: bool  # whether there is a squared loss on gradients, or on values where gradients are unbounded
+
+    def __str__(self) -> str:
+        beside = ", Squared() at further points" if self.further else ""
+        return f"{self.loss!r}{beside} with {self.kernel!r}, basis {self.basis!r}"
+
+    @cached_property
+    def target(self) -> Array:
+        """(labels, outputs)."""
+        values = np.random.default_rng(1).standard_normal((LABELS, OUTPUTS))
+        return np.where(values > 0, 1.0, -1.0) if self.loss.classification else values
+
+    def problem(self, target: Array) -> Problem:
+        """A new problem, nothing of which is cached."""
+        X = np.random.default_rng(0).standard_normal((POINTS + LABELS, 2))
+        terms = [Term(Evaluation(X[:LABELS]), self.loss, target=target, weight=2.0)]
+        if self.further:
+            family = Evaluation if self.kernel.order else Gradient
+            terms.append(Term(family(X[LABELS:]), Squared(), weight=0.1))
+        return Problem(self.kernel, terms, self.basis)
+
+    @cached_property
+    def one(self) -> Problem:
+        """The problem of the first output."""
+        return self.problem(self.target[:, 0])
+
+    @cached_property
+    def solution(self) -> Solution:
+        return self.one.solve(self.solver, tol=TOL, verbose=False)
+
+    @cached_property
+    def reference(self) -> Solution:
+        """Of a problem of its own, in case the solver changes the one that it is given."""
+        fresh = self.problem(self.target[:, 0])
+        return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP, verbose=False)
+
+    def demand(self, law: str, measured: float, allowed: float) -> None:
+        demand(self.solver, f"that {law}, on {self}", measured, allowed)
+
+    def converged(self, law: str, solution: Solution) -> None:
+        """The solution is one."""
+        if solution.status != CONVERGED:
+            raise AssertionError(
+                f"{self.solver!r} breaks the law that {law}, on {self}: {solution.status!r} at a relative gap of "
+                f"{solution.relative_gap:.3g}, asked for {TOL:g}."
+            )
+        self.demand("its coefficients are finite", float(not _finite(solution)), 0.0)
+
+
+def _trials(solver: Solver) -> Iterator[Trial]:
+    for loss, (kernel, basis), further in product(LOSSES, SPACES, (True, False)):
+        trial = Trial(solver, loss, kernel, basis, further)
+        try:
+            solver.check(trial.one.system)
+        except NotApplicableError as error:
+            if "rkhs." not in str(error):
+                raise AssertionError(
+                    f"{solver!r} breaks the law that a refusal names a solver that applies, on {trial}: {error}"
+                ) from error
+            continue
+        yield trial
+
+
+def reaches_the_tolerance(trial: Trial) -> None:
+    """By the certificate from scratch, and primal >= dual."""
+    trial.converged("it reaches the tolerance", trial.solution)
+    trial.demand("primal >= dual", trial.solution.dual - trial.solution.primal, EPS * abs(trial.solution.primal))
+
+
+def agrees_with_the_reference(trial: Trial) -> None:
+    """J within both gaps; without a basis f too: 1/2 |f - f*|^2 <= J(f) - J(f*)."""
+    ours, theirs = trial.solution, trial.reference
+    gaps = ours.gap + theirs.gap + EPS * abs(theirs.primal)
+    trial.demand("its J is that of an exact solver", abs(ours.primal - theirs.primal), gaps)
+    if trial.basis is None and not trial.kernel.order:
+        Z = np.random.default_rng(2).standard_normal((5, 2))
+        off = np.max(np.abs(to_numpy(ours.function(Z) - theirs.function(Z))))
+        allowed = (2 * ours.gap) ** 0.5 + (2 * theirs.gap) ** 0.5 + EPS  # k(z, z) = 1
+        trial.demand("its f is that of an exact solver", float(off), allowed)
+
+
+def reports_what_it_keeps(trial: Trial) -> None:
+    """At least one report, and none below the minimum."""
+    primals = [record.primal for record in trial.solution.history]
+    trial.demand("it reports at least once", float(not primals), 0.0)
+    least = trial.reference.dual - EPS * abs(trial.reference.dual)
+    trial.demand("no J that it reports is below the minimum", least - min(primals), 0.0)
+
+
+def outputs_are_separate(trial: Trial) -> None:
+    """Each output has the minimum that it has alone."""
+    together = trial.problem(trial.target).solve(trial.solver, tol=TOL, verbose=False)
+    trial.converged("it solves several outputs", together)
+    values = to_numpy(together.certificate.primal)
+    for k in range(OUTPUTS):
+        alone = trial.problem(trial.target[:, k])
+        least = alone.solve(cheapest(DENSE, alone.system, SHARP), tol=SHARP, verbose=False).primal
+        trial.demand("outputs are separate problems", abs(values[k] - least), 2 * TOL * abs(least) + EPS)
+
+
+def takes_a_warm_start(trial: Trial) -> None:
+    """From the solution, no more iterations than from nothing."""
+    again = trial.one.solve(trial.solver, tol=TOL, start=trial.solution, verbose=False)
+    trial.converged("it converges from a warm start", again)
+    extra = again.iterations - trial.solution.iterations
+    trial.demand("a start at the solution costs no more iterations", extra, 1)
+
+
+def stops_at_once(trial: Trial) -> None:
+    """When told to, with the last iterate reported, whose J is the one reported."""
+
+    def interrupt(record: Record) -> bool:
+        raise KeyboardInterrupt
+
+    ways: dict[str, dict[str, Any]] = {
+        "a time limit": {"time_limit": 0.0},
+        "a callback": {"callback": lambda record: True},
+        "Ctrl-C": {"callback": interrupt},
+    }
+    for way, options in ways.items():
+        stopped = replace(trial.one).solve(trial.solver, tol=TOL, verbose=False, **options)
+        trial.demand(f"{way} stops it at its first report", len(stopped.history), 1)
+        trial.demand(f"{way} leaves finite coefficients", float(not _finite(stopped)), 0.0)
+        trial.demand(f"{way} leaves a gap that is one", -stopped.gap, 0.0)
+        if not stopped.history:  # there was no time to begin
+            continue
+        told = stopped.history[0].primal
+        at_zero = float(np.sum(trial.one.system.at_zero))  # which is there in place of anything worse
+        off = abs(stopped.primal - min(told, at_zero)) if np.isfinite(stopped.primal) else 0.0
+        trial.demand(f"{way} leaves the iterate of the J that was reported", off, 1e-6 * abs(told) + EPS)
+
+
+def _finite(solution: Solution) -> bool:
+    f = solution.function
+    parts = [f.coefficients] if f.basis_coefficients is None else [f.coefficients, f.basis_coefficients]
+    return all(bool(np.all(np.isfinite(to_numpy(part)))) for part in parts)
+
+
+ALWAYS: tuple[Callable[[Trial], None], ...] = (
+    reaches_the_tolerance,
+    agrees_with_the_reference,
+    reports_what_it_keeps,
+)
+ONCE: tuple[Callable[[Trial], None], ...] = (outputs_are_separate, takes_a_warm_start, stops_at_once)

@@ -1,0 +1,160 @@
+"""The laws of finite-dimensional spaces of functions, checked on a few functionals."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, like, to_numpy
+from rkhs._finite.function import function_in
+from rkhs._gram import gram
+from rkhs._spaces.base import DenseSpace, FiniteSpace
+from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient, stack
+from rkhs.testing._laws import HAS_TORCH, ROUNDING, central, demand, demand_equal, demand_limit, largest, restricted
+
+
+def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = None, *, random_state: int = 0) -> None:
+    """Check that a space obeys the laws of spaces; an AssertionError names the first that is broken.
+
+    Rows have the size of the space and are linear in functionals; those of derivatives are limits of difference
+    quotients; K is symmetric and tau'K tau >= 0 (for tau that satisfy the constraints), and both are the functionals
+    and the norm of the function with these coefficients; the normal matrix is E'WE, also where there are closed forms;
+    what of a functional is outside is not negative and at most all of it; a copy, and the space on another device or
+    with functionals in float32, has the same numbers.
+
+    Parameters
+    ----------
+    space : FiniteSpace
+    functionals : families to check it on; by default values and, if they are bounded, gradients at points of size one
+    random_state : seed of the points
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> from rkhs._spaces import LandmarkSpace
+    >>> from rkhs.testing import check_space
+    >>> landmarks = rkhs.Evaluation([[0.0, 0.0], [1.0, 0.5], [0.3, -1.0]])
+    >>> check_space(LandmarkSpace(rkhs.Gaussian(scale=1.0), landmarks))
+    """
+    rng = np.random.default_rng(random_state)
+    X = rng.standard_normal((7, space.dimension)).astype(np.float32).astype(np.float64)  # exact in float32
+    smooth = space.kernel.smoothness(space.dimension) > 1
+    families = [Evaluation(X), *([Gradient(X)] if smooth else [])] if functionals is None else list(functionals)
+    for family in families:
+        _rows_are_linear(space, family, rng)
+        _normal_matrix(space, family, rng)
+        _outside(space, family)
+        _same_elsewhere(space, family)
+    if smooth:
+        _derivatives(space, X, rng)
+    _norm(space, families, rng)
+    if isinstance(space, DenseSpace):
+        _closed_forms(space, X, smooth, rng)
+
+
+def _rows(space: FiniteSpace, functional: Functional) -> Matrix:
+    return to_numpy(space.rows(functional))
+
+
+def _sizes(space: FiniteSpace, functional: Functional) -> float:
+    """Return the size of the numbers that rows are computed from."""
+    return max(largest(_rows(space, functional)), largest(to_numpy(space.gram @ np.ones(space.size)) / space.size))
+
+
+def _rows_are_linear(space: FiniteSpace, L: Functional, rng: np.random.Generator) -> None:
+    E, W = _rows(space, L), rng.standard_normal((3, L.size))
+    if E.shape != (L.size, space.size) or E.dtype != np.float64:
+        raise AssertionError(f"{space!r} has rows {E.shape} of {E.dtype}, expected {(L.size, space.size)} of float64.")
+    M = L.take(np.arange(L.size)[::-1])
+    laws = {
+        "rows(2 L - M / 2) = 2 rows(L) - rows(M) / 2": (2 * L.take(slice(None)) - M / 2, 2 * E - E[::-1] / 2),
+        "rows(W @ L) = W rows(L)": (W @ L, W @ E),
+        "rows(stack([L, M])) = rows(L), rows(M)": (stack([L, M]), np.concatenate([E, E[::-1]])),
+        "rows(L.take(some)) = rows(L)[some]": (L.take(slice(0, 2)), E[:2]),
+    }
+    for law, (family, expected) in laws.items():
+        scale = max(3.0, float(np.max(np.sum(abs(W), axis=1)))) * _sizes(space, L)
+        demand_equal(space, law, _rows(space, family), expected, scale)
+
+
+def _derivatives(space: FiniteSpace, X: Array, rng: np.random.Generator) -> None:
+    """Rows of derivatives are limits of difference quotients of rows of values, one for each direction."""
+    U = rng.standard_normal(X.shape)
+    quotients = central(lambda h: _rows(space, Evaluation(X + h * U)))
+    demand_limit(space, "rows of derivatives", _rows(space, DirectionalDerivative(X, U)), quotients)
+
+
+def _norm(space: FiniteSpace, families: Sequence[Functional], rng: np.random.Generator) -> None:
+    """K is symmetric and positive semidefinite where the constraints hold; f has these values and this norm."""
+    K, C = to_numpy(space.gram @ np.eye(space.size)), space.constraints
+    demand_equal(space, "K is symmetric", K, K.T)
+    if C.shape != (len(C), space.size):
+        raise AssertionError(f"{space!r} has constraints {C.shape}, expected (r, {space.size}).")
+    inner = restricted(K, C.T)
+    least = -float(np.min(np.linalg.eigvalsh((inner + inner.T) / 2), initial=0.0))
+    eps = ROUNDING * float(np.finfo(np.float64).eps)
+    demand(space, "tau'K tau >= 0", least, eps * largest(K) * space.size)
+    tau = rng.standard_normal(space.size)
+    if len(C):
+        tau -= np.linalg.lstsq(C, C @ tau, rcond=None)[0]
+    f = function_in(space, like(tau, space.prototype), None, None)
+    size = float(abs(tau) @ abs(K) @ abs(tau))
+    demand(space, "tau'K tau = |f|^2", abs(float(tau @ K @ tau) - f.norm() ** 2), eps * size)
+    for L in families:
+        E = _rows(space, L)
+        demand_equal(space, "rows(L) tau = L(f)", np.ravel(to_numpy(L(f))), E @ tau, float(np.max(abs(E) @ abs(tau))))
+
+
+def _normal_matrix(space: FiniteSpace, L: Functional, rng: np.random.Generator) -> None:
+    E, w, v = _rows(space, L), rng.random(L.size), rng.standard_normal(space.size)
+    scale = float(np.max(abs(E).T @ (w * (abs(E) @ abs(v)))))
+    demand_equal(space, "normal(L, w) v = E'WE v", to_numpy(space.normal(L, w) @ v), E.T @ (w * (E @ v)), scale)
+
+
+def _outside(space: FiniteSpace, L: Functional) -> None:
+    outside = space.outside(L)
+    if outside.shape != (L.size,):
+        raise AssertionError(f"{space!r}.outside has shape {outside.shape}, expected {(L.size,)}.")
+    demand(space, "outside(L) >= 0", -float(np.min(outside, initial=0.0)), 0.0)
+    if not space.kernel.order:
+        norms = to_numpy(gram(space.kernel, L).diagonal())
+        demand(space, "outside(L) <= |L|^2", float(np.max(outside - norms, initial=0.0)), 1e-12 * largest(norms))
+
+
+def _same_elsewhere(space: FiniteSpace, L: Functional) -> None:
+    """A copy, PyTorch, and functionals in float32 give the same rows."""
+    E, size = _rows(space, L), _sizes(space, L)
+    demand_equal(space, "a copy has the same rows", _rows(pickle.loads(pickle.dumps(space)), L), E, size)
+    single = L.like(np.zeros(0, dtype=np.float32))
+    if all(
+        np.array_equal(to_numpy(a.atoms.points), to_numpy(b.atoms.points))
+        for a, b in zip(L.parts, single.parts, strict=True)
+    ):
+        demand_equal(
+            space, "functionals in float32 have the same rows", _rows(space, single).astype(np.float32), E, size
+        )
+    if HAS_TORCH:
+        import torch
+
+        there = space.like(torch.zeros(0, dtype=torch.float64))
+        demand_equal(space, "rows in PyTorch = rows in NumPy", _rows(there, L), E, size)
+        one = np.ones(space.size)
+        demand_equal(space, "K in PyTorch = K in NumPy", to_numpy(there.gram @ one), to_numpy(space.gram @ one))
+
+
+def _closed_forms(space: DenseSpace, X: Array, smooth: bool, rng: np.random.Generator) -> None:
+    """Tiles have the values of rows, and normal matrices of gradients, with weights and known sums of values."""
+    tile, w = space.tile(X), rng.random(len(X))
+    if tile is None:
+        return
+    E = _rows(space, Evaluation(X))
+    demand_equal(space, "values of a tile = rows", tile.values, E, _sizes(space, Evaluation(X)))
+    if not smooth:
+        return
+    normal = space.normal(Gradient(X), np.repeat(w, X.shape[1]))
+    known = [None, E.T @ (w[:, None] * E)] if tile.alike else [None]
+    for own in known:
+        found = tile.gradient_products(np.sqrt(w)[:, None], own)
+        demand_equal(space, "closed form of the normal matrix of gradients", space.gradient_normal(found), normal)

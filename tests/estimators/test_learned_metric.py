@@ -1,0 +1,141 @@
+"""Kernels and scales of the default models: taken only where they predict labels that they have not seen."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+
+import rkhs
+from rkhs._estimators.length_scales import ScaleLearner
+from rkhs._estimators.scoring import Candidate, Labeled, leave_group_out, leave_one_out
+
+
+def some(count=60, features=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (count, features))
+    return X, rng.uniform(0.5, 2.0, count), np.sin(4 * X[:, :1]) + 0.1 * rng.standard_normal((count, 1))
+
+
+def metrics(X, weight, target, classes=None):
+    labeled = Labeled(np.arange(len(X)), target, weight / weight.mean(), classes)
+    return ScaleLearner(X, labeled, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0], True)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_a_group_left_out_is_that_of_a_refit(intercept):
+    X, weight, target = some(20)
+    labeled, kernel = Labeled(np.arange(20), target, weight, None), rkhs.Gaussian(0.7)
+    group, kept = np.array([3, 7, 8]), np.setdiff1d(np.arange(20), [3, 7, 8])
+    term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], 5.0 * weight[kept])
+    f = rkhs.Problem(kernel, [term], rkhs.Constant() if intercept else None).solve(tol=1e-12).function
+    found = leave_group_out(kernel(X), labeled, 5.0, intercept, group)
+    np.testing.assert_allclose(found, f(X[group]), rtol=1e-7, atol=1e-9)
+    [alone] = leave_one_out(kernel(X), target, weight, [5.0], intercept)
+    one = leave_group_out(kernel(X), labeled, 5.0, intercept, np.array([4]))
+    np.testing.assert_allclose(one[0], alone[4], rtol=1e-9)
+
+
+def test_folds_do_not_depend_on_order_and_units():
+    X, weight, target = some()
+    classes = (X[:, 1] > 0.5).astype(int)
+    one = metrics(X, weight, target, classes)
+    order = np.random.default_rng(5).permutation(60)
+    other = metrics(1000 * X[order], weight[order], target[order], classes[order])
+    for (group, rest), (moved, _) in zip(one.folds(), other.folds(), strict=True):
+        assert set(group) == set(order[moved])
+        assert len(group) + len(rest) == 60
+        assert abs(classes[group].sum() - classes.sum() / 3) <= 1
+
+
+def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():
+    X, weight, target = some(120, 6)
+    one = metrics(X, weight, target)
+    base = Candidate("none", "gaussian", 1.2, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    found = one.candidate(base, base)
+    assert found is not None
+    assert np.argmin(found.scale) == 0
+    assert 4 * min(found.scale) < sorted(found.scale)[1]
+    Y = np.sin(X.sum(axis=1, keepdims=True))
+    common = Candidate("none", "gaussian", 1.15, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    assert metrics(X, weight, Y).candidate(common, common) is None
+
+
+def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
+    """By hand, for one fold."""
+    X, weight, target = some(120, 6)
+    one = metrics(X, weight, target)
+    base = Candidate("none", "gaussian", 1.2, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    found = one.candidate(base, base)
+    errors, weights = [], []
+    for group, rest in one.folds():
+        scale = one.learned(base, rest)
+        C, _ = one._best("gaussian", scale, rest)
+        term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.labeled.weight[rest])
+        f = rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant()).solve(tol=1e-12).function
+        errors.append((f(X[group]) - target[group, 0]) ** 2)
+        weights.append(one.labeled.weight[group])
+    assert found.loss == pytest.approx(np.average(np.concatenate(errors), weights=np.concatenate(weights)), rel=1e-6)
+
+
+def test_a_regressor_finds_the_features_that_matter():
+    X, y = make_friedman1(150, noise=0.5, random_state=0)
+    fitted, plain = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV(metric=None).fit(X, y)
+    more, truth = make_friedman1(500, random_state=1)
+    assert max(fitted.scale_[:5]) < min(fitted.scale_[5:])
+    assert np.ndim(plain.scale_) == 0
+    assert fitted.score(more, truth) > plain.score(more, truth) + 0.02
+    assert fitted.best_params_["kernel"] in ("gaussian", "laplace")
+
+
+def test_steps_along_axes_are_for_the_laplace_kernel():
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    y = ((X[:, 0] > 0.1) ^ (X[:, 1] > -0.2)).astype(int)
+    machine = rkhs.InvariantClassifierCV().fit(X[:150], y[:150])
+    assert machine.best_params_["kernel"] == "laplace"
+    one = rkhs.InvariantClassifierCV("gaussian").fit(X[:150], y[:150])
+    assert one.best_params_["kernel"] == "gaussian"
+    assert machine.score(X[150:], y[150:]) >= one.score(X[150:], y[150:])
+
+
+def test_targets_without_information_and_bad_words():
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    constant = rkhs.InvariantRegressorCV().fit(X, np.full(50, 3.0))
+    np.testing.assert_allclose(constant.predict(X), 3.0, rtol=1e-9)
+    with pytest.raises(ValueError, match='metric must be "auto" or None'):
+        rkhs.InvariantRegressorCV(metric="full").fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_of_features_and_targets_change_nothing(unit):
+    X, y = make_friedman1(80, noise=0.5, random_state=0)
+    one, other = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV().fit(unit * X, unit * y)
+    assert one.best_params_["kernel"] == other.best_params_["kernel"]
+    np.testing.assert_allclose(other.predict(unit * X) / unit, one.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_importances_are_shares_of_squared_slopes(kernel):
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 3)) * [1.0, 10.0, 1e-3]
+    y = X[:, 0] + 0.2 * X[:, 1]  # whose deviations are in the proportion 1 : 2 : 0
+    found = rkhs.InvariantRegressorCV(kernel, metric=None).fit(X, y).feature_importances_
+    np.testing.assert_allclose(found, [0.2, 0.8, 0.0], atol=0.05)
+    assert found.sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(
+        rkhs.InvariantRegressorCV(kernel).fit(X, np.full(100, 2.0)).feature_importances_, np.zeros(3)
+    )
+
+
+def test_importances_need_a_fit():
+    assert not hasattr(rkhs.InvariantClassifierCV(), "feature_importances_")
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_the_scale_of_a_plain_model_is_learned(criterion):
+    X, _, target = some(80, 4)
+    fitted = rkhs.InvariantRegressor(scale=criterion, invariance=None, C=100.0).fit(X, target[:, 0])
+    scale = fitted.function_.kernel.scale
+    assert len(scale) == 4
+    assert 3 * scale[0] < min(scale[1:])
+    with pytest.raises(ValueError, match=r"scale='evidence' is for kernels given by name.*Problem.tune"):
+        rkhs.InvariantRegressor(rkhs.Gaussian(), scale="evidence").fit(X, target[:, 0])
+    with pytest.raises(ValueError, match="scale must be positive"):
+        rkhs.InvariantRegressor(scale="best").fit(X, target[:, 0])
