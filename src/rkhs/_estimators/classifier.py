@@ -132,7 +132,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         blocks it is learned from a sample
     loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
     C : weight of the loss of each labeled point: twice the labels are twice the evidence
-    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbors), a callable X -> rkhs.Functional, an
+    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbors), a callable X -> rkhs.extend.Functional, an
         `rkhs.Invariance`, a list of these, or None
     nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong, and much more for
         two labels and all the rest by the points; with C = 10 mild are 30 for "laplacian" and 100 for graphs
@@ -152,14 +152,14 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         warning says so where -1 may have been meant as a class: beside other negative classes, or beside 0 and 1 where
         it is about as frequent as the larger of them, or less
     approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
-        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
+        in the number of points.  X may then also be `rkhs.streams.blocks`, a dask array or a dask data frame
     solver : "auto" or an rkhs solver
     tol : the relative duality gap to reach
     device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
     precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
         sums in float64 in their place
     random_state : not used by the training itself, which has no randomness
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    verbose : whether to print progress to standard error
 
     Attributes
     ----------
@@ -192,7 +192,6 @@ class InvariantClassifier(Classifier, InvariantEstimator):
 
     loss: Any = "hinge"
     class_weight: Any = None
-    class_prior: Any = None
     unlabeled: Any = -1
 
     @transactional

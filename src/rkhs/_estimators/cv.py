@@ -13,14 +13,13 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, like, taken, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
-from rkhs._estimators.cross_validation import CompactResults, Folds, folds_of, search
-from rkhs._estimators.data import Sample, class_weights, drawn_rows, predicted_codes
+from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
+from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
 from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.options import (
     C_RANGE,
@@ -28,6 +27,7 @@ from rkhs._estimators.options import (
     NU_RANGE,
     WIDE_C_RANGE,
     ModelConfig,
+    SolverOptions,
     as_grid,
     as_list,
     check_in_span,
@@ -42,7 +42,7 @@ from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._progress import granted, limited, seconds_left
 from rkhs._spaces import FourierFeatures, Landmarks
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
@@ -60,29 +60,21 @@ EXACT, MOST_EXACT = 4000, 10_000
 
 @dataclass(eq=False, repr=False)
 class CrossValidated(BaseKernelEstimator):
-    """An estimator with grids Cs, nus, scales, epsilons in place of single values, which both classes document."""
+    """An estimator with grids Cs, nus, scales, losses in place of single values, which both classes document."""
 
     kernel: Any = "auto"
     _: KW_ONLY
     Cs: Any = None
     nus: Any = None
-    scales: Any = "median"
-    metric: Any = "auto"
-    epsilons: Any = 0.1
+    scales: Any = "auto"
     loss: Any = "squared"
     invariance: Any = "auto"
-    invariance_loss: Any = "squared"
-    fit_intercept: bool = True
     approximation: Any = None
     cv: Any = 5
     solver: Any = "auto"
     tol: float = 1e-4
-    cv_tol: float = 1e-2
     time_limit: float | None = None
-    random_state: Any = None
     verbose: bool = False
-    device: str | None = None
-    precision: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -147,23 +139,24 @@ class CrossValidated(BaseKernelEstimator):
                 return
             model = plain()
             settings = set(model.get_params(deep=False))
-            names = {"C", "nu", "scale", "epsilon", *self.get_params(deep=False)} & settings
+            names = {"C", "nu", "scale", "loss", *self.get_params(deep=False)} & settings
             model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
             fitted = vars(model.fit(X, y, sample_weight))
             self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # all that it has learned
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "metric": None, **changes})
+        return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
 
     @property
-    def _seed(self) -> Any:
-        return 0 if self.random_state is None else self.random_state
+    def _search_tol(self) -> float:
+        """The relative gap to which the models of a grid are solved: scores do not need all digits of a model."""
+        return min(FOLD_TOL, 100 * self.tol)
 
     def _choose(self, sample: Sample) -> tuple[ModelConfig, Sample]:
         """Return the best settings by leave-one-out errors, and the points to learn from."""
-        if self.metric is not None and self.metric != "auto":
-            raise ValueError(f'metric must be "auto" or None, got {self.metric!r}.')
+        if isinstance(self.loss, list | tuple):
+            raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
         labeled, mean = self._scored_by(sample)
@@ -171,9 +164,9 @@ class CrossValidated(BaseKernelEstimator):
         kernels: list[Any] = [self.kernel]
         if isinstance(self.kernel, str) and self.kernel == "auto":  # Fourier features are not known of the second
             kernels = list(KERNEL_NAMES[:1] if isinstance(self.approximation, FourierFeatures) else KERNEL_NAMES)
-        median = isinstance(self.scales, str) and self.scales == "median"
+        by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if median and scaled else [1.0] if median else as_list(self.scales)
+        scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
         # A function on a graph that few labels leave open follows all of its points: 4,000 of them with all their
         # representers predict better than 60,000 with 1,000 landmarks (docs/unlabeled.md).
         kept, known = sample, np.flatnonzero(sample.labeled)
@@ -189,12 +182,11 @@ class CrossValidated(BaseKernelEstimator):
             scales,
             Cs,
             nus,
-            self.fit_intercept,
             unlabeled=not np.all(sample.labeled),
-            learns_scales=self.metric is not None and scales is None,
+            learns_scales=scales is None and self.scales == "auto",
             # the square of a sparse Laplacian of more points has many entries
             powers=POWERS if kept.size <= EXACT else POWERS[:2],
-            monitor=SelectionMonitor(0.0, verbose=self.verbose or None),
+            monitor=SelectionMonitor(0.0, verbose=self.verbose),
         )
         self.search_status_ = selection.run()
         count = len(selection.found)
@@ -211,13 +203,13 @@ class CrossValidated(BaseKernelEstimator):
         self.selection_report_ = choice.report()
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
-        self.C_, self.nu_, self.scale_, self.epsilon_ = best.C / mean, best.nu, best.scale, as_list(self.epsilons)[0]
+        self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, best.nu, best.scale, self.loss
         self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
         self.best_params_ = {**best.params, "C": self.C_}
         self.cv_results_ = choice.results(perf_counter() - start)
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
         points = sample if best.graph is None else kept
-        return self._config(**self.best_params_, epsilon=self.epsilon_), points
+        return self._config(**self.best_params_), points
 
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
@@ -230,33 +222,33 @@ class CrossValidated(BaseKernelEstimator):
         grids = {
             "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
             "nu": as_grid(4 if self.nus is None else self.nus, "nus", powers, with_zero=True),
-            "scale": as_list(self.scales),
-            "epsilon": as_list(self.epsilons),
+            "scale": as_list("median" if isinstance(self.scales, str) and self.scales == "auto" else self.scales),
+            "loss": as_list(self.loss),
         }
 
-        def problem_of(scale: Any, epsilon: float) -> Problem:
-            return formulate(self._config(C=1.0, nu=1.0, scale=scale, epsilon=epsilon), sample).problem
+        def problem_of(scale: Any, loss: Any) -> Problem:
+            return formulate(self._config(C=1.0, nu=1.0, scale=scale, loss=loss), sample).problem
 
-        splitter = partial(splitter, shuffle=True, random_state=self._seed)
+        splitter = partial(splitter, shuffle=True, random_state=0)
         folds = self._weighted(folds_of(self.cv, sample, splitter), sample)
-        found = search(problem_of, grids, sample, folds, score, self.cv_tol, self.verbose or None)
+        found = search(problem_of, grids, sample, folds, score, self._search_tol, self.verbose)
         count, solved = len(found.candidates), int(found.solved.sum())
         if solved == 0:
             late = found.status == TIME_LIMIT
-            remedy = "a longer time_limit" if late else "a larger cv_tol, smaller Cs, or another scale"
+            remedy = "a longer time_limit" if late else "a larger tol, smaller Cs, or another scale"
             raise RuntimeError(
-                f"{type(self).__name__}: none of the {count} candidates was solved to cv_tol={self.cv_tol:g} "
-                f"({found.status}). Give it {remedy}."
+                f"{type(self).__name__}: none of the {count} candidates was solved to a relative gap of "
+                f"{self._search_tol:g} ({found.status}). Give it {remedy}."
             )
         if solved < count:
             warn(
                 f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
-                f"cv_tol={self.cv_tol:g} ({found.status}), and their scores are NaN.",
+                f"a relative gap of {self._search_tol:g} ({found.status}), and their scores are NaN.",
                 ConvergenceWarning,
             )
         best = found.candidates[found.best]
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
-        self.C_, self.nu_, self.scale_, self.epsilon_ = (best[name] for name in grids)
+        self.C_, self.nu_, self.scale_, self.loss_ = (best[name] for name in grids)
         self.best_index_, self.best_score_ = found.best, float(found.scores[found.best].mean())
         self.best_params_ = {name: best[name] for name in shown}
         self.cv_results_, self.search_status_ = found.results(shown), found.status
@@ -267,13 +259,13 @@ class CrossValidated(BaseKernelEstimator):
         """Return the folds with class weights that count the labels of each of them."""
         config = self._config()
         balanced = isinstance(config.class_weight, str) and config.class_weight == "balanced"
-        if config.class_prior is None and not balanced:
+        if not balanced and not isinstance(config.class_weight, ClassPrior):
             return folds
         labeled, classes = sample.take(sample.labeled), np.asarray(config.classes)
 
         def weights(rows: Vector, share: Vector) -> Vector:
             own = labeled.y[rows], share * labeled.weight[rows]
-            return class_weights(config.class_weight, classes, *own, config.class_prior)
+            return class_weights(config.class_weight, classes, *own)
 
         return folds.weighted(weights)
 
@@ -287,7 +279,7 @@ class CrossValidated(BaseKernelEstimator):
         count = sample.count[sample.labeled]
         weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
         most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
-        some = drawn_rows(count, most, self._seed)
+        some = drawn_rows(count, most, 0)
         rows = np.flatnonzero(sample.labeled)[some]
         labeled = Labeled(
             rows,
@@ -303,13 +295,13 @@ class CrossValidated(BaseKernelEstimator):
         others = np.setdiff1d(np.arange(sample.size), labeled)
         wanted = max(0, most - len(labeled))
         if len(others) > wanted:
-            others = check_random_state(self._seed).choice(others, wanted, replace=False)
+            others = np.random.default_rng(0).choice(others, wanted, replace=False)
         return np.sort(np.concatenate([labeled, others]))
 
     @property
     def _free(self) -> bool:
         """Whether it is left to us how the problem is solved."""
-        return self.approximation is None and isinstance(self.solver, str) and self.solver == "auto"
+        return self.approximation is None and SolverOptions.of(self.solver).method == "auto"
 
     def _kernel_of(self, sample: Sample, given: Any, scale: Any) -> Kernel:
         """Return a positive definite kernel, of its name and scale, whose values have variance one at the points."""
@@ -430,7 +422,6 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     """
 
     class_weight: Any = None
-    class_prior: Any = None
     unlabeled: Any = -1
 
     @transactional
@@ -492,7 +483,6 @@ class InvariantRegressorCV(Regressor, CrossValidated):
     {'C': 100.0, 'nu': 0.0}
     """
 
-    quantile: float = 0.5
     unlabeled: Any = None
 
     @transactional

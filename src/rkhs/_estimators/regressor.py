@@ -22,7 +22,7 @@ from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 
 
@@ -207,9 +207,7 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     array([0.1, 0.3])
     """
 
-    quantile: float = 0.5
     gradient_weight: float | None = None
-    gradient_loss: Any = "squared"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -89,7 +89,6 @@ class ModelSelection:
     scales: Sequence[Any] | None  # None for multiples of the median distance by each of the `measures`
     Cs: Sequence[float]
     nus: Sequence[float]
-    intercept: bool
     unlabeled: bool  # whether there are points without labels
     learns_scales: bool = False  # whether scales are also learned, one per feature
     powers: Sequence[int] = POWERS
@@ -130,7 +129,7 @@ class ModelSelection:
             least[place.measure] = min(least.get(place.measure, inf), *(one.loss for one in scored))
             yield scored
         if learns:
-            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, self.intercept)
+            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, True)
             base = Choice(self.found, self.labeled, self.unlabeled).best
             for kernel in self.kernels:
                 first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
@@ -208,7 +207,7 @@ class ModelSelection:
         own, kind, (kernel, scale) = self.labeled, GRAPH, place.settings
         if graph is None:
             kind = NONE if place.measure.linear is None else MEASURE
-        values = leave_one_out(K, own.target, own.weight, self.Cs, self.intercept)
+        values = leave_one_out(K, own.target, own.weight, self.Cs, True)
         each = zip(self.Cs, values, strict=True)
         return [Candidate(kind, kernel, scale, graph, nu, C, *own.scored(found)) for C, found in each]
 
