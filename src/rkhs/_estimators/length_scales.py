@@ -7,7 +7,7 @@ A scale that is given stays; "median" is the median distance of the points (`as_
                         deviations, by the loss of held-out labels, a fifth at a time
 "agop"                  directions in which f changes much count more (`learn_metric`), "agop-diagonal" features
 
-The automatic search (`_selection`) compares `WIDTHS` times the median of each of the `measures` of distance
+The automatic search (`_selection`) compares `WIDTHS` times the median of each of the `feature_maps`
 
     all features            x
     principal components    the first few directions in which points differ most
@@ -138,9 +138,9 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     make: Callable[[Any], Any] = KERNELS[config.kernel]
     candidates: list[Kernel] = []
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
-    for measure in map(Measure, units):
-        median = median_scale(measure.points(X), distance=make(1.0).distance)
-        candidates += [make(measure.scale(width * median)) for width in WIDTHS]
+    for features in map(FeatureMap, units):
+        median = median_scale(features.points(X), distance=make(1.0).distance)
+        candidates += [make(features.scale(width * median)) for width in WIDTHS]
     losses = []
     for problem in (problem_of(sample, kernel) for kernel in candidates):
         term = problem.terms[0]
@@ -154,8 +154,8 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
-    """A measure of distance: what features are divided by, a number or one each, and a linear map (m, n) of them."""
+class FeatureMap:
+    """A map of features: what features are divided by, a number or one each, and a linear map (m, n) of them."""
 
     unit: Any
     linear: Matrix | None = None  # None for the features themselves
@@ -178,20 +178,20 @@ class Measure:
         return kernel, self.scale(width)
 
 
-def measures(X: Matrix) -> Iterator[Measure]:
-    """Yield the measures to try for points X (t, n): features themselves first."""
+def feature_maps(X: Matrix) -> Iterator[FeatureMap]:
+    """Yield the maps to try for points X (t, n): features themselves first."""
     t, n = X.shape
     spread, rounding = deviations(X), 1e-6  # share below which deviations, and their differences, are rounding
     alike = np.ptp(spread) <= rounding * spread.max()
     units: list[Any] = [1.0] if alike else [1.0, spread]
-    yield from map(Measure, units)
+    yield from map(FeatureMap, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)
         along = (X / unit @ directions.T).std(axis=0)
         rank = int(np.sum(along > rounding * along[0]))  # of features that repeat others
-        yield from (Measure(unit, directions[:count], count) for count in COMPONENTS if count < rank)
+        yield from (FeatureMap(unit, directions[:count], count) for count in COMPONENTS if count < rank)
     if 1 < n <= 500 and t > 1:  # an eigendecomposition of n x n
-        yield Measure(spread, decorrelating(X / spread))
+        yield FeatureMap(spread, decorrelating(X / spread))
 
 
 def decorrelating(X: Matrix) -> Matrix:
