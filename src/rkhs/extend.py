@@ -9,7 +9,7 @@ from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._spaces import Approximation, DenseSpace, FiniteSpace
+from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierSpace, LandmarkSpace
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
@@ -26,12 +26,14 @@ __all__ = [
     "FiniteSpace",
     "Form",
     "FormKernel",
+    "FourierSpace",
     "FunctionSpace",
     "Functional",
     "IntervalLoss",
     "Invariance",
     "Iterate",
     "Kernel",
+    "LandmarkSpace",
     "Loss",
     "Monitor",
     "OutOfIterations",
