@@ -107,7 +107,7 @@ def estimators() -> dict[str, Callable[[], Any]]:
     forces = rkhs.Term(rkhs.Gradient(P), rkhs.Squared(), np.cos(P), 1e4)
     tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable(each=True)), [values], rkhs.Constant())
     return {
-        "tuning by evidence, 300 x 6": lambda: tuned.tune(verbose=False),
+        "tuning by evidence, 300 x 6": lambda: tuned.tune(),
         "InvariantClassifierCV, 300 digits": lambda: rkhs.InvariantClassifierCV().fit(D[:300], L[:300]),
         "InvariantRegressorCV, 300 x 6": lambda: rkhs.InvariantRegressorCV().fit(X, y),
         "InvariantClassifier, 600 digits, 60 labels": lambda: rkhs.InvariantClassifier(scale=30.0, nu=0.1).fit(

@@ -76,18 +76,6 @@ def test_the_units_of_a_scaler_are_undone():
     np.testing.assert_allclose(pipeline.predict(NEW), machine.predict(scaler.transform(NEW)))
 
 
-def test_a_robust_loss_on_slopes_that_disagree():
-    G = slopes(X)
-    G[::5] += 50.0
-    robust, plain = (
-        rkhs.InvariantRegressor(**OPTIONS, gradient_loss=loss, epsilon=0.01).fit(X, f(X), gradients=G)
-        for loss in ("huber", "squared")
-    )
-    assert np.abs(robust.predict(NEW) - f(NEW)).mean() < np.abs(plain.predict(NEW) - f(NEW)).mean() / 3
-    with pytest.raises(ValueError, match="all losses to be squared"):
-        robust.predict_gradient(NEW, return_std=True)
-
-
 @pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
 @pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(rkhs.Evaluation(X))])
 def test_several_outputs_are_as_one_by_one(approximation):

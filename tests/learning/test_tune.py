@@ -272,7 +272,7 @@ def test_the_search_goes_on_from_the_best_of_some_points():
         return -float((theta[0] ** 2 - 1) ** 2 + 0.3 * theta[0]), np.array([-4 * theta[0] * (theta[0] ** 2 - 1) - 0.3])
 
     space = SearchSpace(rkhs.Gaussian(), [], [Hyperparameter("scale", low=np.exp(-3.0), high=np.exp(3.0))], None)
-    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0, verbose=False))
+    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0))
     assert search.run(1, np.random.default_rng(0), [np.array([1.0]), np.array([-0.9])]) == "converged"
     assert search.best[0] == pytest.approx(-1.035, abs=1e-2)
     assert len(search.ends) == 1

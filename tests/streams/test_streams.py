@@ -210,7 +210,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
+        (lambda: regressor(invariance="graph").fit(X, TARGET), "all points at once"),
         (lambda: regressor().fit(rkhs.streams.blocks(X, TARGET), TARGET), "bring y"),
         (lambda: rkhs.streams.blocks(iter([X]), TARGET), "yield"),
         (lambda: regressor().fit(rkhs.streams.blocks(iter([]))), "no blocks"),
@@ -278,9 +278,9 @@ CHANGED = [
     {"scale": 1.0},
     {"kernel": "matern"},
     {"loss": "huber"},
-    {"epsilon": 0.2},
+    {"loss": rkhs.Huber(0.2)},
     {"invariance": None},
-    {"invariance_loss": "absolute"},
+    {"invariance": rkhs.Invariance("gradient", loss="absolute")},
     {"fit_intercept": False},
     {"unlabeled": 0.0},
     {"approximation": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60] + 1), rkhs.Gradient(X[60:65])]))},
