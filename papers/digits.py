@@ -93,7 +93,7 @@ def load_mnist() -> tuple[Array, Array]:
 
 @lru_cache(maxsize=1)
 def load_pair(pair: str) -> tuple[Array, Array]:
-    """Return all images of both digits, grey values between 0 and 1, and +1 for the first digit, -1 for the second."""
+    """Return all images of both digits, gray values between 0 and 1, and +1 for the first digit, -1 for the second."""
     first, second = (int(digit) for digit in pair.split("-"))
     X, y = load_mnist()
     rows = np.flatnonzero((y == first) | (y == second))

@@ -124,7 +124,7 @@ def test_saved_and_opened(tmp_path):
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_slopes_in_other_units_are_warned_of(outputs, factor):
-    """Of millimeters instead of metres, say; not of slopes that are right, noisy or few."""
+    """Of millimeters instead of meters, say; not of slopes that are right, noisy or few."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (40, 2))
     y, slopes = np.sin(3 * X[:, 0]), np.stack([3 * np.cos(3 * X[:, 0]), np.zeros(40)], axis=1)

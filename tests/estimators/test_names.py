@@ -270,7 +270,9 @@ SLOPES = pd.DataFrame(np.tile([1.0, -2.0, 0.0], (24, 1)), columns=list(FRAME))
 BOX = pd.DataFrame(np.stack([X.min(axis=0), X.max(axis=0)]), columns=list(FRAME))
 BESIDE = {  # frames beside X, about its columns
     "gradients": lambda X, frame: rkhs.InvariantRegressor(scale=2.0).fit(X, TARGET, gradients=frame),
-    "the box of a Shape": lambda X, frame: rkhs.InvariantRegressor(shape=rkhs.Shape({"f": (-9, 9)}, box=frame)).fit(X, TARGET),
+    "the box of a Shape": lambda X, frame: rkhs.InvariantRegressor(shape=rkhs.Shape({"f": (-9, 9)}, box=frame)).fit(
+        X, TARGET
+    ),
 }
 
 

@@ -175,7 +175,7 @@ def test_nothing_to_learn_from(y, basis, criterion):
 @pytest.mark.parametrize("points", [X[:1], np.repeat(X[:1], 60, axis=0)], ids=["one", "all the same"])
 def test_one_point(points):
     y = Y[: len(points)]
-    with pytest.raises(ValueError, match=r"all functionals are at one point.*rkhs\.learn\(start=1\.0\)"):
+    with pytest.raises(ValueError, match=r"all functionals are at one point.*rkhs\.Tunable\(start=1\.0\)"):
         problem(X=points, y=y).tune()
     kernel = rkhs.Gaussian(rkhs.Tunable(start=1.0))
     assert problem(kernel, points, y, basis=None).tune().tuning.status == "converged"
@@ -250,7 +250,7 @@ def test_tensors():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"Nothing is left open.*rkhs\.learn\(\)"):
+    with pytest.raises(ValueError, match=r"Nothing is left open.*rkhs\.Tunable\(\)"):
         problem(rkhs.Gaussian(1.0), weight=1.0).tune()
     with pytest.raises(ValueError, match='must be "evidence" or "loo"'):
         problem().tune("cv")

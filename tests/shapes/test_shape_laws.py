@@ -207,7 +207,7 @@ def test_a_feature_without_extent_has_the_unit_of_the_kernel():
     for unit in (1.0, 1e-6):
         box = unit * np.stack([X.min(axis=0), X.max(axis=0)])
         problem = rkhs.Problem(rkhs.Gaussian(0.5 * unit), [rkhs.Term(rkhs.Evaluation(unit * X), rkhs.Squared(), y)])
-        rooms.append(Constraint.of(Claim("rising", (1,)), problem, box, 1.0, 0).room)
+        rooms.append(Constraint.of(Claim("rising", (1,)), problem, box, 1.0).room)
     assert rooms[1] == pytest.approx(1e6 * rooms[0])
 
 
@@ -232,7 +232,7 @@ def test_what_was_not_looked_at_has_no_margin():
     assert "no value seen" in repr(proofs[1])
 
 
-def test_a_square_root_of_what_cancelled():
+def test_a_square_root_of_what_canceled():
     """Numbers of size one whose differences are rounding, some of it negative; and targets in a small unit."""
     random = np.random.default_rng(0)
     G = 1e-16 * random.standard_normal((30, 30))

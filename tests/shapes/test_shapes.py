@@ -297,7 +297,7 @@ def test_seeding_finds_the_constrained_minimum():
     data, asked = machine.problem_.terms
     problem = rkhs.Problem(machine.problem_.kernel, [data], machine.problem_.basis)
     box = machine.shape_certificate_.box
-    constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)), 0)
+    constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)))
     places = asked.functional.parts[0].atoms.points
     constraint = replace(constraint, points=places, directions=np.zeros_like(places))
     found = ConstrainedLeastSquares(problem)([constraint])(X)
