@@ -629,7 +629,7 @@ def test_an_unbounded_pair_names_both_and_a_remedy_that_works(kernel, order):
     assert f"derivatives of order {order}" in sentence
     assert "Difference of values" in sentence
     (remedy,) = re.findall(r"Use (\w+\(.*?\)), or", sentence)
-    better = eval(remedy, vars(rkhs))
+    better = eval(remedy, vars(rkhs.kernels))
     assert np.isfinite(rkhs.gram(better, L).dense()).all()
     with pytest.raises(NotBoundedError):
         rkhs.gram(kernel, rkhs.Evaluation(X), L)  # on either side
@@ -668,7 +668,9 @@ def test_the_remedy_for_sums_names_the_rough_parts():
     found = re.findall(r"(\w+\([^()]*\)) in place of (\w+\([^()]*\))", str(raised.value))
     replacements = {old: new for new, old in found}
     assert set(replacements) == {"Matern(nu=0.5, scale=1.0)", "Polyharmonic(power=1)"}
-    better = rkhs.kernels.Sum(tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs)) for k in kernel.kernels))
+    better = rkhs.kernels.Sum(
+        tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs.kernels)) for k in kernel.kernels)
+    )
     assert np.isfinite(rkhs.gram(better, rkhs.Gradient(X)).dense()).all()
 
 

@@ -100,7 +100,7 @@ def test_targets_without_information_and_bad_words():
     X = np.random.default_rng(0).standard_normal((50, 3))
     constant = rkhs.InvariantRegressorCV().fit(X, np.full(50, 3.0))
     np.testing.assert_allclose(constant.predict(X), 3.0, rtol=1e-9)
-    with pytest.raises(ValueError, match="scale.* must be positive"):
+    with pytest.raises(ValueError, match="scale must be positive"):
         rkhs.InvariantRegressorCV(scales="full").fit(X, X[:, 0])
 
 

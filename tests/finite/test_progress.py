@@ -52,7 +52,7 @@ class Terminal(io.StringIO):
 
 
 def printed(work, monkeypatch):
-    """What work prints on a terminal whose reader has no patience; patched here, as pytest resets both before a test."""
+    """What work prints on a terminal whose reader has no patience; not a fixture, as pytest resets both after these."""
     monkeypatch.setattr(monitor, "PATIENCE", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     screen = Terminal()
