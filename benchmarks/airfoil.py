@@ -1,6 +1,6 @@
 """Drag of airfoils from 16 numbers: one scale for all, or a metric that is learned from the slopes of f.
 
-    python -m benchmarks.airfoil [--rows 8000] [--slopes 0] [--C 500000] [--metric agop]
+    python -m benchmarks.airfoil [--rows 8000] [--slopes 0] [--C 500000] [--scale agop]
     python -m benchmarks.airfoil --rows 33631 --landmarks 3000 --C 5e6
     python -m benchmarks.airfoil --rows 33631 --model genn
 
@@ -29,9 +29,8 @@ EXAMPLE |= {"mini_batch_size": 256, "num_epochs": 5, "num_iterations": 10, "seed
 
 def ours(given: argparse.Namespace, X: Matrix, y: Matrix, slopes: Matrix) -> Any:
     """The regressor, fitted."""
-    metric = None if given.metric == "none" else given.metric
     near = rkhs.Landmarks(given.landmarks) if given.landmarks else None
-    model = rkhs.InvariantRegressor(C=given.C, nu=0, metric=metric, approximation=near, tol=1e-3)
+    model = rkhs.InvariantRegressor(C=given.C, nu=0, scale=given.scale, approximation=near, tol=1e-3)
     if near is not None:
         return model.fit(rkhs.streams.blocks(X, y))
     measured = np.where(np.arange(len(X))[:, None] < given.slopes, slopes, np.nan)
@@ -60,7 +59,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8000)
     parser.add_argument("--slopes", type=int, default=0)
     parser.add_argument("--C", type=float, default=5e5)
-    parser.add_argument("--metric", default="agop", choices=["none", "agop", "agop-diagonal"])
+    parser.add_argument("--scale", default="agop", choices=["median", "agop", "agop-diagonal"])
     parser.add_argument("--landmarks", type=int, default=0)
     parser.add_argument("--model", default="rkhs", choices=["rkhs", "genn"])
     given = parser.parse_args()

@@ -221,7 +221,7 @@ def measured(X: Vector, y: Vector, rows: Vector) -> dict[str, float]:
     labeled = Labeled(rows, target[:, 1:] if y.max() == 1 else target, np.ones(len(rows)), y[rows])
     search = Recorded(
         X, np.ones(len(X), int), labeled, ["gaussian", "laplace"],
-        lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, True, unlabeled=True, learns_scales=True,
+        lambda given, scale: as_kernel(given, scale, X), None, CS, NUS, unlabeled=True, learns_scales=True,
     )  # fmt: skip
     search.run()
     rest = np.setdiff1d(np.arange(len(y)), rows)

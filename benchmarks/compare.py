@@ -96,6 +96,11 @@ def approximations() -> dict[str, Callable[[], Any]]:
     }
 
 
+def tunable(**options: Any) -> Any:
+    """Return the mark of a number to be found, by the name that it has in a version."""
+    return (rkhs.Tunable if hasattr(rkhs, "Tunable") else rkhs.learn)(**options)
+
+
 def estimators() -> dict[str, Callable[[], Any]]:
     """Return searches, settings learned from data, few labels, shapes and forces."""
     rng = np.random.default_rng(0)
@@ -103,11 +108,11 @@ def estimators() -> dict[str, Callable[[], Any]]:
     y = np.sin(6 * X[:, 1]) + X[:, 0]
     D, L = load_digits(return_X_y=True)
     few = np.where(np.arange(600) < 60, L[:600], -1)
-    values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable())
+    values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, tunable())
     forces = rkhs.Term(rkhs.Gradient(P), rkhs.Squared(), np.cos(P), 1e4)
-    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable(each=True)), [values], rkhs.Constant())
+    tuned = rkhs.Problem(rkhs.Gaussian(tunable(each=True)), [values], rkhs.Constant())
     return {
-        "tuning by evidence, 300 x 6": lambda: tuned.tune(verbose=False),
+        "tuning by evidence, 300 x 6": tuned.tune,
         "InvariantClassifierCV, 300 digits": lambda: rkhs.InvariantClassifierCV().fit(D[:300], L[:300]),
         "InvariantRegressorCV, 300 x 6": lambda: rkhs.InvariantRegressorCV().fit(X, y),
         "InvariantClassifier, 600 digits, 60 labels": lambda: rkhs.InvariantClassifier(scale=30.0, nu=0.1).fit(

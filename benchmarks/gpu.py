@@ -23,7 +23,7 @@ import torch
 
 import rkhs
 from rkhs._backend.memory import DEVICE_ENTRIES, tiles
-from rkhs._backend.precision import PRECISIONS, dtype_of, products_in
+from rkhs._backend.precision import PRECISIONS, products_in
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NOISE = 0.01
@@ -43,6 +43,11 @@ def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
     return statistics.median(times)
 
 
+def dtype_of(precision: str) -> torch.dtype:
+    """The type of the operands of a precision."""
+    return torch.float64 if precision == "float64" else torch.float32
+
+
 def products(quick: bool) -> list[dict[str, Any]]:
     """The product of all gradients at t points in R^n, in each precision, beside its bare matrix products."""
     rows = []
@@ -53,7 +58,7 @@ def products(quick: bool) -> list[dict[str, Any]]:
         kernel = rkhs.Gaussian(scale=n**0.5)
         exact = None if len(names) == 1 else rkhs.gram(kernel, rkhs.Gradient(X)) @ v
         for name in names:
-            dtype = dtype_of(name, torch)
+            dtype = dtype_of(name)
             G, right = rkhs.gram(kernel, rkhs.Gradient(X.to(dtype)), precision=name), v.to(dtype)
             _reset_peak()
             found = G @ right
@@ -76,7 +81,7 @@ def bare(X: torch.Tensor, precision: str) -> None:
     Rows are filled up to a multiple of eight numbers, as tensor cores need them.
     """
     multiply = products_in(precision)
-    A = torch.nn.functional.pad(X.to(dtype_of(precision, torch)), (0, -X.shape[1] % 8))
+    A = torch.nn.functional.pad(X.to(dtype_of(precision)), (0, -X.shape[1] % 8))
     cuts = list(tiles(len(A), len(A), DEVICE_ENTRIES))
     points, by_columns = multiply.operands(A)
     side = max(i.stop - i.start for i, _ in cuts)
@@ -142,8 +147,8 @@ def landmarks(quick: bool) -> list[dict[str, Any]]:
     rows = []
     for approximation in (rkhs.Landmarks(p), rkhs.FourierFeatures(p)):
         _reset_peak()
-        options: dict[str, Any] = {"scale": n**0.5, "nu": 0.1 * t / n, "random_state": 0, "device": DEVICE}
-        machine = rkhs.InvariantRegressor(approximation=approximation, **options)
+        where = rkhs.SolverOptions(device=DEVICE)
+        machine = rkhs.InvariantRegressor(scale=n**0.5, nu=0.1 * t / n, approximation=approximation, solver=where)
         row: dict[str, Any] = {"approximation": repr(approximation), "t": t, "n": n, "functionals": t * (n + 1)}
         row["seconds"] = seconds(lambda machine=machine: machine.fit(X, y), repeats=1)
         rows.append(row | {"peak_GiB": _peak()})

@@ -34,7 +34,7 @@ def measured(case: Case) -> dict[str, Any]:
     size = problem.terms[0].size
     folds = [np.arange(k, size, FOLDS) for k in range(FOLDS)]
     start = process_time()
-    cells = problem.grid({0: FACTORS}, {0: folds}, tol=case.tol, verbose=False)
+    cells = problem.grid({0: FACTORS}, {0: folds}, tol=case.tol)
     together = process_time() - start
     missed = sum(cell.status != "converged" for cell in cells.flat)
     start, alone_missed = process_time(), 0
@@ -45,7 +45,7 @@ def measured(case: Case) -> dict[str, Any]:
             weight = np.full(size, first.weight * factor)
             weight[held_out] = 0.0
             own = replace(fresh, terms=(first.changed(weight=weight), *rest))
-            alone_missed += own.solve(tol=case.tol, verbose=False).status != "converged"
+            alone_missed += own.solve(tol=case.tol).status != "converged"
     return {"status": "", "grid": together, "apart": process_time() - start, "missed": missed, "alone": alone_missed}
 
 

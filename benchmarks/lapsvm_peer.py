@@ -1,4 +1,4 @@
-"""LAMDA-SSL's LapSVM, an optional peer, on the problem of `rkhs.LaplacianSVC`.
+"""The Laplacian SVM: ours, and LAMDA-SSL's LapSVM, an optional peer, on the same problem.
 
 Its own requirements (torchvision, torchtext, torch-geometric) are not those of its LapSVM, so install it without them:
 
@@ -30,8 +30,15 @@ def installed() -> bool:
     return find_spec("LAMDA_SSL") is not None and find_spec("torch") is not None
 
 
+def laplacian_svm(n_neighbors: int = 10, power: int = 2, **options: Any) -> rkhs.InvariantClassifier:
+    """Our Laplacian SVM."""
+    graph = rkhs.invariances.Graph(n_neighbors, power)
+    given = {"loss": "hinge", "invariance": graph, "C": 100.0, "nu": 1000.0, "tol": 1e-3, **options}
+    return rkhs.InvariantClassifier(**given)
+
+
 def nearest(neighbors: int) -> Callable[[Any, Any], Any]:
-    """The graph of `LaplacianSVC`: an edge where one point is among the nearest neighbors of the other."""
+    """The graph of `laplacian_svm`: an edge where one point is among the nearest neighbors of the other."""
 
     def weights(X: Any, _: Any) -> Any:
         W = graph_weights(X, neighbors)
@@ -45,14 +52,17 @@ def graph_weights(X: Any, neighbors: int) -> Any:
     return normalized(neighbor_weights(*nearest_points(X, neighbors)))
 
 
-def lapsvm(machine: rkhs.LaplacianSVC, labels: int, points: int) -> Any:
-    """LAMDA-SSL's machine with our kernel, graph (of power one) and weights, see `LaplacianSVC`."""
+def lapsvm(machine: rkhs.InvariantClassifier, labels: int, points: int) -> Any:
+    """LAMDA-SSL's machine with our kernel, graph (of power one) and weights.
+
+    C = 1 / (2 gamma_A l) and nu = gamma_I tr(L) / (2 gamma_A t^2), for l labels of t points.
+    """
     ClassifierMixin._estimator_type = "classifier"  # as before scikit-learn 1.6
     from LAMDA_SSL.Algorithm.Classification.LapSVM import LapSVM
 
     gamma_A = 1 / (2 * machine.C * labels)
     return LapSVM(
-        distance_function=nearest(machine.n_neighbors),
+        distance_function=nearest(machine.invariance.n_neighbors),
         kernel_function="rbf",
         gamma_k=1 / (2 * machine.scale**2),
         gamma_A=gamma_A,

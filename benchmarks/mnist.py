@@ -44,10 +44,10 @@ def model(options: dict[str, Any], device: str) -> Pipeline:
         "kernel": rkhs.Gaussian(scale=options["s2"] ** 0.5),
         "loss": "squared",
         "C": options["C"],
-        "solver": rkhs.solvers.ConjugateGradients(landmarks=options["landmarks"]),
+        "solver": rkhs.SolverOptions(
+            rkhs.solvers.ConjugateGradients(landmarks=options["landmarks"]), device, options["precision"]
+        ),
         "tol": options["tol"],
-        "device": device,
-        "precision": options["precision"],
     }
     if options["copies"] or options["edges"]:
         motions = [RandomMotion(SHAPE, random_state=k) for k in range(options["copies"])]

@@ -164,7 +164,7 @@ def solved(case: Case, solver: str, limit: float, repeats: int = REPEATS) -> dic
         wall, start = perf_counter(), process_time()
         try:
             chosen = solver if solver == "auto" else getattr(rkhs.solvers, solver)()
-            solution = problem.solve(chosen, tol=case.tol, time_limit=limit, verbose=False)
+            solution = problem.solve(chosen, tol=case.tol, time_limit=limit)
         except rkhs.exceptions.NotApplicableError:
             return {"status": "not applicable"}
         run = {"seconds": process_time() - start, "wall": perf_counter() - wall, "status": solution.status}

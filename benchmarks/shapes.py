@@ -93,7 +93,7 @@ def main() -> None:
     gap = in_pieces(lambda Z: np.diff(model.predict(Z), axis=1), box, options.points)
     rows = []
     for k, level in enumerate(levels):
-        alone = rkhs.InvariantRegressor(loss="quantile", quantile=level, invariance=None, **options_of)
+        alone = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), invariance=None, **options_of)
         apart = pinball(targets[1], alone.fit(draw[0], targets[0]).predict(draw[1]), level)
         joint = pinball(targets[1], model.predict(draw[1])[:, k], level)
         rows.append([f"{level}", f"{apart:.5f}", f"{joint:.5f}", f"{joint / apart - 1:+.2%}", f"{gap:.2g}"])

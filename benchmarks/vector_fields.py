@@ -37,7 +37,7 @@ Matrix = np.ndarray[Any, Any]
 
 
 def load(name: str) -> tuple[Matrix, Matrix]:
-    """Kilometres east and north (t, 2), and both components (t, 2); one row for each site."""
+    """Kilometers east and north (t, 2), and both components (t, 2); one row for each site."""
     data = arrays(name)
     longitude, latitude = data["longitude"], data["latitude"]
     V = np.stack([data["east"], data["north"]], axis=1)

@@ -93,7 +93,7 @@ def load_mnist() -> tuple[Array, Array]:
 
 @lru_cache(maxsize=1)
 def load_pair(pair: str) -> tuple[Array, Array]:
-    """Return all images of both digits, grey values between 0 and 1, and +1 for the first digit, -1 for the second."""
+    """Return all images of both digits, gray values between 0 and 1, and +1 for the first digit, -1 for the second."""
     first, second = (int(digit) for digit in pair.split("-"))
     X, y = load_mnist()
     rows = np.flatnonzero((y == first) | (y == second))
@@ -148,7 +148,7 @@ class Model:
     def function(self, C: float, nu: float, scale: float) -> rkhs.Function:
         """Return f learned from all labels."""
         weights = dict(enumerate([[C], [nu]][: len(self.terms)]))
-        solution = self.problem(scale).grid(weights, tol=TOL, verbose=False).item()
+        solution = self.problem(scale).grid(weights, tol=TOL).item()
         if solution.status != "converged":
             warnings.warn(f"C={C:g}, nu={nu:g}, scale={scale:g}: {solution}", ConvergenceWarning, stacklevel=2)
         return solution.function
@@ -164,7 +164,7 @@ class Model:
         found: list[tuple[float, float, dict[str, float]]] = []  # loss, accuracy, parameters
         for scale in SCALES:
             weights = {0: CS, 1: nus} if len(self.terms) > 1 else {0: CS}
-            solutions = self.problem(scale).grid(weights, held_out={0: held_out}, tol=TOL, verbose=False)
+            solutions = self.problem(scale).grid(weights, held_out={0: held_out}, tol=TOL)
             margins = self.y * values_at(list(solutions.flat), self.X).reshape(-1, len(folds), len(self.y))
             for k, (C, nu) in enumerate(product(CS, nus)):
                 losses, accuracies = np.transpose(

@@ -126,14 +126,14 @@ def compute(cell: Cell) -> Result:
         for C, error in zip(Cs, fold_errors(problem, Cs, X_train, y_train, folds), strict=True)
     }
     scale, C = min(errors, key=lambda option: (round(errors[option], 12), -option[0], option[1]))
-    last = problems[scale].path(0, [c for c in Cs if c <= C], tol=TOL, verbose=False)[-1:]
+    last = problems[scale].path(0, [c for c in Cs if c <= C], tol=TOL)[-1:]
     error = 100 * float(np.mean(np.sign(values_at(last, X[test])[0]) != y[test]))
     return {"error": error, "chosen": {"C": C} | ({"scale": scale} if cell["kernel"] == "Gaussian" else {})}
 
 
 def fold_errors(problem: rkhs.Problem, Cs: Sequence[float], X: Array, y: Array, folds: list[Array]) -> list[float]:
     """Return the mean error over the folds for each C, of a problem with points X and labels y."""
-    solutions = problem.grid({0: Cs}, held_out={0: folds}, tol=FOLD_TOL, verbose=False)
+    solutions = problem.grid({0: Cs}, held_out={0: folds}, tol=FOLD_TOL)
     wrong = (np.sign(values_at(list(solutions.flat), X)) != y).reshape(len(Cs), len(folds), -1)
     return [float(np.mean([np.mean(own[k, b]) for k, b in enumerate(folds)])) for own in wrong]
 

@@ -44,13 +44,15 @@ def gradient_options(nu: float, loss: rkhs.extend.Loss, points: int, scale: floa
 
     Examples
     --------
-    >>> gradient_options(0.1, rkhs.EpsilonInsensitive(epsilon=0.01), points=200, scale=0.5)
-    {'nu': 40.0, 'invariance_loss': EpsilonInsensitive(epsilon=0.005)}
+    >>> options = gradient_options(0.1, rkhs.EpsilonInsensitive(epsilon=0.01), points=200, scale=0.5)
+    >>> options["nu"], options["invariance"].loss
+    (40.0, EpsilonInsensitive(epsilon=0.005))
     """
     if isinstance(loss, rkhs.EpsilonInsensitive):
-        return {"nu": nu * points / scale, "invariance_loss": rkhs.EpsilonInsensitive(scale * loss.epsilon)}
+        flat = rkhs.Invariance("gradient", loss=rkhs.EpsilonInsensitive(scale * loss.epsilon))
+        return {"nu": nu * points / scale, "invariance": flat}
     assert isinstance(loss, rkhs.Squared)
-    return {"nu": nu * points / scale**2, "invariance_loss": loss}
+    return {"nu": nu * points / scale**2, "invariance": rkhs.Invariance("gradient", loss=loss)}
 
 
 def known_labels(moons: TwoMoons) -> Array:

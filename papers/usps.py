@@ -112,7 +112,7 @@ def path(variant: str, X: Array, target: Array, scale: float | None, Cs: Sequenc
         problem = gaussian_problem(X, target, scale * rkhs.kernels.median_scale(X))
     else:
         problem = thin_plate_problem(X, target, "dropped" if variant == "thin plate without basis" else "kept")
-    return problem.path(0, Cs, tol=TOL, verbose=False)
+    return problem.path(0, Cs, tol=TOL)
 
 
 def page(records: list[Record], _: Path) -> str:

@@ -35,15 +35,16 @@ FITS = {
     "three": (rkhs.InvariantClassifier(loss="squared_hinge", **TIGHT), Y + (X[:, 0] > 1)),
     "squared": (rkhs.InvariantRegressor(**TIGHT), TARGET),
     "iterating": (rkhs.InvariantRegressor(solver=rkhs.solvers.NonlinearCG(), **TIGHT), TARGET),
-    "graph": (rkhs.LaplacianSVC(loss="squared_hinge", **TIGHT), np.where(np.arange(60) % 3, Y, -1)),
+    "graph": (
+        rkhs.InvariantClassifier(loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0, **TIGHT),
+        np.where(np.arange(60) % 3, Y, -1),
+    ),
     "plate": (rkhs.ThinPlateRegressor(tol=1e-12), TARGET),
     "landmarks": (rkhs.InvariantRegressor(approximation=SPAN, **TIGHT), TARGET),
     "waves": (rkhs.InvariantClassifier(loss="squared", approximation=rkhs.FourierFeatures(20), **TIGHT), Y),
     "knowledge": (rkhs.InvariantClassifierCV(tol=1e-12), np.where(np.arange(60) % 3, Y, -1)),
     "search": (
-        rkhs.InvariantClassifierCV(
-            invariance="gradient", Cs=[1, 10], nus=[0.1], scales=0.5, cv=2, cv_tol=1e-8, tol=1e-12
-        ),
+        rkhs.InvariantClassifierCV(invariance="gradient", Cs=[1, 10], nus=[0.1], scales=0.5, cv=2, tol=1e-12),
         Y,
     ),
 }

@@ -319,7 +319,7 @@ def regressor(**options):
 
 
 def searcher(**options):
-    settings = {"Cs": [1, 10, 100], "nus": [0, 0.1], "scales": 0.5, "cv": 3, "cv_tol": TOL, "tol": TOL}
+    settings = {"Cs": [1, 10, 100], "nus": [0, 0.1], "scales": 0.5, "cv": 3, "tol": TOL}
     return rkhs.InvariantClassifierCV(invariance="gradient", **settings | options)
 
 
@@ -338,16 +338,14 @@ CASES = {
     "fit regressor": Fitting(regressor, X, SLOPES, (OTHER, OTHER_Y)),
     "fit kinks": Fitting(lambda: regressor(invariance=Monotone({0: 1}), loss="huber"), X, SLOPES),
     "fit thin plate": Fitting(lambda: rkhs.ThinPlateClassifier(tol=TOL), X, Y, (OTHER, OTHER_Y)),
-    "fit graph": Fitting(lambda: rkhs.LaplacianSVC(scale=0.5, tol=TOL), X, HALF),
+    "fit graph": Fitting(lambda: classifier(invariance="graph", C=100.0, nu=1000.0), X, HALF),
     "fit landmarks": Fitting(lambda: classifier(approximation=SPAN), X, HALF, (OTHER, OTHER_Y)),
     "search": Searching(searcher, X, Y),
     "search again": Searching(searcher, X, HALF, (OTHER, OTHER_Y)),
     "search hinge": Searching(lambda: searcher(loss="hinge"), X, Y),
     "search landmarks": Searching(lambda: searcher(approximation=SPAN), X, Y),
     "search regression": Searching(
-        lambda: rkhs.InvariantRegressorCV(
-            invariance="gradient", Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, cv_tol=TOL, tol=TOL
-        ),
+        lambda: rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, tol=TOL),
         X,
         SLOPES,
     ),

@@ -8,7 +8,8 @@ import scipy.sparse
 import torch
 
 import rkhs
-from rkhs import NotBoundedError
+from rkhs.exceptions import NotBoundedError
+from rkhs.functionals import GraphDifference
 
 rng = np.random.default_rng(0)
 X = np.round(8 * rng.standard_normal((6, 2))) / 8  # exact in float16
@@ -33,7 +34,7 @@ FAMILIES = {
     "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.5),
     "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.5),
     "Difference": lambda X: rkhs.Difference(X, X),
-    "GraphDifference": lambda X: rkhs.functionals.GraphDifference(X, [[0, 1]]),
+    "GraphDifference": lambda X: GraphDifference(X, [[0, 1]]),
     "kernel": lambda X: K(X),
     "kernel, second argument": lambda X: K(np.zeros((3, 2)), X),
     "median_scale": rkhs.kernels.median_scale,
@@ -113,8 +114,8 @@ def test_masked_numbers_of_all_other_kinds():
         lambda: L.__rmatmul__(hidden[None]),
         lambda: L * hidden,
         lambda: rkhs.DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
-        lambda: rkhs.functionals.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
-        lambda: rkhs.functionals.GraphDifference(X, [[0, 1]], hidden[2:3]),
+        lambda: GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
+        lambda: GraphDifference(X, [[0, 1]], hidden[2:3]),
         lambda: rkhs.Average(X, hidden),
         lambda: rkhs.Measurement(L, hidden, 0.1),
         lambda: rkhs.Measurement(L, ones, hidden),
@@ -288,7 +289,7 @@ def test_an_average_of_nothing():
 
 
 def test_a_graph_without_edges():
-    assert rkhs.gram(K, rkhs.functionals.GraphDifference(X, [])).dense().shape == (0, 0)
+    assert rkhs.gram(K, GraphDifference(X, [])).dense().shape == (0, 0)
 
 
 # Things that do not go together.
@@ -532,13 +533,13 @@ ARGUMENTS = [
     (lambda w: rkhs.Average(X, w), ValueError, r"weights must have shape \(6,\) or \(1, 6\)", [[1.0, 2.0], 1.0]),
     (lambda w: rkhs.Average(X, w), ValueError, r"sum to zero; use W @ Evaluation\(X\)", [[1.0, -1.0, 0, 0, 0, 0]]),
     (lambda w: rkhs.Average(X, w), ValueError, "weights contains NaN", [[np.nan] * 6]),
-    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, "edges must be integers of shape",
+    (lambda e: GraphDifference(X, e), ValueError, "edges must be integers of shape",
      [[[0.0, 1.0]], [0, 1], [[0, 1, 2]], [["a", "b"]]]),
-    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, "not there: indices must be 0 to 5", [[[0, 6]], [[-1, 0]]]),
-    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, r"of shape \(6, 6\)", [scipy.sparse.eye_array(5), LOWER]),
-    (lambda w: rkhs.functionals.GraphDifference(X, [[0, 1]], w), ValueError, "1 non-negative", [[-1.0], [1.0, 2.0], 1.0]),
-    (lambda w: rkhs.functionals.GraphDifference(X, [[0, 1]], w), ValueError, "weights contains NaN", [[np.nan]]),
-    (lambda w: rkhs.functionals.GraphDifference(X, LOWER + LOWER.T, w), ValueError, "carries its weights", [np.ones(15)]),
+    (lambda e: GraphDifference(X, e), ValueError, "not there: indices must be 0 to 5", [[[0, 6]], [[-1, 0]]]),
+    (lambda e: GraphDifference(X, e), ValueError, r"of shape \(6, 6\)", [scipy.sparse.eye_array(5), LOWER]),
+    (lambda w: GraphDifference(X, [[0, 1]], w), ValueError, "1 non-negative", [[-1.0], [1.0, 2.0], 1.0]),
+    (lambda w: GraphDifference(X, [[0, 1]], w), ValueError, "weights contains NaN", [[np.nan]]),
+    (lambda w: GraphDifference(X, LOWER + LOWER.T, w), ValueError, "carries its weights", [np.ones(15)]),
     (lambda W: W @ rkhs.Evaluation(X), ValueError, r"W has .* needs shape \(any, 6\)", [np.ones((2, 5)), np.ones(6)]),
     (lambda W: W @ rkhs.Evaluation(X), ValueError, "W contains NaN",
      [np.full((2, 6), np.nan), scipy.sparse.csr_array(np.full((2, 6), np.nan))]),
@@ -579,7 +580,7 @@ def test_axes_and_edges_of_other_types():
         np.testing.assert_array_equal(rkhs.Derivative(Z, axes)(rkhs.Polynomials(1)), [[0.0, 0.0, 0.0, 1.0]])
     edges = torch.tensor([[0, 1], [4, 2]])
     np.testing.assert_array_equal(
-        rkhs.functionals.GraphDifference(X, edges, torch.tensor([1.0, 4.0]))(rkhs.Polynomials(1)),
+        GraphDifference(X, edges, torch.tensor([1.0, 4.0]))(rkhs.Polynomials(1)),
         np.array([[1.0], [2.0]]) * rkhs.Difference(X[[0, 4]], X[[1, 2]])(rkhs.Polynomials(1)),
     )
 
@@ -588,10 +589,10 @@ def test_a_sparse_matrix_of_edges_and_a_loop():
     """A loop (i, i) is the zero functional; a symmetric matrix has each edge once."""
     W = scipy.sparse.coo_array(([4.0, 4.0, 9.0], ([0, 2, 5], [2, 0, 5])), shape=(6, 6))
     np.testing.assert_array_equal(
-        rkhs.functionals.GraphDifference(X, W)(rkhs.Polynomials(1)),
+        GraphDifference(X, W)(rkhs.Polynomials(1)),
         2 * rkhs.Difference(X[:1], X[2:3])(rkhs.Polynomials(1)),
     )
-    assert not rkhs.functionals.GraphDifference(X, [[3, 3]])(rkhs.Polynomials(2)).any()
+    assert not GraphDifference(X, [[3, 3]])(rkhs.Polynomials(2)).any()
 
 
 # Unbounded functionals.
@@ -628,7 +629,7 @@ def test_an_unbounded_pair_names_both_and_a_remedy_that_works(kernel, order):
     assert f"derivatives of order {order}" in sentence
     assert "Difference of values" in sentence
     (remedy,) = re.findall(r"Use (\w+\(.*?\)), or", sentence)
-    better = eval(remedy, vars(rkhs))
+    better = eval(remedy, vars(rkhs.kernels))
     assert np.isfinite(rkhs.gram(better, L).dense()).all()
     with pytest.raises(NotBoundedError):
         rkhs.gram(kernel, rkhs.Evaluation(X), L)  # on either side
@@ -667,7 +668,9 @@ def test_the_remedy_for_sums_names_the_rough_parts():
     found = re.findall(r"(\w+\([^()]*\)) in place of (\w+\([^()]*\))", str(raised.value))
     replacements = {old: new for new, old in found}
     assert set(replacements) == {"Matern(nu=0.5, scale=1.0)", "Polyharmonic(power=1)"}
-    better = rkhs.kernels.Sum(tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs)) for k in kernel.kernels))
+    better = rkhs.kernels.Sum(
+        tuple(eval(replacements.get(repr(k), repr(k)), vars(rkhs.kernels)) for k in kernel.kernels)
+    )
     assert np.isfinite(rkhs.gram(better, rkhs.Gradient(X)).dense()).all()
 
 
@@ -788,7 +791,7 @@ def test_functionals_own_directions_weights_and_matrices(library):
         yield hand(W) @ points
         sparse = numpy(np.ones(2)), numpy(np.array([1, 4])), numpy(np.array([0, 2]))
         yield scipy.sparse.csr_array(sparse, shape=(1, 6)) @ points
-        yield rkhs.functionals.GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
+        yield GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
         yield rkhs.Average(library(X), numpy(c))
         yield numpy(c) * points
 

@@ -58,12 +58,14 @@ def test_without_a_gpu_the_cpu_and_a_warning():
 def test_estimators_take_a_device_and_a_precision():
     labels = np.where(RNG.random(60) < 0.5, Y, 0).astype(int)
     plain = rkhs.InvariantClassifier(unlabeled=0, tol=1e-6).fit(X, labels)
-    moved = rkhs.InvariantClassifier(unlabeled=0, tol=1e-6, device="cpu", precision="float32").fit(X, labels)
+    moved = rkhs.InvariantClassifier(
+        unlabeled=0, tol=1e-6, solver=rkhs.SolverOptions(device="cpu", precision="float32")
+    ).fit(X, labels)
     assert isinstance(moved.function_.coefficients, torch.Tensor)
     values = moved.decision_function(Z)
     assert isinstance(values, np.ndarray)
     np.testing.assert_allclose(values, plain.decision_function(Z), atol=1e-2)
-    regressor = rkhs.InvariantRegressor(precision="tf32x3", tol=1e-6).fit(X, Y)
+    regressor = rkhs.InvariantRegressor(solver=rkhs.SolverOptions(precision="tf32x3"), tol=1e-6).fit(X, Y)
     np.testing.assert_allclose(regressor.predict(Z), rkhs.InvariantRegressor(tol=1e-6).fit(X, Y).predict(Z), atol=1e-2)
 
 
@@ -77,7 +79,10 @@ def test_what_is_in_numpy_comes_to_where_the_function_is():
 
 def test_probabilities_and_pickles_of_a_machine_on_a_device():
     labels = (Y > 0).astype(int)
-    plain, moved = (rkhs.InvariantClassifier(unlabeled=None, tol=1e-6, device=d).fit(X, labels) for d in (None, "cpu"))
+    plain, moved = (
+        rkhs.InvariantClassifier(unlabeled=None, tol=1e-6, solver=where).fit(X, labels)
+        for where in ("auto", rkhs.SolverOptions(device="cpu"))
+    )
     assert isinstance(moved.predict_proba(Z), np.ndarray)
     np.testing.assert_allclose(moved.predict_proba(Z), plain.predict_proba(Z), atol=1e-2)
     again = pickle.loads(pickle.dumps(moved))
@@ -86,7 +91,8 @@ def test_probabilities_and_pickles_of_a_machine_on_a_device():
 
 def test_standard_deviations_on_a_device():
     plain, moved = (
-        rkhs.InvariantRegressor(**where).fit(X, Y) for where in ({}, {"device": "cpu", "precision": "tf32"})
+        rkhs.InvariantRegressor(solver=where).fit(X, Y)
+        for where in ("auto", rkhs.SolverOptions(device="cpu", precision="tf32"))
     )
     (_, exact), (_, found) = (machine.predict(Z, return_std=True) for machine in (plain, moved))
     assert isinstance(found, np.ndarray)

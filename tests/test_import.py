@@ -31,7 +31,7 @@ def test_nothing_heavy_is_imported(use, heavy):
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("first", ["kernels", "_gram.blocks", "losses", "solvers.base", "estimators", "streams"])
+@pytest.mark.parametrize("first", ["kernels", "_gram.blocks", "losses", "solvers._base", "_estimators", "streams"])
 def test_whatever_is_imported_first(first):
     """Nothing depends on an order, and `rkhs.gram` is the function, not the package of that name."""
     code = f"import rkhs.{first}, rkhs; print(rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation([[0.0]])).shape)"

@@ -62,7 +62,7 @@ SOLVERS = {
 
 def test_every_solver_is_on_trial():
     classes = {n for n in rkhs.solvers.__all__ if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver)}
-    assert classes - {"Solver", "ADMM"} <= set(SOLVERS)  # which has its trials in solvers/test_splitting.py
+    assert classes - {"Solver", "ADMM"} <= set(SOLVERS)  # which has its trials in solvers/test_admm.py
 
 
 def test_the_share_of_each_solver_is_a_trial():

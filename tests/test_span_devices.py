@@ -63,7 +63,7 @@ def test_without_a_gpu_the_cpu_and_a_warning(span):
     assert isinstance(there.function(Z), np.ndarray)
     assert there.primal == pytest.approx(here.primal, rel=1e-12)
     with pytest.warns(UserWarning, match="PyTorch sees no GPU"):
-        rkhs.InvariantRegressor(approximation=span, device="cuda").fit(X, Y)
+        rkhs.InvariantRegressor(approximation=span, solver=rkhs.SolverOptions(device="cuda")).fit(X, Y)
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32x3", "tf32"])
@@ -71,7 +71,7 @@ def test_sums_in_less_than_float64_are_refused(precision):
     with pytest.raises(ValueError, match=f"precision='{precision}' is for Gram products.*leave `precision` out"):
         problem(rkhs.Squared(), SPANS["waves"], precision=precision)
     for learn in ("fit", "partial_fit"):
-        machine = rkhs.InvariantRegressor(approximation=SPANS["waves"], precision=precision)
+        machine = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))
         with pytest.raises(ValueError, match="is for Gram products"):
             getattr(machine, learn)(X, Y)
 
@@ -82,9 +82,9 @@ def test_sums_in_less_than_float64_are_refused(precision):
 def test_machines_on_a_device(loss, span, tmp_path):
     labels = np.where(np.arange(300) < 200, Y > 0, -1)
     plain, moved = (
-        rkhs.InvariantClassifier(loss=loss, scale=1.5, approximation=span, device=device).fit(
-            rkhs.streams.blocks(X, labels, rows=110)
-        )
+        rkhs.InvariantClassifier(
+            loss=loss, scale=1.5, approximation=span, solver=rkhs.SolverOptions(device=device)
+        ).fit(rkhs.streams.blocks(X, labels, rows=110))
         for device in (None, "cpu")
     )
     values = moved.decision_function(Z)
@@ -101,7 +101,8 @@ def test_machines_on_a_device(loss, span, tmp_path):
 
 def test_partial_fit_and_streams_on_a_device():
     here, there = (
-        rkhs.InvariantRegressor(scale=1.5, approximation=SPANS["landmarks"], device=device) for device in (None, "cpu")
+        rkhs.InvariantRegressor(scale=1.5, approximation=SPANS["landmarks"], solver=rkhs.SolverOptions(device=device))
+        for device in (None, "cpu")
     )
     for rows in np.array_split(np.arange(300), 3):
         here.partial_fit(X[rows], Y[rows])

@@ -76,7 +76,7 @@ def interrupting(monkeypatch, place, name, calls):
 
 def is_nothing_but_honest(solution, given, status):
     """f = 0, with bounds around the true minimum."""
-    least = given.solve(verbose=False).primal
+    least = given.solve().primal
     assert solution.status == status
     assert not np.any(solution.function.coefficients)
     assert solution.primal == pytest.approx(float(np.sum(given.system.at_zero)))
@@ -125,7 +125,7 @@ def test_a_matrix_tells_how_far_it_is_and_is_the_same(loss, monkeypatch):
 @pytest.mark.parametrize("limit", [10.0, 60.0, 200.0])
 def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
     given = problem()
-    solution = given.solve(rkhs.solvers.Direct(), time_limit=limit, verbose=False)
+    solution = given.solve(rkhs.solvers.Direct(), time_limit=limit)
     assert solution.seconds < limit + 20  # a few looks at the clock; all of it would take 243
     is_nothing_but_honest(solution, given, "time limit")
 
@@ -137,7 +137,7 @@ def test_ctrl_c_inside_direct(place, name, small_pieces, monkeypatch):
     given = problem()
     with monkeypatch.context() as patch:
         interrupting(patch, place, name, 5)
-        solution = given.solve(rkhs.solvers.Direct(), verbose=False)
+        solution = given.solve(rkhs.solvers.Direct())
     is_nothing_but_honest(solution, given, "interrupted")
 
 
@@ -161,11 +161,11 @@ def test_direct_shows_how_far_it_is(small_pieces, lines):
 def test_dense_solvers_stop_inside_a_factorization(solver, loss, small_pieces, monkeypatch):
     """And return the iterate of before."""
     given = problem(loss, LABELS)
-    least = given.solve(verbose=False).primal
+    least = given.solve().primal
     for calls in (10, 50):
         with monkeypatch.context() as patch:
             interrupting(patch, scipy.linalg.blas, "dtrsm", calls)
-            solution = given.solve(solver, verbose=False, tol=1e-12)
+            solution = given.solve(solver, tol=1e-12)
         assert solution.status == "interrupted"
         assert solution.dual <= least * (1 + 1e-9)
         assert solution.primal >= least * (1 - 1e-9)
@@ -188,13 +188,13 @@ def small_tiles(monkeypatch):
 def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
     """While functions are chosen, while rows are added up, while the small problem is solved."""
     given = in_a_span(rkhs.Logistic(), LABELS)
-    solution = given.solve(time_limit=limit, verbose=False)
+    solution = given.solve(time_limit=limit)
     assert solution.status == "time limit"
     assert solution.seconds < limit + 10  # looks at the clock
     np.testing.assert_array_equal(solution.function(X), 0)
     assert solution.primal == pytest.approx(10 * len(X) * np.log(2))
     assert solution.dual <= given.solve().primal
-    assert given.solve(time_limit=1e4, verbose=False).status == "converged"
+    assert given.solve(time_limit=1e4).status == "converged"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_ctrl_c_in_a_span(place, name, monkeypatch):
     given = in_a_span(rkhs.Logistic(), LABELS)
     with monkeypatch.context() as patch:
         interrupting(patch, place, name, 0)
-        solution = given.solve(verbose=False)
+        solution = given.solve()
     assert solution.status == "interrupted"
     np.testing.assert_array_equal(solution.function(X), 0)
     assert 0 <= solution.dual <= given.solve().primal <= solution.primal
@@ -337,7 +337,7 @@ def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_ti
 
     with monkeypatch.context() as patch:
         patch.setattr(Monitor, "showing", showing)
-        tuned.append(given.tune(verbose=False))
+        tuned.append(given.tune())
     assert tuned[0].tuning.status == "time limit"
     assert tuned[0].tuning.evaluations > 0
     assert tuned[0].solve().status == "converged"

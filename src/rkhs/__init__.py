@@ -26,7 +26,10 @@ def __getattr__(name: str) -> Any:
         return import_module(f"rkhs.{name}")
     from rkhs._moved import NAMES, SINCE
 
-    moved = f" since version {SINCE}: use rkhs.{NAMES[name]}" if name in NAMES else ""
+    homes = (home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__)
+    moved = "".join(f": use rkhs.{home}.{name}" for home in homes)
+    if name in NAMES:
+        moved = f" since version {SINCE}: use rkhs.{NAMES[name]}"
     raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
 
 

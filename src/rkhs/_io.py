@@ -43,8 +43,8 @@ from rkhs._finite.function import Function
 from rkhs.exceptions import ModelFileError
 
 _OURS = (  # packages of rkhs whose classes a file may hold
-    *("_calculus", "_finite", "_gram", "_linalg", "_shapes", "estimators", "functionals", "invariances", "kernels"),
-    *("learning", "losses", "preprocessing", "problem", "solvers", "spaces", "streams"),
+    *("_calculus", "_estimators", "_finite", "_gram", "_learning", "_linalg", "_problem", "_shapes", "_spaces"),
+    *("functionals", "invariances", "kernels", "losses", "preprocessing", "solvers", "streams"),
 )
 _THEIRS = (
     "numpy.dtype",

@@ -10,6 +10,8 @@ NAMES = {
     "Observed": "Measurement",
     "learn": "Tunable",
     "surface": "reconstruct_surface",
+    "integration_error": "quadrature_error",
+    "enough_nodes": "quadrature_nodes",
     "class_proportions": "ClassPrior.estimate",
     "LeftOut": "results.LeaveOneOut",
     "Symmetrised": "kernels.Symmetrized",
@@ -22,10 +24,7 @@ NAMES = {
     },
     **{name: f"extend.{name}" for name in ("Functional", "Kernel", "Loss")},
     **{name: f"kernels.{name}" for name in ("Linear", "Polyharmonic", "median_scale")},
-    **{
-        name: f"functionals.{name}"
-        for name in ("Components", "GraphDifference", "quadrature_nodes", "quadrature_error")
-    },
+    **{name: f"functionals.{name}" for name in ("Components", "GraphDifference")},
     **{name: f"losses.{name}" for name in ("SmoothedHinge", "SquaredEpsilonInsensitive")},
 }
 

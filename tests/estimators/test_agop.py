@@ -13,8 +13,8 @@ RIDGE = np.sin(2 * X @ ALONG)
 SETTINGS = {"C": 1e3, "nu": 0, "tol": 1e-6}
 
 
-def model(metric, **options):
-    return rkhs.InvariantRegressor(metric=metric, **SETTINGS | options)
+def model(scale, **options):
+    return rkhs.InvariantRegressor(scale=scale, **SETTINGS | options)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def learned():
 
 
 def test_the_direction_is_found_and_predictions_are_better(learned):
-    plain = model(None).fit(X[:200], RIDGE[:200])
+    plain = model("median").fit(X[:200], RIDGE[:200])
     errors = [np.sqrt(np.mean((m.predict(X[200:]) - RIDGE[200:]) ** 2)) for m in (plain, learned)]
     assert errors[1] < 0.2 * errors[0]
     values, axes = np.linalg.eigh(learned.metric_)
@@ -37,7 +37,7 @@ def test_single_features_by_the_diagonal():
     weights = np.diag(found.metric_)
     assert np.count_nonzero(found.metric_ - np.diag(weights)) == 0
     assert weights[3] > 5 * np.sort(weights)[-2]
-    assert found.score(X[200:], values[200:]) > model(None).fit(X[:200], values[:200]).score(X[200:], values[200:])
+    assert found.score(X[200:], values[200:]) > model("median").fit(X[:200], values[:200]).score(X[200:], values[200:])
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -59,7 +59,7 @@ def test_classes(loss):
     classes = np.digitize(X @ ALONG, [-0.5, 0.5])
     options = {"loss": loss, "C": 100.0, "nu": 0, "unlabeled": None}
     plain, found = (
-        rkhs.InvariantClassifier(metric=metric, **options).fit(X[:200], classes[:200]) for metric in (None, "agop")
+        rkhs.InvariantClassifier(scale=scale, **options).fit(X[:200], classes[:200]) for scale in ("median", "agop")
     )
     assert found.score(X[200:], classes[200:]) > plain.score(X[200:], classes[200:])
     assert abs(np.linalg.eigh(found.metric_)[1][:, -1] @ ALONG) > 0.95
@@ -84,14 +84,12 @@ def test_it_is_saved(learned, tmp_path):
 
 
 def test_what_it_cannot_do_is_said():
-    with pytest.raises(ValueError, match='metric must be None, "agop" or "agop-diagonal"'):
+    with pytest.raises(ValueError, match=r'scale must be positive.*"agop", "agop-diagonal"'):
         model("full").fit(X, RIDGE)
     with pytest.raises(ValueError, match="there are only 10"):
         model("agop").fit(X[:10], RIDGE[:10])
     with pytest.raises(rkhs.exceptions.NotBoundedError):
         model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])
-    with pytest.raises(ValueError, match="without a `metric`"):
-        model("agop", scale="evidence").fit(X[:100], RIDGE[:100])
 
 
 def test_in_blocks_it_is_learned_from_a_sample():
@@ -107,7 +105,7 @@ def test_in_blocks_it_is_learned_from_a_sample():
         more.partial_fit(X[start : start + 150], RIDGE[start : start + 150])
     assert abs(np.linalg.eigh(more.metric_)[1][:, -1] @ ALONG) > 0.95
     assert more.score(X[300:], RIDGE[300:]) > 0.8
-    classes = rkhs.InvariantClassifier(metric="agop-diagonal", loss="squared", C=10.0, nu=0, **near)
+    classes = rkhs.InvariantClassifier(scale="agop-diagonal", loss="squared", C=10.0, nu=0, **near)
     classes.fit(rkhs.streams.blocks(X[:200], (X[:200, 3] > 0).astype(int), rows=70))
     assert np.argmax(np.diag(classes.metric_)) == 3
 

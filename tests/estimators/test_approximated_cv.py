@@ -25,7 +25,7 @@ def without(fold):
 def test_every_cell_is_the_machine_with_these_values(loss, approximation):
     own = {"loss": loss, "approximation": approximation}
     search = rkhs.InvariantClassifierCV(
-        invariance="gradient", Cs=CS, nus=NUS, scales=[0.3, 0.6], cv=3, cv_tol=1e-8, **own
+        invariance="gradient", Cs=CS, nus=NUS, scales=[0.3, 0.6], cv=3, tol=1e-10, **own
     ).fit(X, FEW)
     results = search.cv_results_
     assert len(results["params"]) == 8
@@ -81,7 +81,7 @@ def test_balanced_classes_and_weights_are_those_of_each_fold(loss):
         "approximation": rkhs.Landmarks(rkhs.Evaluation(points[:30])),
     }  # fmt: skip
     ours = rkhs.InvariantClassifierCV(
-        invariance="gradient", Cs=CS, nus=[0.0], scales=2.0, cv=KFold(3), cv_tol=1e-8, **own
+        invariance="gradient", Cs=CS, nus=[0.0], scales=2.0, cv=KFold(3), tol=1e-10, **own
     ).fit(points, y)
     theirs = GridSearchCV(rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **own), {"C": CS}, cv=KFold(3))
     theirs.fit(points, y)
@@ -92,8 +92,8 @@ def test_balanced_classes_and_weights_are_those_of_each_fold(loss):
 
 def test_several_losses_have_one_nu():
     knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
-    own = {"loss": "squared_hinge", "approximation": FIXED, "invariance": knowledge, "fit_intercept": False}
-    search = rkhs.InvariantClassifierCV(Cs=CS, nus=NUS, scales=0.5, cv=3, cv_tol=1e-8, **own).fit(X, FEW)
+    own = {"loss": "squared_hinge", "approximation": FIXED, "invariance": knowledge}
+    search = rkhs.InvariantClassifierCV(Cs=CS, nus=NUS, scales=0.5, cv=3, tol=1e-10, **own).fit(X, FEW)
     _, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X[:60], Y[:60]))
     for cell, values in enumerate(search.cv_results_["params"]):
         machine = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own, **values).fit(X, without(test))
@@ -102,7 +102,7 @@ def test_several_losses_have_one_nu():
 
 def test_own_functionals_choose_as_the_exact_search_does():
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
-    settings = {"Cs": CS, "nus": NUS, "scales": 1.0, "cv": 3, "cv_tol": 1e-6}
+    settings = {"Cs": CS, "nus": NUS, "scales": 1.0, "cv": 3, "tol": 1e-8}
     exact, near = (
         rkhs.InvariantClassifierCV(invariance="gradient", approximation=approximation, **settings).fit(X, FEW)
         for approximation in (None, own)

@@ -48,9 +48,9 @@ def test_libsvm_at_its_limit_leaves_the_filters_of_warnings_alone(monkeypatch):
     """Its warning is not let out, and no filter is set for that: filters are those of all threads."""
     import warnings
 
-    from rkhs.solvers import libsvm
+    from rkhs.solvers import _libsvm
 
-    monkeypatch.setattr(libsvm, "ITERATIONS", 1)
+    monkeypatch.setattr(_libsvm, "ITERATIONS", 1)
     seen, simplefilter = [], warnings.simplefilter
     monkeypatch.setattr(
         warnings, "simplefilter", lambda *args, **more: seen.append(args) or simplefilter(*args, **more)

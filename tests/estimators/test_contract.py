@@ -14,20 +14,21 @@ import rkhs
 # As in scikit-learn's own suite: whether a solver reaches its tolerance on every odd data set is another matter.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
+GRAPH = rkhs.invariances.Graph(n_neighbors=2)
 # Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.  What takes longest is
 # checked once: learned scales with values, the hinge loss with InvariantClassifier.
 ALL = [
     rkhs.InvariantClassifier(unlabeled=None),
     rkhs.InvariantRegressor(),
-    rkhs.InvariantClassifierCV("gaussian", Cs=[1, 10], nus=[0, 0.1], metric=None, unlabeled=None),
+    rkhs.InvariantClassifierCV("gaussian", Cs=[1, 10], nus=[0, 0.1], scales="median", unlabeled=None),
     rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
     rkhs.ThinPlateClassifier(),
     rkhs.ThinPlateRegressor(),
-    rkhs.LaplacianSVC(n_neighbors=2, loss="squared", unlabeled=None),  # as many edges as neighbors
+    rkhs.InvariantClassifier(loss="squared", invariance=GRAPH, C=100.0, nu=1000.0, unlabeled=None),
     rkhs.VirtualSampleSVC(loss="squared"),
 ]
 # y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
-SEMI_SUPERVISED = [rkhs.InvariantClassifier(), rkhs.LaplacianSVC()]
+SEMI_SUPERVISED = [rkhs.InvariantClassifier(), rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0)]
 
 
 @parametrize_with_checks(ALL)
@@ -36,12 +37,12 @@ def test_contract(estimator, check):
 
 
 def _once_more():
-    """In `make test` InvariantClassifier's checks of classes: both share what y = -1 means; the rest is as above."""
+    """In `make test` checks of classes for one of them: both share what y = -1 means; the rest is as above."""
     for one in SEMI_SUPERVISED:
         for _, check in estimator_checks_generator(one, legacy=True):
-            alike = isinstance(one, rkhs.LaplacianSVC) or "class" not in check.func.__name__
+            alike = one.invariance == "graph" or "class" not in check.func.__name__
             marks = pytest.mark.slow if alike else ()
-            yield pytest.param(one, check, id=f"{type(one).__name__}-{check.func.__name__}", marks=marks)
+            yield pytest.param(one, check, id=f"{one.invariance}-{check.func.__name__}", marks=marks)
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_once_more()))

@@ -23,9 +23,9 @@ def moons():
 def test_without_invariances_it_is_the_grid_search_of_svc(moons):
     X, y = moons
     Cs = [0.1, 1.0, 10.0]
-    ours = rkhs.InvariantClassifierCV(
-        invariance="gradient", Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", cv_tol=1e-6
-    ).fit(X, y)
+    ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", tol=1e-8).fit(
+        X, y
+    )
     theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, y)
     for k in range(5):
         name = f"split{k}_test_score"
@@ -45,7 +45,7 @@ def test_every_cell_is_the_machine_with_these_values(moons):
         nus=[0, 0.1],
         scales=["median", 0.3],
         cv=4,
-        cv_tol=1e-8,
+        tol=1e-10,
     ).fit(X, few)
     results = search.cv_results_
     assert len(results["params"]) == 8
@@ -56,7 +56,7 @@ def test_every_cell_is_the_machine_with_these_values(moons):
             machine = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-8, **values).fit(X, fold)
             assert results[f"split{k}_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
     assert search.best_score_ == results["mean_test_score"].max()
-    best = rkhs.InvariantClassifier(loss="squared_hinge", **search.best_params_).fit(X, few)
+    best = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-10, **search.best_params_).fit(X, few)
     np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), atol=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_balanced_classes_are_those_of_each_fold(centers):
     Cs, folds = [0.01, 0.1, 1.0], KFold(3)
     settings = {"loss": "squared_hinge", "class_weight": "balanced"}
     ours = rkhs.InvariantClassifierCV(
-        invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings
+        invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
     ).fit(X, y)
     plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
     theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
@@ -78,7 +78,7 @@ def test_balanced_classes_are_those_of_each_fold(centers):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Folds, "weighted", lambda self, _: self)
         counted = rkhs.InvariantClassifierCV(
-            invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, cv_tol=1e-8, **settings
+            invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
         ).fit(X, y)
     scores = [found.cv_results_["split0_test_score"] for found in (ours, counted)]
     assert not np.allclose(*scores)  # the counts of all labels are not those of the fold
@@ -87,7 +87,7 @@ def test_balanced_classes_are_those_of_each_fold(centers):
 def test_three_classes():
     X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
     search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[1, 100], nus=[0, 0.1], cv=3, cv_tol=1e-6
+        invariance="gradient", loss="squared_hinge", Cs=[1, 100], nus=[0, 0.1], cv=3, tol=1e-8
     ).fit(X, y)
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
@@ -100,7 +100,7 @@ def test_regression(moons):
     X = np.linspace(0, 6, 30)[:, None]
     y = np.sin(X[:, 0])
     cv = KFold(3, shuffle=True, random_state=0)
-    search = rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1, 100], nus=[0, 0.1], cv=cv, cv_tol=1e-8).fit(X, y)
+    search = rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1, 100], nus=[0, 0.1], cv=cv, tol=1e-10).fit(X, y)
     for k, (train, test) in enumerate(cv.split(X)):
         some = np.full(30, np.nan)
         some[train] = y[train]
@@ -111,13 +111,39 @@ def test_regression(moons):
     assert search.best_params_ == {"C": 100.0, "nu": 0.0}
 
 
+def test_several_losses_are_a_grid(moons):
+    """As GridSearchCV over the plain machine; and what is chosen is told, saved and opened."""
+    X = np.linspace(0, 6, 40)[:, None]
+    y = np.sin(X[:, 0]) + np.where(np.arange(40) % 7 == 0, 3.0, 0.0)
+    losses, cv = [rkhs.Huber(0.1), rkhs.Huber(10.0), rkhs.Absolute()], KFold(4, shuffle=True, random_state=0)
+    search = rkhs.InvariantRegressorCV(
+        invariance=None, loss=losses, Cs=[1, 10], nus=[0], scales=1.0, cv=cv, tol=1e-10
+    ).fit(X, y)
+    plain = rkhs.InvariantRegressor(invariance=None, nu=0, scale=1.0, tol=1e-8)
+    theirs = GridSearchCV(plain, {"loss": losses, "C": [1, 10]}, cv=cv, scoring="neg_mean_absolute_error").fit(X, y)
+    for ours, params in zip(search.cv_results_["params"], search.cv_results_["param_loss"], strict=True):
+        assert ours["loss"] == params
+    found = {(one["C"], one["loss"]): k for k, one in enumerate(search.cv_results_["params"])}
+    for k, params in enumerate(theirs.cv_results_["params"]):
+        own = search.cv_results_["mean_test_score"][found[params["C"], params["loss"]]]
+        assert own == pytest.approx(theirs.cv_results_["mean_test_score"][k], rel=1e-3)
+    assert search.loss_ == search.best_params_["loss"] == theirs.best_params_["loss"] != losses[1]
+    best = rkhs.InvariantRegressor(invariance=None, nu=0, scale=1.0, C=search.C_, loss=search.loss_, tol=1e-10)
+    np.testing.assert_allclose(search.predict(X), best.fit(X, y).predict(X), atol=1e-6)
+
+
+def test_a_list_of_losses_needs_folds(moons):
+    with pytest.raises(ValueError, match='invariance="auto" chooses by the squared loss: give one loss'):
+        rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]).fit(*moons)
+
+
 def test_own_folds_name_rows_of_X(moons):
     X, y = moons
     few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labeled rows are the even ones
     test = np.array([0, 2, 4, 6, 8, 10, 12])
     train = np.setdiff1d(np.arange(60), test)
     search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[10], nus=[0.1], cv=[(train, test)], cv_tol=1e-8
+        invariance="gradient", loss="squared_hinge", Cs=[10], nus=[0.1], cv=[(train, test)], tol=1e-10
     ).fit(X, few)
     fold = few.copy()
     fold[test] = -1
@@ -128,16 +154,14 @@ def test_own_folds_name_rows_of_X(moons):
 @pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 def test_knowledge_with_several_losses_has_one_nu(moons):
     X, y = moons
-    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "laplacian"]
+    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "graph"]
     search = rkhs.InvariantClassifierCV(
-        loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, cv_tol=1e-8, invariance=knowledge, fit_intercept=False
+        loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, tol=1e-10, invariance=knowledge
     ).fit(X, y)
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
     for cell, values in enumerate(search.cv_results_["params"]):
-        machine = rkhs.InvariantClassifier(
-            loss="squared_hinge", invariance=knowledge, fit_intercept=False, tol=1e-8, **values
-        ).fit(X, few)
+        machine = rkhs.InvariantClassifier(loss="squared_hinge", invariance=knowledge, tol=1e-8, **values).fit(X, few)
         assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
 
 
@@ -163,9 +187,9 @@ def test_of_equals_the_one_with_the_least_loss():
 def test_the_loss_among_equals_is_that_of_held_out_labels():
     """One C makes f so small that nobody is sure; accuracies on the folds are the same."""
     X = np.repeat([[0.0], [10.0]], 6, axis=0) + np.linspace(0, 1, 12)[:, None]
-    search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[1e-3, 10], nus=[0], cv=3, fit_intercept=False
-    ).fit(X, np.repeat([0, 1], 6))
+    search = rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1e-3, 10], nus=[0], cv=3).fit(
+        X, np.repeat([0, 1], 6)
+    )
     assert np.ptp(search.cv_results_["mean_test_score"]) == 0
     assert search.C_ == 10
 

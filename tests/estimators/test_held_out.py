@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import _calibration, _cross_validation
+from rkhs._estimators import calibration, cross_validation
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -18,7 +18,7 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 @pytest.fixture
 def tight(monkeypatch):
     """Folds that are solved well enough to be compared."""
-    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)
 
 
 def without(model, left, target=Y, **weights):
@@ -116,7 +116,7 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     """As the matrix of all would be too large."""
     make = {**SETTINGS, "nu": 0}
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
-    monkeypatch.setattr(_calibration, "DENSE", 59)
+    monkeypatch.setattr(calibration, "DENSE", 59)
     left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
     found = model._held_out.labels.predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)

@@ -20,7 +20,7 @@ import rkhs
 CLASSIFIERS = [
     rkhs.InvariantClassifier(loss="squared_hinge"),
     rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], cv=3),
-    rkhs.LaplacianSVC(loss="squared_hinge"),
+    rkhs.InvariantClassifier(loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0),
     rkhs.ThinPlateClassifier(),
     rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
 ]

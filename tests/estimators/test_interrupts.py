@@ -87,7 +87,7 @@ def test_a_search_never_chooses_what_is_not_solved(make, approximation, monkeypa
     assert whole.search_status_ == "converged"
     first = make(**options)
     unsolved(monkeypatch, *["converged"] * 3 * whole.best_index_, "no further progress")
-    message = r"2 of 3 candidates.*cv_tol=0.01 \(no further progress\).*NaN"
+    message = r"2 of 3 candidates.*relative gap of 0.01 \(no further progress\).*NaN"
     with pytest.warns(ConvergenceWarning, match=message) as record:
         first.fit(X, Y)
     assert record[0].filename == __file__
@@ -101,7 +101,7 @@ def test_a_search_never_chooses_what_is_not_solved(make, approximation, monkeypa
 
 def test_a_search_without_any_solution_is_an_error(monkeypatch):
     unsolved(monkeypatch, *["no further progress"] * 4)
-    with pytest.raises(RuntimeError, match=r"none of the 2 candidates.*larger cv_tol"):
+    with pytest.raises(RuntimeError, match=r"none of the 2 candidates.*larger tol"):
         rkhs.InvariantClassifierCV(
             invariance="gradient", loss="squared_hinge", Cs=[1, 10], nus=[0], scales=0.5, cv=2
         ).fit(X, Y)
@@ -203,7 +203,7 @@ CLASSIFIERS = [
     rkhs.InvariantClassifier(),
     rkhs.InvariantClassifier(approximation=rkhs.Landmarks(10)),
     rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1], nus=[0], cv=2),
-    rkhs.LaplacianSVC(),
+    rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0),
     rkhs.ThinPlateClassifier(),
     rkhs.VirtualSampleSVC(),
 ]

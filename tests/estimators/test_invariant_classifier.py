@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._estimators.data import class_weights
+from rkhs.invariances._graph import nearest, neighbor_weights
 
 
 def moons_with_two_labels(seed, points=200):
@@ -19,6 +20,11 @@ def moons_with_two_labels(seed, points=200):
     for c in (0, 1):
         few[rng.choice(np.flatnonzero(y == c))] = c
     return X, y, few
+
+
+def edges(points):
+    """Differences along the edges of the graph of nearest neighbors."""
+    return rkhs.functionals.GraphDifference(points, neighbor_weights(*nearest(points, 10), "ones"))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,7 @@ def test_it_is_the_problem_written_by_hand(blobs, classes):
     flat = rkhs.Term(kernel.scale * rkhs.Gradient(X), rkhs.Huber(0.2), weight=3.0 / len(X))
     by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
     machine = rkhs.InvariantClassifier(
-        loss="squared_hinge", C=2.0, nu=3.0, invariance_loss="huber", epsilon=0.2, tol=1e-10
+        loss="squared_hinge", C=2.0, nu=3.0, invariance=rkhs.Invariance("gradient", loss=rkhs.Huber(0.2)), tol=1e-10
     ).fit(X, np.where(known, y, -1))
     np.testing.assert_allclose(machine.decision_function(X), by_hand(X), atol=1e-6)
     expected = by_hand(X).argmax(axis=1) if classes == 3 else (by_hand(X) > 0).astype(int)
@@ -143,12 +149,12 @@ class TestInvariances:
 
     def test_own_loss_and_target(self):
         own = rkhs.Invariance("gradient", loss=rkhs.Huber(0.1), target=0.2)
-        named = rkhs.Invariance("gradient", target=0.2)
-        other = self.fitted(named, invariance_loss="huber", epsilon=0.1)
-        np.testing.assert_allclose(self.fitted(own), other, atol=1e-7)
-        assert np.abs(self.fitted(named) - other).max() > 1e-3
+        named = rkhs.Invariance("gradient", loss="huber", target=0.2)
+        np.testing.assert_allclose(self.fitted(own), self.fitted(named), atol=1e-7)
+        squared = rkhs.Invariance("gradient", target=0.2)
+        assert np.abs(self.fitted(squared) - self.fitted(named)).max() > 1e-3
 
-    @pytest.mark.parametrize("name", ["local_average", "laplacian"])
+    @pytest.mark.parametrize("name", ["local_average", "graph"])
     def test_other_names(self, name):
         X, _, few = moons_with_two_labels(0, points=40)
         strong = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e4).fit(X, few)
@@ -181,7 +187,7 @@ class TestInvariances:
 
 
 class TestWeights:
-    @pytest.mark.parametrize("invariance", ["gradient", "laplacian"])
+    @pytest.mark.parametrize("invariance", ["gradient", edges])
     def test_a_weight_is_a_repeat_also_without_a_label(self, invariance):
         X, _, few = moons_with_two_labels(0, points=30)
         times = np.random.default_rng(0).integers(0, 3, size=30)
@@ -232,7 +238,7 @@ class TestProbabilities:
         ({"C": 0.0}, "C must be"),
         ({"nu": -1.0}, "nu must be"),
         ({"loss": "huber"}, "loss must be"),
-        ({"invariance_loss": "hinge"}, "invariance_loss must be"),
+        ({"invariance": rkhs.Invariance("gradient", loss="hinge")}, "loss of an Invariance must be"),
         ({"kernel": "rbf"}, "kernel must be"),
         ({"scale": "mean"}, "scale must be"),
         ({"class_weight": "equal"}, "class_weight must be"),

@@ -21,7 +21,7 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:10]))
 MACHINES = [
     rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0),
     rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0.1], cv=2, scales=1.0),
-    rkhs.LaplacianSVC(loss="squared_hinge", scale=1.0),
+    rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0, invariance="graph", C=100.0, nu=1000.0),
     rkhs.InvariantClassifier(loss="squared", scale=1.0, approximation=SPAN),
 ]
 
@@ -137,7 +137,7 @@ LEARN = {
     "blocks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(rkhs.streams.blocks(X, y)),
     "partial_fit": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).partial_fit(X, y),
     "search": lambda y, **more: rkhs.InvariantClassifierCV(**SEARCH, **more).fit(X, y),
-    "LaplacianSVC": lambda y, **more: rkhs.LaplacianSVC(loss="squared_hinge", scale=1.0, **more).fit(X, y),
+    "graph": lambda y, **more: rkhs.InvariantClassifier(invariance="graph", scale=1.0, **more).fit(X, y),
 }
 THIRDS = np.arange(30) % 3
 MINUS = {  # labels, whether -1 may have been meant as a class

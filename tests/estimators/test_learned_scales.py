@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import _cross_validation
+from rkhs._estimators import cross_validation
 from rkhs.kernels._scaled import median_scale
 
 RNG = np.random.default_rng(0)
@@ -18,7 +18,7 @@ OWN = {"C": 10.0, "invariance": None}
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_cv_is_the_scale_of_the_least_loss_left_out(loss, monkeypatch):
     """By fitting again without each fold, for each candidate."""
-    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)
     Z, y = X[:25], WAVES[:25]
     found = rkhs.InvariantRegressor(scale="cv", loss=loss, **OWN).fit(Z, y).function_.kernel.scale
     spread = Z.std(axis=0)
@@ -65,9 +65,9 @@ def test_with_an_approximation_and_in_blocks(scale):
 def test_what_it_cannot_do_is_said():
     with pytest.raises(ValueError, match=r"would tell them.*scale=\"loo\""):
         rkhs.InvariantRegressor(scale="cv").fit(X, WAVES, gradients=np.zeros((300, 3)))
-    with pytest.raises(ValueError, match='one of "median", "evidence", "loo", "cv", got'):
+    with pytest.raises(ValueError, match='one of "median", "evidence", "loo", "cv", "agop", "agop-diagonal", got'):
         rkhs.InvariantRegressor(scale="best").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
     with pytest.raises(ValueError, match="kernels given by name"):
         rkhs.InvariantRegressor(rkhs.Gaussian(1.0), scale="cv").fit(X, WAVES)
     with pytest.raises(ValueError, match="is learned from labels"):
-        rkhs.LaplacianSVC(scale="cv").fit(X, (WAVES > 0).astype(int))
+        rkhs.VirtualSampleSVC(scale="cv").fit(X, (WAVES > 0).astype(int))

@@ -27,7 +27,9 @@ MACHINES = {
     "InvariantRegressor": rkhs.InvariantRegressor(),
     "InvariantClassifierCV": rkhs.InvariantClassifierCV(**GRID),
     "InvariantRegressorCV": rkhs.InvariantRegressorCV(**GRID),
-    "LaplacianSVC": rkhs.LaplacianSVC(loss="squared_hinge"),
+    "InvariantClassifier, graph": rkhs.InvariantClassifier(
+        loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0
+    ),
     "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
     "ThinPlateClassifier": rkhs.ThinPlateClassifier(),
     "ThinPlateRegressor": rkhs.ThinPlateRegressor(),
@@ -268,15 +270,17 @@ SLOPES = pd.DataFrame(np.tile([1.0, -2.0, 0.0], (24, 1)), columns=list(FRAME))
 BOX = pd.DataFrame(np.stack([X.min(axis=0), X.max(axis=0)]), columns=list(FRAME))
 BESIDE = {  # frames beside X, about its columns
     "gradients": lambda X, frame: rkhs.InvariantRegressor(scale=2.0).fit(X, TARGET, gradients=frame),
-    "shape_box": lambda X, frame: rkhs.InvariantRegressor(shape={"f": (-9, 9)}, shape_box=frame).fit(X, TARGET),
+    "the box of a Shape": lambda X, frame: rkhs.InvariantRegressor(shape=rkhs.Shape({"f": (-9, 9)}, box=frame)).fit(
+        X, TARGET
+    ),
 }
 
 
 @pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
 @pytest.mark.parametrize(
     ("what", "kind"),
-    [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("shape_box", pd.DataFrame)],
-    ids=["gradients", "gradients of polars", "shape_box"],
+    [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("the box of a Shape", pd.DataFrame)],
+    ids=["gradients", "gradients of polars", "the box of a Shape"],
 )
 def test_frames_beside_X_have_its_columns(what, kind, change):
     fit, given = BESIDE[what], SLOPES if what == "gradients" else BOX

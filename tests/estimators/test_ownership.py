@@ -26,10 +26,10 @@ MACHINES = {
     "classifier": rkhs.InvariantClassifier(loss="squared_hinge"),
     "regressor": rkhs.InvariantRegressor(),
     "regressor, absolute": rkhs.InvariantRegressor(loss="absolute"),
-    "regressor, agop": rkhs.InvariantRegressor(metric="agop"),
+    "regressor, agop": rkhs.InvariantRegressor(scale="agop"),
     "classifier CV": rkhs.InvariantClassifierCV(**GRID),
     "regressor CV": rkhs.InvariantRegressorCV(**GRID),
-    "LaplacianSVC": rkhs.LaplacianSVC(loss="squared_hinge"),
+    "classifier, graph": rkhs.InvariantClassifier(loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0),
     "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
     "thin plate classifier": rkhs.ThinPlateClassifier(),
     "thin plate regressor": rkhs.ThinPlateRegressor(),
@@ -136,10 +136,10 @@ def test_a_parameter_that_changes_between_blocks_is_seen():
         model.partial_fit(X, TARGET)
 
 
-def test_landmarks_and_a_shape_box_that_change():
+def test_landmarks_and_the_box_of_a_shape_that_change():
     points, box, rows = X[:8].copy(), np.array([[-3.0], [3.0]]), X[:, 1:].copy()
     span = rkhs.InvariantRegressor(approximation=rkhs.Landmarks(rkhs.Evaluation(points))).fit(X, TARGET)
-    shaped = rkhs.InvariantRegressor(C=10.0, shape={0: "decreasing"}, shape_box=box).fit(rows, TARGET)
+    shaped = rkhs.InvariantRegressor(C=10.0, shape=rkhs.Shape({0: "decreasing"}, box=box)).fit(rows, TARGET)
     before = (
         span.predict(NEW),
         shaped.predict(NEW[:, 1:]),

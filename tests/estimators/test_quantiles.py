@@ -24,7 +24,7 @@ def test_they_never_cross_and_lose_nothing():
     assert np.all(np.diff(found, axis=1) >= 0)
     at_points = model.predict(X)
     for k, level in enumerate(LEVELS):
-        alone = rkhs.InvariantRegressor(loss="quantile", quantile=level, scale=0.5, C=5.0, invariance=None).fit(X, y)
+        alone = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), scale=0.5, C=5.0, invariance=None).fit(X, y)
         assert pinball(y, at_points[:, k], level) <= 1.05 * pinball(y, alone.predict(X), level) + 1e-3
         assert np.mean(y <= at_points[:, k] + 1e-6) == pytest.approx(level, abs=0.1)
 
@@ -33,15 +33,13 @@ def test_where_they_would_not_cross_they_are_as_alone():
     model = rkhs.QuantileRegressor([0.2, 0.8], scale=1.0, C=1.0, tol=1e-7).fit(X, y)
     for k, level in enumerate([0.2, 0.8]):
         options = {"scale": 1.0, "C": 1.0, "invariance": None, "tol": 1e-7}
-        alone = rkhs.InvariantRegressor(loss="quantile", quantile=level, **options).fit(X, y)
+        alone = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), **options).fit(X, y)
         np.testing.assert_allclose(model.predict(X)[:, k], alone.predict(X), atol=0.02)
 
 
 def test_separate_ones_do_cross_here():
     found = [
-        rkhs.InvariantRegressor(loss="quantile", quantile=level, scale=0.2, C=20.0, invariance=None)
-        .fit(X, y)
-        .predict(X)
+        rkhs.InvariantRegressor(loss=rkhs.Quantile(level), scale=0.2, C=20.0, invariance=None).fit(X, y).predict(X)
         for level in (0.4, 0.6)
     ]
     assert np.any(found[0] > found[1] + 1e-3)

@@ -73,9 +73,7 @@ def test_spread_survives_a_pickle(sine):
 
 def test_without_invariances_it_is_svr(sine):
     X, y = sine
-    ours = rkhs.InvariantRegressor(loss="epsilon_insensitive", epsilon=0.2, C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(
-        X, y
-    )
+    ours = rkhs.InvariantRegressor(loss=rkhs.EpsilonInsensitive(0.2), C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(X, y)
     theirs = SVR(C=3.0, epsilon=0.2, gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
 
@@ -85,7 +83,7 @@ def test_quantiles(level):
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(200, 1))
     y = X[:, 0] + rng.exponential(size=200)
-    machine = rkhs.InvariantRegressor(loss="quantile", quantile=level, C=10.0, nu=0.0, scale=1.0).fit(X, y)
+    machine = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), C=10.0, nu=0.0, scale=1.0).fit(X, y)
     assert abs(np.mean(y <= machine.predict(X)) - level) < 0.03
 
 

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators import _cross_validation
+from rkhs._estimators import cross_validation
 from rkhs._estimators.cross_validation import dealt
 from rkhs._estimators.data import Sample
 
@@ -37,7 +37,7 @@ SET = {"scale": 1.5, "C": 2.0, "tol": 1e-8}
 PLAIN = {**SET, "invariance": None}
 FLAT = {**SET, "nu": 0.3}
 GRID = {"Cs": [0.1, 1.0, 10.0], "nus": [0, 1.0], "scales": 1.5, "cv": 4, "invariance": "gradient"}
-AUTO = {"Cs": [0.1, 1.0, 10.0], "metric": None, "kernel": "gaussian"}
+AUTO = {"Cs": [0.1, 1.0, 10.0], "scales": "median", "kernel": "gaussian"}
 CLASSIFIERS = {
     "hinge": rkhs.InvariantClassifier(**PLAIN),
     "squared": rkhs.InvariantClassifier(loss="squared", **PLAIN),
@@ -90,7 +90,7 @@ def compare(fitted, said, y, slopes=None):
 @pytest.fixture
 def tight(monkeypatch):
     """Solve models of folds well enough to be compared."""
-    monkeypatch.setattr(_cross_validation, "FOLD_TOL", 1e-6)
+    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-6)
 
 
 @pytest.mark.usefixtures("tight")
@@ -196,7 +196,7 @@ def test_a_table_of_categories(rows):
             return np.eye(10)[category], np.where(rng.random(count) < 0.85, category % 2, 1 - category % 2)
 
         (points, y), (new, truth) = drawn(rows), drawn(2000)
-        own = {"metric": None, "kernel": "gaussian"}
+        own = {"scales": "median", "kernel": "gaussian"}
         model = rkhs.InvariantClassifierCV(**own).fit(points, y)
         rival = min(np.mean(SVC(C=10).fit(points, y).predict(new) != truth), np.mean(new.argmax(axis=1) % 2 != truth))
         errors.append(np.mean(model.predict(new) != truth) - rival)

@@ -128,11 +128,11 @@ def test_the_function_has_the_values_of_its_certificate():
 def test_what_no_term_determines_is_not_missed_by_what_does_not_feel_it(name):
     """Constants and slopes are undetermined, so values have infinite variance; what sees neither has not."""
     known = rkhs.Term(rkhs.Difference(X[:9], X[:9] + 0.25), rkhs.Squared())
-    warped = rkhs.solvers._conditioned.ConditionedGram.of(
+    conditioned = rkhs.solvers._conditioned.ConditionedGram.of(
         rkhs.Problem(rkhs.Gaussian(1.0), [known], rkhs.Polynomials(1)).represented
     )
-    assert np.all(np.isinf(warped.variance(rkhs.Evaluation(X))))
-    assert np.all(np.isfinite(warped.variance(FLAT[name])))
+    assert np.all(np.isinf(conditioned.variance(rkhs.Evaluation(X))))
+    assert np.all(np.isfinite(conditioned.variance(FLAT[name])))
 
 
 def test_a_lost_rank_is_told():

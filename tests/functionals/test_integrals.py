@@ -102,7 +102,7 @@ def exact_box_to_box(low, high, other_low, other_high, scale):
 
 
 @pytest.mark.parametrize("length", [0.01, 1.0, 5.0])
-def test_enough_nodes_make_integrals_of_gaussians_exact(length):
+def test_with_enough_nodes_integrals_of_gaussians_are_exact(length):
     """Against error functions in 40 digits: boxes with points, slopes and boxes, whatever their sides are in scales."""
     low, high = [[0.0, 0.2], [-0.3, 0.1]], [[length, 0.2 + length / 2], [length - 0.3, 0.4]]
     kernel = rkhs.Gaussian(S)

@@ -142,7 +142,7 @@ OPEN = [
 
 @pytest.mark.parametrize("kernel", OPEN, ids=repr)
 def test_open_settings_are_seen_and_refused(kernel):
-    assert "learn(" in repr(kernel)
+    assert "Tunable(" in repr(kernel)
     for use in (
         lambda: kernel(X),
         lambda: rkhs.gram(kernel, rkhs.Gradient(X)),
@@ -160,7 +160,7 @@ def test_open_settings_are_seen_and_refused(kernel):
 )
 def test_open_weights_are_seen_and_refused(weight):
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=weight)
-    assert "weight=learn(" in repr(term)
+    assert "weight=Tunable(" in repr(term)
     for approximation in (None, rkhs.Landmarks(2)):
         with pytest.raises(ValueError, match=r"its weight is left open.*problem\.tune\(\)"):
             rkhs.Problem(rkhs.Gaussian(1.0), [term], approximation=approximation).solve()

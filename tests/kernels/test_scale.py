@@ -6,7 +6,7 @@ import torch
 from scipy.spatial.distance import pdist
 
 import rkhs
-from rkhs.kernels import scaled as scale_module
+from rkhs.kernels import _scaled as scale_module
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 3))

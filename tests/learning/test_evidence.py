@@ -226,8 +226,8 @@ def test_targets_of_zero_are_knowledge(basis, approximation):
     ours = rkhs.Problem(rkhs.Gaussian((0.4, 0.7)), terms, basis, approximation=landmarks)
     check_gradient(ours, 1e-5)
     if landmarks is None and basis is None:
-        warped = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(ours.kernel, terms[1:]))
-        S = warped.covariance(rkhs.Evaluation(X)) + np.eye(25) / 40
+        conditioned = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(ours.kernel, terms[1:]))
+        S = conditioned.covariance(rkhs.Evaluation(X)) + np.eye(25) / 40
         square = Y @ np.linalg.solve(S, Y) / 25
         found = ours.evidence()
         assert found.amplitude == pytest.approx(square**0.5)

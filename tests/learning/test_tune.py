@@ -175,7 +175,7 @@ def test_nothing_to_learn_from(y, basis, criterion):
 @pytest.mark.parametrize("points", [X[:1], np.repeat(X[:1], 60, axis=0)], ids=["one", "all the same"])
 def test_one_point(points):
     y = Y[: len(points)]
-    with pytest.raises(ValueError, match=r"all functionals are at one point.*rkhs\.learn\(start=1\.0\)"):
+    with pytest.raises(ValueError, match=r"all functionals are at one point.*rkhs\.Tunable\(start=1\.0\)"):
         problem(X=points, y=y).tune()
     kernel = rkhs.Gaussian(rkhs.Tunable(start=1.0))
     assert problem(kernel, points, y, basis=None).tune().tuning.status == "converged"
@@ -250,7 +250,7 @@ def test_tensors():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"Nothing is left open.*rkhs\.learn\(\)"):
+    with pytest.raises(ValueError, match=r"Nothing is left open.*rkhs\.Tunable\(\)"):
         problem(rkhs.Gaussian(1.0), weight=1.0).tune()
     with pytest.raises(ValueError, match='must be "evidence" or "loo"'):
         problem().tune("cv")
@@ -272,7 +272,7 @@ def test_the_search_goes_on_from_the_best_of_some_points():
         return -float((theta[0] ** 2 - 1) ** 2 + 0.3 * theta[0]), np.array([-4 * theta[0] * (theta[0] ** 2 - 1) - 0.3])
 
     space = SearchSpace(rkhs.Gaussian(), [], [Hyperparameter("scale", low=np.exp(-3.0), high=np.exp(3.0))], None)
-    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0, verbose=False))
+    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0))
     assert search.run(1, np.random.default_rng(0), [np.array([1.0]), np.array([-0.9])]) == "converged"
     assert search.best[0] == pytest.approx(-1.035, abs=1e-2)
     assert len(search.ends) == 1

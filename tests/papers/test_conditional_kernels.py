@@ -30,8 +30,10 @@ def test_the_covariance_given_each_weight(name, columns):
     factors = [0.01, 1.0, 30.0]
     found = conditional_kernels(KERNEL, term(family, weight), factors, M, columns, tol=1e-6)
     for factor, own in zip(factors, found, strict=True):
-        warped = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(KERNEL, [term(family, factor * weight)]))
-        expected = warped.covariance(M)[:, columns]
+        conditioned = rkhs.solvers._conditioned.ConditionedGram.of(
+            rkhs.Problem(KERNEL, [term(family, factor * weight)])
+        )
+        expected = conditioned.covariance(M)[:, columns]
         np.testing.assert_allclose(own, expected, atol=1e-6 * 4)  # the largest variance is 4
 
 

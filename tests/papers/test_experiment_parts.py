@@ -14,7 +14,7 @@ from papers.experiment import Record, compare
 from papers.few_labels_page import PRINTED
 from papers.thin_plate import gaussian_problem, thin_plate_problem, values_at
 from rkhs._progress import interrupts_raised
-from rkhs.invariances._graph import laplacian
+from rkhs.invariances._graph import nearest, neighbor_weights
 
 
 @pytest.fixture
@@ -33,13 +33,15 @@ def decided(K, y, labeled, C):
 
 def test_a_functional_a_point_says_what_all_edges_say(moons):
     f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(moons.X[:5]), [1.0, -2.0, 3.0, 0.5, -1.0])
-    edges, points = laplacian(moons.X, 5)(f), few_labels.graph_functionals(moons.X, 5)(f)
+    graph = neighbor_weights(*nearest(moons.X, 5), "ones")
+    edges = rkhs.functionals.GraphDifference(moons.X, graph)(f)
+    points = few_labels.graph_functionals(moons.X, 5)(f)
     assert len(points) == 60 < len(edges)
     assert np.isclose(np.sum(points**2), np.sum(edges**2))
 
 
 @pytest.mark.parametrize("machine", ["LapSVM", "InvSVM", "local average"])
-def test_a_machine_with_a_warped_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
+def test_a_machine_with_a_conditioned_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
     monkeypatch.setattr(few_labels, "load_points", lambda *_: moons)
     monkeypatch.setattr(few_labels, "GRADIENT_NUS", (0.1, 1.0))
     few_labels.candidates.cache_clear()

@@ -189,7 +189,7 @@ def test_the_metric_in_units_of_the_features(unit):
     """f changes along x_0 + x_1: two features count, and together; units do not matter."""
     X = np.random.default_rng(0).standard_normal((200, 3))
     units = np.array([1.0, unit, 1.0])
-    model = rkhs.InvariantRegressor(metric="agop", C=1e3, nu=0).fit(X * units, np.sin(2 * X[:, 0] + 2 * X[:, 1]))
+    model = rkhs.InvariantRegressor(scale="agop", C=1e3, nu=0).fit(X * units, np.sin(2 * X[:, 0] + 2 * X[:, 1]))
     shown = MetricDisplay.from_estimator(model, X * units, names="abc")
     assert_allclose(np.trace(shown.shares), 1)
     assert_allclose(shown.shares[:2, :2], 0.5, atol=0.08)

@@ -134,7 +134,7 @@ def test_a_pipeline_of_upright_smooth_images_with_moved_copies_learns_a_class_of
     y = np.arange(60) % 2
     X = RandomMotion(SHAPE, shear=0.3, random_state=9)(bars[y].reshape(60, -1)) + 0.01 * rng.standard_normal((60, 320))
     motions = [RandomMotion(SHAPE, random_state=k) for k in range(3)]
-    svc = rkhs.VirtualSampleSVC(motions, loss="squared", device="cpu", precision="float64")
+    svc = rkhs.VirtualSampleSVC(motions, loss="squared", solver=rkhs.SolverOptions(device="cpu", precision="float64"))
     model = make_pipeline(Deskew(SHAPE), Blur(SHAPE), svc)
     assert clone(model).fit(X[:10], y[:10]).score(X[10:], y[10:]) >= 0.95
     assert len(model[:-1].fit(X).get_feature_names_out()) == 320

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 import rkhs
 from damage import X, load_damaged, saved, without_checksum
-from rkhs import io as model_files
+from rkhs import _io as model_files
 from rkhs._io import notes_of
 
 

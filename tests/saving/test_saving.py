@@ -27,14 +27,14 @@ Y = np.where(np.arange(24) < 12, np.arange(24) % 3, -1)
 
 KNOWLEDGE = {
     "name": "gradient",
-    "graph": "laplacian",
+    "graph": "graph",
     "average": "local_average",
     "class": rkhs.Gradient,
     "images": ImageTangents((2, 2)),
     "signals": SignalTangents(),
     "noise": Jitter([0.1, 0.2, 0.0, 0.3]),
     "monotone": Monotone({0: +1}),
-    "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabeled"), "laplacian"],
+    "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabeled"), rkhs.invariances.Graph(3, power=1)],
     "none": None,
 }
 
@@ -118,7 +118,7 @@ MACHINES = {
     "regressor CV": rkhs.InvariantRegressorCV(invariance="gradient", unlabeled=-1, Cs=[1.0], nus=[0.0, 0.1], cv=2),
     "thin plate classifier": rkhs.ThinPlateClassifier(),
     "thin plate regressor": rkhs.ThinPlateRegressor(),
-    "Laplacian": rkhs.LaplacianSVC(),
+    "graph": rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0),
     "virtual samples": rkhs.VirtualSampleSVC(copies(ImageTangents((2, 2), kinds=["translation"]))),
 }
 
@@ -132,6 +132,26 @@ def test_round_trip_of_each_estimator(estimator, tmp_path):
         assert_array_equal(again.predict(X), fitted.predict(X))
         assert again.get_params().keys() == fitted.get_params().keys()
         assert again.solution_.gap == fitted.solution_.gap
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        rkhs.InvariantClassifier(solver=rkhs.SolverOptions(rkhs.solvers.BoxDual(), precision="float64")),
+        rkhs.InvariantClassifier(class_weight=rkhs.ClassPrior({0: 0.5, 1: 0.3, 2: 0.2})),
+        rkhs.InvariantRegressor(unlabeled=-1, C=10.0, shape=rkhs.Shape({0: "increasing"}, time_limit=60.0)),
+        rkhs.InvariantRegressorCV(
+            unlabeled=-1, invariance=None, loss=[rkhs.Huber(0.1), rkhs.Absolute()], Cs=[1.0], nus=[0.0], cv=2
+        ),
+    ],
+    ids=["solver", "prior", "shape", "losses"],
+)
+def test_round_trip_of_grouped_parameters(estimator, tmp_path):
+    fitted = estimator.fit(X, Y)
+    rkhs.save(fitted, tmp_path / "model.skops")
+    for again in (rkhs.load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(fitted))):
+        assert_array_equal(again.predict(X), fitted.predict(X))
+        assert repr(again.get_params()) == repr(fitted.get_params())
 
 
 @pytest.mark.parametrize("settings", [{}, {"invariance": "gradient", "Cs": [1.0, 10.0], "nus": [0.0, 0.1], "cv": 2}])
@@ -181,7 +201,7 @@ def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
 def test_a_model_of_tensors_is_stored_in_numpy(given, wrapped, tmp_path):
     """Fitted with tensors, or on a device: the file has arrays, and the loaded machine takes them."""
     torch = pytest.importorskip("torch")
-    fitted = machine(device="cpu" if given == "device" else None)
+    fitted = machine(solver=rkhs.SolverOptions(device="cpu" if given == "device" else None))
     if given == "tensors":
         with sklearn.config_context(array_api_dispatch=True):
             fitted.fit(torch.from_numpy(X), torch.from_numpy(Y))

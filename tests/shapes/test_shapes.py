@@ -162,8 +162,8 @@ def test_kernels_without_a_proof_are_refused():
     for kernel, sentence in ((rkhs.Matern(2.5), "use Matern"), (rkhs.Polynomial(2), "kernel of x - y")):
         with pytest.raises(ValueError, match=sentence):
             rkhs.InvariantRegressor(kernel, shape={0: "increasing"}).fit(X, y)
-    with pytest.raises(ValueError, match="shape_box"):
-        rkhs.InvariantRegressor(shape={0: "increasing"}, shape_box=[0, 1]).fit(X, y)
+    with pytest.raises(ValueError, match="box of a Shape"):
+        rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, box=[0, 1])).fit(X, y)
     with pytest.raises(ValueError, match="one function"):
         rkhs.InvariantRegressor(shape={0: "increasing"}).fit(X, np.stack([y, y], axis=1))
 
@@ -297,7 +297,7 @@ def test_seeding_finds_the_constrained_minimum():
     data, asked = machine.problem_.terms
     problem = rkhs.Problem(machine.problem_.kernel, [data], machine.problem_.basis)
     box = machine.shape_certificate_.box
-    constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)), 0)
+    constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)))
     places = asked.functional.parts[0].atoms.points
     constraint = replace(constraint, points=places, directions=np.zeros_like(places))
     found = ConstrainedLeastSquares(problem)([constraint])(X)
@@ -305,7 +305,8 @@ def test_seeding_finds_the_constrained_minimum():
 
 
 def test_a_shape_that_holds_by_itself_needs_no_points():
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}, shape_box=[[2.0], [8.0]]).fit(X, X[:, 0])
+    shape = rkhs.Shape({0: "increasing"}, box=[[2.0], [8.0]])
+    machine = rkhs.InvariantRegressor(**OPTIONS, shape=shape).fit(X, X[:, 0])
     assert machine.shape_certificate_.proved
     assert machine.shape_certificate_.points == 0
 
@@ -331,14 +332,13 @@ def test_proofs_keep_a_time_limit():
     X = np.random.default_rng(0).uniform(-1, 1, (60, 5))
     y = X.sum(axis=1)
     start = perf_counter()
+    shape = rkhs.Shape(dict.fromkeys(range(5), "increasing"), time_limit=0.2)
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
-        model = rkhs.InvariantRegressor(
-            scale=0.7, C=10.0, invariance=None, shape=dict.fromkeys(range(5), "increasing"), shape_time_limit=0.2
-        ).fit(X, y)
+        model = rkhs.InvariantRegressor(scale=0.7, C=10.0, invariance=None, shape=shape).fit(X, y)
     assert perf_counter() - start < 30
     assert not model.shape_certificate_.proved
     assert any(proof.stopped for proof in model.shape_certificate_.proofs)
     assert np.all(np.isfinite(model.predict(X)))
     for limit in (0, -1.0, "long"):
-        with pytest.raises(ValueError, match="shape_time_limit is a positive number"):
-            rkhs.InvariantRegressor(shape={0: "increasing"}, shape_time_limit=limit).fit(X, y)
+        with pytest.raises(ValueError, match="time_limit of a Shape must be a positive number"):
+            rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, time_limit=limit)).fit(X, y)

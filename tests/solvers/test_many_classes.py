@@ -50,7 +50,7 @@ def test_certificates_are_true(loss, tol):
     """Computed from scratch, the gap is what the solver said."""
     whole = problem(loss, classes=4)
     system = whole.system
-    found = rkhs.solvers.Galerkin().run(system, system.start(), Monitor(tol, verbose=False))
+    found = rkhs.solvers.Galerkin().run(system, system.start(), Monitor(tol))
     scratch = certify(system, found, 0.0)
     assert scratch.relative <= tol
     if isinstance(found, VerifiedIterate):

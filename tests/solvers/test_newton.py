@@ -8,7 +8,7 @@ import torch
 
 import problems
 import rkhs
-from rkhs.solvers import newton
+from rkhs.solvers import _newton
 
 SMOOTH = [s for s in range(problems.COUNT) if all(t.smooth for t in problems.PAIRS[s % len(problems.PAIRS)])]
 LOSSES = (
@@ -78,12 +78,12 @@ def test_only_curved_rows_are_factorized(monkeypatch):
     first = problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-2)
     sizes = []
 
-    class Watched(newton.Saddle):
+    class Watched(_newton.Saddle):
         def __init__(self, G, d, Q):
             sizes.append(len(d))
             super().__init__(G, d, Q)
 
-    monkeypatch.setattr(newton, "Saddle", Watched)
+    monkeypatch.setattr(_newton, "Saddle", Watched)
     solution = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=first)
     assert solution.status == "converged"
     assert max(sizes) < 800 < len(X)

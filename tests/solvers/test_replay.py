@@ -8,7 +8,7 @@ from torch.utils._pytree import tree_leaves
 
 import rkhs
 from rkhs._backend import replay
-from rkhs.solvers import conjugate_gradients
+from rkhs.solvers import _conjugate_gradients
 
 RNG = np.random.default_rng(0)
 X = torch.from_numpy(RNG.standard_normal((40, 5)))
@@ -53,7 +53,7 @@ def tapes(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(replay, "_recorded", recorded)
-    monkeypatch.setattr(conjugate_gradients, "on_cpu", lambda array: False)
+    monkeypatch.setattr(_conjugate_gradients, "on_cpu", lambda array: False)
     return made
 
 

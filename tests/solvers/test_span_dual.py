@@ -111,7 +111,7 @@ def test_the_bound_is_the_minimum_where_all_is_in_the_span():
     whole = system(rkhs.SquaredHinge(), rkhs.Constant(), rkhs.Matern(1.5, 0.5))
     task, directions, value, _ = bounded(whole, more=whole.size - 9)
     assert directions.count == whole.size
-    found = rkhs.solvers.Newton().run(task.system, task.system.start(), Monitor(1e-10, verbose=False))
+    found = rkhs.solvers.Newton().run(task.system, task.system.start(), Monitor(1e-10))
     minimum = float(certify(task.system, found).primal[0])
     assert value == pytest.approx(minimum, rel=1e-8)
     assert bounded(whole, more=4)[2] < minimum * (1 - 1e-6)

@@ -116,7 +116,7 @@ SETTINGS = {"scale": 1.2, "C": 3.0, "nu": 0.05}
 def test_machines(device, tmp_path):
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     exact = rkhs.InvariantRegressor(**SETTINGS).fit(X, Y).predict(Z, return_std=True)[1]
-    machine = rkhs.InvariantRegressor(**SETTINGS, approximation=own, device=device).fit(X, Y)
+    machine = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device)).fit(X, Y)
     mean, found = machine.predict(Z, return_std=True)
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
@@ -125,7 +125,7 @@ def test_machines(device, tmp_path):
     np.testing.assert_allclose(again.predict(Z, return_std=True)[1], found, rtol=1e-12)
     rkhs.save(machine, tmp_path / "machine.skops")
     np.testing.assert_allclose(rkhs.load(tmp_path / "machine.skops").predict(Z, return_std=True)[1], found, rtol=1e-9)
-    stream = rkhs.InvariantRegressor(**SETTINGS, approximation=own, device=device)
+    stream = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device))
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
     np.testing.assert_allclose(stream.predict(Z, return_std=True)[1], exact, rtol=1e-6)
@@ -150,7 +150,9 @@ def test_a_search_has_the_spread_of_its_best_machine():
         np.testing.assert_array_equal(found, right)
 
 
-@pytest.mark.parametrize("options", [{"loss": "huber"}, {"invariance_loss": "absolute"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"loss": "huber"}, {"invariance": rkhs.Invariance("gradient", loss="absolute")}], ids=str
+)
 def test_other_losses_are_refused(options):
     machine = rkhs.InvariantRegressor(**SETTINGS, **options, approximation=rkhs.Landmarks(10)).fit(X, Y)
     with pytest.raises(ValueError, match="all losses to be squared"):

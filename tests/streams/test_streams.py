@@ -34,7 +34,7 @@ def test_blocks_are_the_problem_in_one(loss):
     machine = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
-    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.options.LOSSES[loss](0.1, 0.5), target, 10.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.options.LOSSES[loss], target, 10.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1 * 2.0**2 / len(X))
     problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
     np.testing.assert_allclose(machine.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
@@ -210,7 +210,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
+        (lambda: regressor(invariance="graph").fit(X, TARGET), "all points at once"),
         (lambda: regressor().fit(rkhs.streams.blocks(X, TARGET), TARGET), "bring y"),
         (lambda: rkhs.streams.blocks(iter([X]), TARGET), "yield"),
         (lambda: regressor().fit(rkhs.streams.blocks(iter([]))), "no blocks"),
@@ -278,9 +278,9 @@ CHANGED = [
     {"scale": 1.0},
     {"kernel": "matern"},
     {"loss": "huber"},
-    {"epsilon": 0.2},
+    {"loss": rkhs.Huber(0.2)},
     {"invariance": None},
-    {"invariance_loss": "absolute"},
+    {"invariance": rkhs.Invariance("gradient", loss="absolute")},
     {"fit_intercept": False},
     {"unlabeled": 0.0},
     {"approximation": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60] + 1), rkhs.Gradient(X[60:65])]))},

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, like, taken, to_numpy
@@ -295,7 +296,7 @@ class CrossValidated(BaseKernelEstimator):
         others = np.setdiff1d(np.arange(sample.size), labeled)
         wanted = max(0, most - len(labeled))
         if len(others) > wanted:
-            others = np.random.default_rng(0).choice(others, wanted, replace=False)
+            others = check_random_state(0).choice(others, wanted, replace=False)
         return np.sort(np.concatenate([labeled, others]))
 
     @property

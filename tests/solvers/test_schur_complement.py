@@ -1,4 +1,4 @@
-"""SchurComplement: against the warped kernel in closed form, cvxpy, and the other solvers."""
+"""SchurComplement: against the conditioned kernel in closed form, cvxpy, and the other solvers."""
 
 import difficult
 import numpy as np
@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 import problems
 import rkhs
-from rkhs.solvers import absorption, warped
+from rkhs.solvers import _conditioned, _schur_complement
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.standard_normal((40, 2)), RNG.standard_normal((9, 2))
@@ -41,19 +41,19 @@ def values(weight=2.0):
 @pytest.fixture
 def used(monkeypatch):
     """The names of the solvers of the small problems."""
-    names, choose = [], absorption.cheapest
+    names, choose = [], _schur_complement.cheapest
 
     def spy(among, system, tol):
         solver = choose(among, system, tol)
         names.append(solver.name)
         return solver
 
-    monkeypatch.setattr(absorption, "cheapest", spy)
+    monkeypatch.setattr(_schur_complement, "cheapest", spy)
     return names
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_svm_on_the_warped_kernel(order, used):
+def test_svm_on_the_conditioned_kernel(order, used):
     """scikit-learn's SVC on G_ll - G_lq (G_qq + 1/(2w))^-1 G_ql predicts the same."""
     kernel, w = rkhs.Gaussian(1.0), 0.3
     terms = [labels(), slopes(w)]
@@ -62,15 +62,15 @@ def test_svm_on_the_warped_kernel(order, used):
     assert solution.status == "converged"
     assert used == ["LibSVM"]
 
-    def warped(L, M):
+    def conditioned(L, M):
         q = rkhs.Gradient(X)
         noisy = rkhs.gram(kernel, q).dense() + np.eye(q.size) / (2 * w)
         cross = rkhs.gram(kernel, L, q).dense() @ np.linalg.solve(noisy, rkhs.gram(kernel, q, M).dense())
         return rkhs.gram(kernel, L, M).dense() - cross
 
     train, test = rkhs.Evaluation(X[:15]), rkhs.Evaluation(Z)
-    machine = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(warped(train, train), LABELS)
-    np.testing.assert_allclose(solution.function(Z), machine.decision_function(warped(test, train)), atol=1e-5)
+    machine = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(conditioned(train, train), LABELS)
+    np.testing.assert_allclose(solution.function(Z), machine.decision_function(conditioned(test, train)), atol=1e-5)
 
 
 @pytest.mark.parametrize("quadratic", [(slopes,), pytest.param((values,), marks=pytest.mark.slow), (slopes, values)])
@@ -103,7 +103,7 @@ def test_by_conjugate_gradients(space, loss, monkeypatch):
     problem = rkhs.Problem(space[0], [labels(loss), slopes(), values()], space[1])
     expected = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert expected.products == 0
-    for module in (warped, absorption):
+    for module in (_conditioned, _schur_complement):
         monkeypatch.setattr(module, "factorable", lambda system: system.gram.stored)
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"

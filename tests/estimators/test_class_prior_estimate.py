@@ -27,7 +27,7 @@ class Exact:
 @pytest.mark.parametrize("share", [0.03, 0.3, 0.5, 0.9])
 def test_the_largest_likelihood(share):
     X, _ = rows([1 - share, share], 3000)
-    found = rkhs.class_proportions(Exact(), X, np.array([0, 1] * 10))
+    found = rkhs.ClassPrior.estimate(Exact(), X, np.array([0, 1] * 10)).shares
     chances = Exact().predict_proba(X)
 
     def unlikely(p):
@@ -43,7 +43,7 @@ def test_three_classes_of_another_library_with_unlabeled_rows_in_y():
     X, y = rows([1 / 3] * 3, 600, apart=3.0)
     model = LinearDiscriminantAnalysis().fit(X, y)
     Z, truth = rows([0.7, 0.2, 0.1], 2000, seed=1, apart=3.0)
-    found = rkhs.class_proportions(model, Z, np.concatenate([y, [-1, -1]]))
+    found = rkhs.ClassPrior.estimate(model, Z, np.concatenate([y, [-1, -1]])).shares
     np.testing.assert_allclose(list(found.values()), np.bincount(truth) / len(truth), atol=0.03)
 
 
@@ -54,16 +54,14 @@ def test_predictions_get_better_where_labels_were_balanced_and_rows_are_not():
         few[np.flatnonzero(y == c)[:40]] = c
     model = rkhs.InvariantClassifier(loss="logistic", invariance=None, C=1.0)
     before = np.mean(model.fit(X, few).predict(X) != y)
-    model.set_params(class_prior=rkhs.class_proportions(model, X, few)).fit(X, few)
+    model.set_params(class_weight=rkhs.ClassPrior.estimate(model, X, few)).fit(X, few)
     assert np.mean(model.predict(X) != y) < before
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match=r"no label of \[1\]"):
-        rkhs.class_proportions(Exact(), np.zeros((3, 2)), [0, 0])
+        rkhs.ClassPrior.estimate(Exact(), np.zeros((3, 2)), [0, 0])
     with pytest.raises(TypeError, match="no predict_proba"):
-        rkhs.class_proportions(object(), np.zeros((3, 2)), [0, 1])
+        rkhs.ClassPrior.estimate(object(), np.zeros((3, 2)), [0, 1])
     with pytest.raises(ValueError, match="no rows"):
-        rkhs.class_proportions(Exact(), np.zeros((0, 2)), [0, 1])
-    with pytest.raises(ValueError, match="class_proportions"):
-        rkhs.InvariantClassifier(class_prior="estimated").fit([[0.0], [1.0]], [0, 1])
+        rkhs.ClassPrior.estimate(Exact(), np.zeros((0, 2)), [0, 1])

@@ -78,7 +78,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
 
 def test_a_regressor_finds_the_features_that_matter():
     X, y = make_friedman1(150, noise=0.5, random_state=0)
-    fitted, plain = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV(metric=None).fit(X, y)
+    fitted, plain = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV(scales="median").fit(X, y)
     more, truth = make_friedman1(500, random_state=1)
     assert max(fitted.scale_[:5]) < min(fitted.scale_[5:])
     assert np.ndim(plain.scale_) == 0
@@ -100,8 +100,8 @@ def test_targets_without_information_and_bad_words():
     X = np.random.default_rng(0).standard_normal((50, 3))
     constant = rkhs.InvariantRegressorCV().fit(X, np.full(50, 3.0))
     np.testing.assert_allclose(constant.predict(X), 3.0, rtol=1e-9)
-    with pytest.raises(ValueError, match='metric must be "auto" or None'):
-        rkhs.InvariantRegressorCV(metric="full").fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="scale must be positive"):
+        rkhs.InvariantRegressorCV(scales="full").fit(X, X[:, 0])
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
@@ -116,7 +116,7 @@ def test_units_of_features_and_targets_change_nothing(unit):
 def test_importances_are_shares_of_squared_slopes(kernel):
     X = np.random.default_rng(0).uniform(-1, 1, (100, 3)) * [1.0, 10.0, 1e-3]
     y = X[:, 0] + 0.2 * X[:, 1]  # whose deviations are in the proportion 1 : 2 : 0
-    found = rkhs.InvariantRegressorCV(kernel, metric=None).fit(X, y).feature_importances_
+    found = rkhs.InvariantRegressorCV(kernel, scales="median").fit(X, y).feature_importances_
     np.testing.assert_allclose(found, [0.2, 0.8, 0.0], atol=0.05)
     assert found.sum() == pytest.approx(1.0)
     np.testing.assert_array_equal(

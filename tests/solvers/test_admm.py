@@ -6,13 +6,13 @@ import pytest
 
 import problems
 import rkhs
-from rkhs.solvers import splitting
+from rkhs.solvers import _admm
 from rkhs.testing import check_solver
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
 Y = np.where(X[:, 0] * X[:, 1] + 0.2 * RNG.standard_normal(40) > 0, 1.0, -1.0)
-SPLITTING = rkhs.solvers.ADMM()
+SOLVER = rkhs.solvers.ADMM()
 
 
 def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
@@ -25,13 +25,13 @@ def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
 
 
 def test_laws():
-    check_solver(SPLITTING)
+    check_solver(SOLVER)
 
 
 @pytest.mark.parametrize("seed", range(0, problems.COUNT, 27))
 def test_against_cvxpy(seed):
     case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(SPLITTING, tol=1e-6)
+    solution = case.problem.solve(SOLVER, tol=1e-6)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(reference.value, rel=1e-5, abs=1e-8)
 
@@ -39,18 +39,18 @@ def test_against_cvxpy(seed):
 @pytest.mark.parametrize(("labels", "slopes"), [(0.01, 0.01), (0.01, 1000.0), (1.0, 1.0), (1e5, 0.01), (1e5, 1000.0)])
 def test_weights_of_any_size(labels, slopes):
     problem = mixed(labels, slopes)
-    solution = problem.solve(SPLITTING, tol=1e-5)
+    solution = problem.solve(SOLVER, tol=1e-5)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-8).primal, rel=2e-5)
 
 
 def test_outputs_share_one_inverse(monkeypatch):
     made = []
-    monkeypatch.setattr(splitting, "UNEVEN", np.inf)
-    inverse = splitting._Splits._inverse
-    monkeypatch.setattr(splitting._Splits, "_inverse", lambda self: made.append(1) or inverse(self))
+    monkeypatch.setattr(_admm, "UNEVEN", np.inf)
+    inverse = _admm._Splits._inverse
+    monkeypatch.setattr(_admm._Splits, "_inverse", lambda self: made.append(1) or inverse(self))
     targets = np.stack([Y, -Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
-    solution = mixed(target=targets).solve(SPLITTING, tol=1e-4)
+    solution = mixed(target=targets).solve(SOLVER, tol=1e-4)
     assert solution.status == "converged"
     assert made == [1]
 

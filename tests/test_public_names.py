@@ -1,0 +1,112 @@
+"""The public names: old ones name the new ones, estimators have few parameters, and other modules are private."""
+
+import re
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import rkhs
+import rkhs.preprocessing
+from rkhs._estimators.base import BaseKernelEstimator
+from rkhs._moved import NAMES, PARAMETERS, SINCE, SOLVERS
+
+MOST_PARAMETERS = 14
+ROOT = Path(rkhs.__file__).parent
+MODULES = {name for name, home in rkhs._HOME.items() if home == "rkhs"}
+PUBLIC = [getattr(home, name) for home in (rkhs, rkhs.preprocessing) for name in dir(home) if not name.startswith("_")]
+ESTIMATORS = [one for one in PUBLIC if isinstance(one, type) and issubclass(one, BaseEstimator)]
+ESTIMATORS.remove(BaseEstimator)  # which a module imports
+KERNEL_ESTIMATORS = [one for one in ESTIMATORS if issubclass(one, BaseKernelEstimator)]
+# What stands for each old parameter
+REPLACED = {
+    "metric": [lambda: rkhs.InvariantClassifier(scale="agop"), lambda: rkhs.InvariantRegressorCV(scales="median")],
+    "epsilon": [lambda: rkhs.InvariantRegressor(loss=rkhs.Huber(0.5)), lambda: rkhs.ThinPlateRegressor(loss="huber")],
+    "epsilons": [lambda: rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)])],
+    "quantile": [lambda: rkhs.InvariantRegressor(loss=rkhs.Quantile(0.9))],
+    "invariance_loss": [lambda: rkhs.InvariantClassifier(invariance=rkhs.Invariance("gradient", loss="huber"))],
+    "gradient_loss": [
+        lambda: rkhs.Measurement(rkhs.Gradient([[0.0]]), [[1.0]], loss="absolute"),
+        lambda: rkhs.FunctionalRegressor(),
+    ],
+    "shape_box": [lambda: rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, box=[[0.0], [1.0]]))],
+    "shape_time_limit": [lambda: rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, time_limit=1.0))],
+    "class_prior": [lambda: rkhs.InvariantClassifierCV(class_weight=rkhs.ClassPrior([0.9, 0.1]))],
+    "device": [lambda: rkhs.VirtualSampleSVC(solver=rkhs.SolverOptions(device="cuda"))],
+    "precision": [lambda: rkhs.InvariantRegressorCV(solver=rkhs.SolverOptions(precision="tf32"))],
+    "random_state": [lambda: rkhs.InvariantClassifierCV(cv=3)],
+    "cv_tol": [lambda: rkhs.InvariantClassifierCV(tol=1e-6)],
+    "fit_intercept": [lambda: rkhs.InvariantClassifier(fit_intercept=False)],
+}
+
+
+@pytest.mark.parametrize("old", NAMES)
+def test_an_old_name_says_the_new_one(old):
+    with pytest.raises(AttributeError, match=re.escape(f"{old!r} since version {SINCE}: use rkhs.{NAMES[old]}")):
+        getattr(rkhs, old)
+    with pytest.raises(ImportError, match=f"cannot import name {old!r}"):
+        exec(f"from rkhs import {old}")
+    assert old not in dir(rkhs)
+    assert eval(f"rkhs.{NAMES[old]}") is not None
+
+
+@pytest.mark.parametrize("old", SOLVERS)
+def test_an_old_solver_says_the_new_one(old):
+    with pytest.raises(AttributeError, match=f"{old!r} since rkhs {SINCE}: use rkhs.solvers.{SOLVERS[old]}$"):
+        getattr(rkhs.solvers, old)
+    assert issubclass(getattr(rkhs.solvers, SOLVERS[old]), rkhs.solvers.Solver)
+
+
+@pytest.mark.parametrize("old", PARAMETERS)
+def test_an_old_parameter_says_the_new_one(old):
+    refused = [one for one in KERNEL_ESTIMATORS if old not in one._get_param_names()]
+    assert refused
+    for one in refused:
+        with pytest.raises(TypeError, match=re.escape(f"{one.__name__} has no parameter {old!r} since rkhs {SINCE}: ")):
+            one(**{old: None})
+    for name in re.findall(r"rkhs(?:\.\w+)+", PARAMETERS[old]):
+        assert eval(name) is not None
+    for made in REPLACED[old]:
+        assert made() is not None
+
+
+def test_a_parameter_that_never_was_has_no_remedy():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+        rkhs.InvariantClassifier(gamma=1.0)
+
+
+def test_all_estimators_are_looked_at():
+    assert {one.__name__ for one in ESTIMATORS} >= {
+        "FunctionalRegressor",
+        "InvariantClassifier",
+        "InvariantClassifierCV",
+        "InvariantRegressor",
+        "InvariantRegressorCV",
+        "QuantileRegressor",
+        "ThinPlateClassifier",
+        "ThinPlateRegressor",
+        "VirtualSampleSVC",
+        "EdgeDirections",
+    }
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: one.__name__)
+def test_few_parameters(estimator):
+    assert len(estimator._get_param_names()) <= MOST_PARAMETERS
+
+
+def test_modules_are_listed_or_private():
+    for file in sorted(ROOT.rglob("*.py")):
+        first, *inner = file.relative_to(ROOT).with_suffix("").parts
+        assert first in MODULES or first.startswith("_"), file
+        private = first.startswith("_") or inner == [] or all(part.startswith("_") for part in inner)
+        assert private, f"{file} is in a public package, and no name of it is public: put an underscore in front"
+    for name in MODULES:
+        assert (ROOT / f"{name}.py").exists() or (ROOT / name / "__init__.py").exists()
+
+
+def test_what_is_public_in_a_module_is_listed_there():
+    for name in MODULES:
+        module = getattr(rkhs, name)
+        for one in getattr(module, "__all__", []):
+            assert getattr(module, one) is not None
