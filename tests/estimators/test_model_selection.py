@@ -163,18 +163,18 @@ def test_other_knowledge_has_to_lower_errors_by_a_standard_error():
 
 
 def test_kinds_are_tried_in_the_order_of_trust():
-    plain, near, graph = judged([1.0] * 4), judged([0.5] * 4, "measure"), judged([0.6] * 4, "graph")
+    plain, near, graph = judged([1.0] * 4), judged([0.5] * 4, "features"), judged([0.6] * 4, "graph")
     assert contest(plain, graph, near).best is near
     assert contest(plain, near, judged([0.4] * 4, "graph")).best.kind == "graph"
-    assert contest(plain, graph, judged([2.0] * 4, "measure")).best is graph
+    assert contest(plain, graph, judged([2.0] * 4, "features")).best is graph
     assert [row["knowledge"] for row in contest(plain, graph, near).report()["candidates"]] == [
         "none",
-        "measure",
+        "features",
         "graph",
     ]
 
 
-@pytest.mark.filterwarnings("ignore:InvariantClassifierCV learns from 400 points in the span of 60 landmarks")
+@pytest.mark.filterwarnings("ignore:InvariantClassifierCV approximates f by 60 landmarks for 400 points")
 @pytest.mark.parametrize(("labels", "seed"), [(20, 1), (60, 2)])
 def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     """With few labels some of the points, with more of them landmarks."""
@@ -188,6 +188,22 @@ def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     assert (machine.solution_.span is None) == (labels == 20)
     assert machine.score(X, y) > 0.9
     assert machine.predict_proba(X).shape == (400, 2)
+
+
+def test_more_edges_than_points_need_no_approximation(monkeypatch):
+    """Thresholds count points: a function at each of them is exact, however many edges there are."""
+    monkeypatch.setattr("rkhs._estimators.selection.NEIGHBORS", (30,))
+    monkeypatch.setattr("rkhs._estimators.selection.POWERS", (1,))
+    monkeypatch.setattr("rkhs._estimators.selection.FIRST", (30, 1))
+    X, y = make_moons(250, noise=0.1, random_state=0)
+    few = np.where(np.arange(250) < 20, y, -1)
+    options = {"nus": [1e4], "scales": "median", "tol": 1e-8}
+    exact = rkhs.InvariantClassifierCV(**options, solver=rkhs.solvers.ConjugateGradients()).fit(X, few)
+    monkeypatch.setattr("rkhs._estimators.cv.EXACT", 300)
+    found = rkhs.InvariantClassifierCV(**options).fit(X, few)
+    assert found.problem_.terms[1].size > 300
+    assert found.solution_.span == "Landmarks: 250 functions"
+    np.testing.assert_allclose(found.decision_function(X), exact.decision_function(X), atol=1e-4)
 
 
 def test_two_labels_will_do():

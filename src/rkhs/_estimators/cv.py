@@ -167,7 +167,7 @@ class CrossValidated(BaseKernelEstimator):
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
         scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
         # With few labels f follows the graph: 4,000 points without an approximation predict better than 60,000 with
-        # 1,000 landmarks (docs/development/unlabeled.md).
+        # 1,000 landmarks (docs/measurements/unlabeled.md).
         kept, known = sample, np.flatnonzero(sample.labeled)
         if self._free and sample.size > EXACT and len(known) <= EXACT // 2:
             kept = sample.take(self._subset(sample, known, EXACT))
