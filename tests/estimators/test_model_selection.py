@@ -167,7 +167,7 @@ def test_kinds_are_tried_in_the_order_of_trust():
     assert contest(plain, graph, near).best is near
     assert contest(plain, near, judged([0.4] * 4, "graph")).best.kind == "graph"
     assert contest(plain, graph, judged([2.0] * 4, "features")).best is graph
-    assert [row["knowledge"] for row in contest(plain, graph, near).report()["candidates"]] == [
+    assert [row["prior"] for row in contest(plain, graph, near).report()["candidates"]] == [
         "none",
         "features",
         "graph",
@@ -193,7 +193,7 @@ def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
 def test_more_edges_than_points_need_no_approximation(monkeypatch):
     """Thresholds count points: a function at each of them is exact, however many edges there are."""
     monkeypatch.setattr("rkhs._estimators.selection.NEIGHBORS", (30,))
-    monkeypatch.setattr("rkhs._estimators.selection.POWERS", (1,))
+    monkeypatch.setattr("rkhs._estimators.cv.POWERS", (1,))
     monkeypatch.setattr("rkhs._estimators.selection.FIRST", (30, 1))
     X, y = make_moons(250, noise=0.1, random_state=0)
     few = np.where(np.arange(250) < 20, y, -1)
