@@ -1,1 +1,1 @@
-"""Array namespaces (NumPy, PyTorch), input validation, memory budgets, threads and matrix products in mixed precision."""
+"""Array namespaces (NumPy, PyTorch), input validation, memory budgets, threads and mixed-precision products."""
