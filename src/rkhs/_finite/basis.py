@@ -1,4 +1,4 @@
-"""The unpenalized basis functions p_j on functionals: an orthonormal basis Q = P back of the columns of P_ij = L_i(p_j).
+"""Unpenalized basis functions p_j on functionals: an orthonormal basis Q = P back of the columns of P_ij = L_i(p_j).
 
 Two properties must hold even if P is nearly singular.  Entries of P that are rounding errors must be exactly zero in Q:
 otherwise a solver would treat 1e-17 as a direction in which f can move freely, by 1e17.  And Q = P back must hold to

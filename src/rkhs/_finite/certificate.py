@@ -11,9 +11,9 @@ point stores it in the iterate.
 
 Rounding errors are bounded too.  u is accurate up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), if
 the errors of different entries of G are independent, and the gap at the worst u within these errors is larger by
-`rounding`.  Here g_ij and q_ik are the magnitudes of the terms from which G_ij and Q_ik are computed, not of the entries
-(`Geometry.sizes`, `Basis.sizes`): the slope of a parabola is zero at its vertex, with the rounding error of the terms
-that cancel there.  An error of G changes J and its lower bound together, by `shift`, to first order.
+`rounding`.  Here g_ij and q_ik are the magnitudes of the terms from which G_ij and Q_ik are computed, not of the
+entries (`Geometry.sizes`, `Basis.sizes`): the slope of a parabola is zero at its vertex, with the rounding error of the
+terms that cancel there.  An error of G changes J and its lower bound together, by `shift`, to first order.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Certificate:
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """Return (primal - dual) / max(|primal|, |dual|), or 0 if both are at most `rounding` (`FiniteProblem.rounding`)."""
+    """Return (primal - dual) / max(|primal|, |dual|), or 0 if both are at most `FiniteProblem.rounding`."""
     size = max(abs(primal), abs(dual))
     if size <= rounding:
         return 0.0
@@ -194,8 +194,8 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 def certify(system: FiniteProblem, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
     """Compute the certificate of an iterate from scratch: one Gram product for f, and one for each dual point.
 
-    Dual points are tried until the gap is within tol.  With `quick` only one is tried; for f = 0, where the gap is large
-    anyway, it is the one that needs no product.
+    Dual points are tried until the gap is within tol.  With `quick` only one is tried; for f = 0, where the gap is
+    large anyway, it is the one that needs no product.
     """
     return certificate_of(system, iterate, _image(system, iterate.a), tol, quick=quick)
 
