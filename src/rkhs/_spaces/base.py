@@ -325,8 +325,8 @@ class DenseSpace(FiniteSpace):
 class Orthonormal:
     """Orthonormal functions psi D V / sqrt(values) that span a space up to rounding.
 
-    D (p,) contains the inverse norms of the psi, and D K D = V diag(values) V'.  Eigenvalues below the rounding error of
-    D K D belong to combinations that are indistinguishable from zero, and are omitted.
+    D (p,) contains the inverse norms of the psi, and D K D = V diag(values) V'.  Eigenvalues below the rounding error
+    of D K D belong to combinations that are indistinguishable from zero, and are omitted.
     """
 
     D: Vector

@@ -186,7 +186,7 @@ def _points(families: Sequence[Functional], most: int, random: np.random.Generat
 
 
 def _along(gradients: Array, anchors: Matrix, random: np.random.Generator) -> Matrix:
-    """Return unit vectors (d, n) along gradients (d, n, outputs) at the anchors, and random ones at repeated anchors."""
+    """Return unit vectors (d, n) along gradients (d, n, outputs) at anchors, and random ones at repeated anchors."""
     d, n = anchors.shape
     chosen = gradients[np.arange(d), :, np.arange(d) % gradients.shape[2]]
     first = np.unique(anchors, axis=0, return_index=True)[1]
