@@ -30,8 +30,8 @@ def check_loss(loss: Loss) -> None:
     """Check that a loss has the properties that the package relies on.
 
     The laws are: the loss is convex; its gradient is a subgradient (the limit of difference quotients, if it exists)
-    and its curvature the derivative of the gradient; the prox is the argmin and firmly nonexpansive; the conjugate is the
-    supremum, and infinite outside of the domain, which is the range of the gradient; the Fenchel-Young inequality
+    and its curvature the derivative of the gradient; the prox is the argmin and firmly nonexpansive; the conjugate is
+    the supremum, and infinite outside of the domain, which is the range of the gradient; the Fenchel-Young inequality
     holds, with equality at the gradient, and so does Moreau's decomposition; the flags `smooth`, `quadratic`,
     `classification` and `attained` are correct; `in_units` returns the same loss in other units; and NumPy and PyTorch,
     float32 and float64 give the same results.
