@@ -68,7 +68,7 @@ def test_without_a_gpu_the_cpu_and_a_warning(span):
 
 @pytest.mark.parametrize("precision", ["float32", "tf32x3", "tf32"])
 def test_sums_in_less_than_float64_are_refused(precision):
-    with pytest.raises(ValueError, match=f"precision='{precision}' is for Gram products.*leave `precision` out"):
+    with pytest.raises(ValueError, match=f"precision='{precision}' is for Gram products.*omit `precision`"):
         problem(rkhs.Squared(), SPANS["waves"], precision=precision)
     for learn in ("fit", "partial_fit"):
         machine = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))

@@ -1,8 +1,8 @@
-"""Write files whole or not at all, whatever ends the process.
+"""Atomic replacement of files.
 
-A file is written under a temporary name and then renamed: whoever opens it finds the old one or the new one, whole,
-after an exception, a kill, with a full disk, or with two writers at once.  An exception leaves nothing behind; a kill
-may leave a file `.rkhs-*`, which can be deleted.
+A file is written under a temporary name and then renamed: a reader finds either the old content or the new content,
+complete, even after an exception, a kill, a full disk, or with two concurrent writers.  An exception leaves no
+temporary file; a kill may leave a file `.rkhs-*`, which can be deleted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _unfinished: set[Path] = set()
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Provide a temporary name to write to, which replaces `path` when the block ends without an exception.
+    """Yield the path of a temporary file, which replaces `path` if the block ends without an exception.
 
-    It has the same suffix and lies in the same folder, which must exist.  A link stays a link.  An existing file keeps
-    its mode, and is not replaced if it is read-only.
+    The temporary file has the same suffix and is in the same folder, which must exist.  A link stays a link.  An
+    existing file keeps its mode, and is not replaced if it is read-only.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".rkhs-{uuid4().hex}{target.suffix}")
@@ -34,35 +34,35 @@ def replacing(path: str | Path) -> Iterator[Path]:
         if target.is_dir():
             raise OSError(errno.EISDIR, "it is a folder")
         if target.exists() and not target.is_file():
-            raise OSError(errno.EINVAL, "it is no ordinary file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if target.exists() and not os.access(target, os.W_OK):
             raise OSError(errno.EACCES, "it is read-only")
         yield temporary
         with temporary.open("rb+") as written:
-            os.fsync(written.fileno())  # the content is on the disk before its name is
+            os.fsync(written.fileno())  # the content must reach the disk before the new name does
         if target.exists():
             copymode(target, temporary)
         temporary.replace(target)
     except OSError as error:
-        told = f"{path} cannot be written: {error.strerror or error}"
-        raise (OSError(told) if error.errno is None else OSError(error.errno, told)) from error
+        message = f"{path} cannot be written: {error.strerror or error}"
+        raise (OSError(message) if error.errno is None else OSError(error.errno, message)) from error
     finally:
         temporary.unlink(missing_ok=True)
         _unfinished.discard(temporary)
 
 
 def remove_unfinished() -> None:
-    """Remove what is being written, because the process is about to end at once."""
+    """Delete all temporary files before the process exits without unwinding the stack."""
     for temporary in list(_unfinished):
         temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def ended_when_asked() -> Iterator[None]:
-    """Let Ctrl-C, and a request to terminate, end this process: exit status 130, or 143, and one line.
+    """Exit on SIGINT or SIGTERM within the block, with status 130 or 143 and a one-line message.
 
-    It ends at once, not by an exception, which could be caught or lost on its way up.  Files are whole or not there,
-    because `replacing` writes them.  After the block both signals are ignored: the process is about to end.
+    The process exits immediately, not by an exception, which could be caught or lost.  Files stay complete because
+    `replacing` writes them.  After the block both signals are ignored: the process is about to exit.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
@@ -76,7 +76,7 @@ def ended_when_asked() -> Iterator[None]:
 def _end(number: int, _: Any) -> None:
     try:
         remove_unfinished()
-        restored = b"\r\x1b[K\x1b[?25h" if os.isatty(2) else b""  # an empty line and a visible cursor
-        os.write(2, restored + b"Stopped.\n")
+        reset = b"\r\x1b[K\x1b[?25h" if os.isatty(2) else b""  # clear the line and show the cursor
+        os.write(2, reset + b"Stopped.\n")
     finally:
         os._exit(128 + number)

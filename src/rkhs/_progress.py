@@ -1,9 +1,9 @@
-"""One clock: how long work may take, how far it is, and what Ctrl-C does.
+"""Progress callbacks that may cancel by raising, time limits, and the treatment of Ctrl-C.
 
-A context variable holds the clock of the work around.  Loops call `tick` with the share of their work that is done;
-whoever listens shows it, and ends the work by an exception.  `Problem.solve` takes Ctrl-C for the wish to go on with
-the best iterate so far.  An estimator's `fit` and the command must not, because their numbers would be kept as if they
-were those of the solution: such a block of work says so (`interrupts_raised`).
+A context variable holds the settings of the enclosing block.  Loops call `tick` with the completed fraction of their
+work, which is passed to the progress callback.  `Problem.solve` treats Ctrl-C as a request to return the best iterate
+so far.  An estimator's `fit` and the command line must not do that, because a partial result would be stored as if it
+were the solution: they run within `interrupts_raised`.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from math import inf
 from time import perf_counter
 from typing import Any
 
-Listener = Callable[[float], None]  # called with the share of the work that is done; may raise to cancel
+ProgressCallback = Callable[[float], None]  # called with the completed fraction of the work; may raise to cancel
 
 
 @dataclass(frozen=True)
-class _Clock:
-    raises: bool = False  # KeyboardInterrupt, in place of a return of the best so far
-    deadline: float = inf  # by `perf_counter`
-    listener: Listener | None = None
+class _Settings:
+    raises: bool = False  # whether Ctrl-C raises KeyboardInterrupt instead of returning the best iterate
+    deadline: float = inf  # in seconds of `perf_counter`
+    callback: ProgressCallback | None = None
 
 
-_clock: ContextVar[_Clock] = ContextVar("clock", default=_Clock())  # noqa: B039  (frozen)
+_settings: ContextVar[_Settings] = ContextVar("settings", default=_Settings())  # noqa: B039  (frozen)
 
 
 @contextmanager
 def _changed(**changes: Any) -> Iterator[None]:
-    token = _clock.set(replace(_clock.get(), **changes))
+    token = _settings.set(replace(_settings.get(), **changes))
     try:
         yield
     finally:
-        _clock.reset(token)
+        _settings.reset(token)
 
 
-def tick(share: float) -> None:
-    """Report the share of the current work that is done; whoever listens may raise to end it."""
-    listener = _clock.get().listener
-    if listener is not None:
-        listener(share)
+def tick(fraction: float) -> None:
+    """Pass the completed fraction of the current work to the progress callback, which may raise to cancel."""
+    callback = _settings.get().callback
+    if callback is not None:
+        callback(fraction)
 
 
 @contextmanager
-def listening(listener: Listener | None) -> Iterator[None]:
-    """Let a listener hear the ticks of the block, in place of any around it."""
-    with _changed(listener=listener):
+def listening(callback: ProgressCallback | None) -> Iterator[None]:
+    """Install a progress callback for the block, replacing that of the enclosing block."""
+    with _changed(callback=callback):
         yield
 
 
 @contextmanager
 def subtask(k: int, count: int) -> Iterator[None]:
-    """Run part k of `count` parts of the current work that take about equally long.
+    """Report progress in the block as that of part k out of `count` parts of similar duration.
 
     Examples
     --------
@@ -62,39 +62,39 @@ def subtask(k: int, count: int) -> Iterator[None]:
     ...     tick(0.5)
     0.375
     """
-    outer = _clock.get().listener
-    with listening(None if outer is None else lambda share: outer((k + share) / count)):
+    outer = _settings.get().callback
+    with listening(None if outer is None else lambda fraction: outer((k + fraction) / count)):
         yield
 
 
 @contextmanager
 def interrupts_raised() -> Iterator[None]:
-    """Let Ctrl-C leave the block as KeyboardInterrupt: solvers in it do not return the best iterate so far."""
+    """Let Ctrl-C raise KeyboardInterrupt in the block: solvers then do not return the best iterate so far."""
     with _changed(raises=True):
         yield
 
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """End solvers and searches within the block after this many seconds, as a time limit of their own does."""
+    """Stop solvers and searches within the block after this many seconds, like their `time_limit`."""
     deadline = inf if seconds is None else perf_counter() + seconds
-    with _changed(deadline=min(_clock.get().deadline, deadline)):
+    with _changed(deadline=min(_settings.get().deadline, deadline)):
         yield
 
 
 @contextmanager
 def granted(seconds: float) -> Iterator[None]:
-    """Let work in the block take this many seconds, even though the limits of blocks around it are over."""
-    with _changed(deadline=max(_clock.get().deadline, perf_counter() + seconds)):
+    """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired."""
+    with _changed(deadline=max(_settings.get().deadline, perf_counter() + seconds)):
         yield
 
 
 def seconds_left() -> float:
-    """Return the seconds that are left of the limits of all blocks around."""
-    return _clock.get().deadline - perf_counter()
+    """Return the time in seconds until the earliest deadline of the enclosing blocks."""
+    return _settings.get().deadline - perf_counter()
 
 
 def interrupted() -> None:
-    """Raise a caught Ctrl-C again where nobody could use a part of the result."""
-    if _clock.get().raises:
+    """Raise a caught KeyboardInterrupt again within `interrupts_raised`."""
+    if _settings.get().raises:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Warnings at the line of the user."""
+"""Warnings that point to the user's code."""
 
 import sys
 import warnings
@@ -8,7 +8,7 @@ PACKAGE = str(Path(__file__).parent)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line outside of this package, however deep in it the reason was found."""
+    """Issue a warning that points to the innermost stack frame outside of this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1

@@ -1,8 +1,8 @@
-"""Exceptions: each message names the objects, what is wrong with them and the remedy."""
+"""Exceptions; each message names the object, states what is wrong with it and suggests a remedy."""
 
 
 class NotBoundedError(ValueError):
-    """A functional is not bounded on the RKHS of a kernel, so it has no representer there.
+    """Raised if a functional is not bounded on the RKHS of a kernel, so that it has no representer there.
 
     Examples
     --------
@@ -17,7 +17,7 @@ Use Matern(nu=1.5), or a Difference of values.
 
 
 class UnattainedError(ValueError):
-    """A problem has no minimizer: its objective falls for ever along a function that is not penalized.
+    """Raised if a problem has no minimizer: its objective decreases without end along an unpenalized function.
 
     Examples
     --------
@@ -26,13 +26,13 @@ class UnattainedError(ValueError):
     >>> try:
     ...     rkhs.Problem(rkhs.Gaussian(), [term], basis=rkhs.Constant()).solve()
     ... except rkhs.exceptions.UnattainedError:
-    ...     print("one class only: the constant grows for ever")
-    one class only: the constant grows for ever
+    ...     print("only one class: the constant diverges")
+    only one class: the constant diverges
     """
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model of ours, or a model that cannot be written to one.
+    """Raised if a file does not contain a model of this package, or if a model cannot be saved.
 
     Examples
     --------
@@ -46,7 +46,21 @@ class ModelFileError(ValueError):
 
 
 class BlockError(ValueError):
-    """A block of rows cannot be used; `block` is its number, the first being 0.
+    """Raised if a block of rows in a stream is invalid.
+
+    Parameters
+    ----------
+    block : int
+        The index of the block, starting at 0.
+    reason : str
+        What is wrong with the block.
+
+    Attributes
+    ----------
+    block : int
+        The index of the block.
+    reason : str
+        What is wrong with the block.
 
     Examples
     --------
@@ -69,7 +83,7 @@ class BlockError(ValueError):
 
 
 class NotApplicableError(ValueError):
-    """A solver cannot solve this problem; the message says why and which can.
+    """Raised if a solver is not applicable to a problem; the message gives the reason and suggests another solver.
 
     Examples
     --------

@@ -241,9 +241,9 @@ def test_coefficients_have_the_shape_of_the_family():
 
 
 def test_basis_and_its_coefficients_go_together():
-    with pytest.raises(ValueError, match="give both or neither"):
+    with pytest.raises(ValueError, match="must be given together"):
         rkhs.Function(kernel, family, a, rkhs.Constant())
-    with pytest.raises(ValueError, match="give both or neither"):
+    with pytest.raises(ValueError, match="must be given together"):
         rkhs.Function(kernel, family, a, basis_coefficients=[1.0])
     with pytest.raises(ValueError, match="disagree on the number of outputs"):
         rkhs.Function(kernel, family, np.ones((13, 2)), rkhs.Constant(), np.ones((1, 3)))

@@ -34,7 +34,7 @@ def test_a_ledger_that_was_not_closed_checks_nothing():
     ledger = VerifiedProducts(system.geometry)
     image = system.exact @ found.a
     entry = ledger.enter(system, found, image, image, 1e-6)
-    with pytest.raises(RuntimeError, match="not found right"):
+    with pytest.raises(RuntimeError, match="failed the check"):
         ledger.verified(entry)
     assert ledger.right(1e-6)
     checked = ledger.verified(entry)
@@ -54,7 +54,7 @@ def test_a_ledger_checks_its_own_entries_only():
     ledger.enter(system, found, image, image, 1e-6)
     assert ledger.right(1e-6)
     wrong = Iterate(0 * found.a, found.basis)
-    with pytest.raises(RuntimeError, match="not of these products"):
+    with pytest.raises(RuntimeError, match="belongs to other products"):
         ledger.verified(Entry(wrong, certify(system, found)))
 
 

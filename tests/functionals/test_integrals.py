@@ -190,9 +190,9 @@ def test_bounds_of_boxes_and_polygons_are_above_what_is_seen():
 def test_rough_kernels_cannot_have_nodes_enough_for_every_digit():
     bins = rkhs.Integral.boxes([[0.0]], [[1.0]])
     assert rkhs.quadrature_nodes(rkhs.Matern(2.5), bins, tol=1e-4).nodes <= 16
-    with pytest.raises(ValueError, match=r"more than tol=1e-12: cut the regions"):
+    with pytest.raises(ValueError, match=r"more than tol=1e-12: split the regions"):
         rkhs.quadrature_nodes(rkhs.Matern(0.5), bins)
-    with pytest.raises(ValueError, match="tol is a share"):
+    with pytest.raises(ValueError, match="tol must be between"):
         rkhs.quadrature_nodes(rkhs.Gaussian(), bins, tol=0)
 
 

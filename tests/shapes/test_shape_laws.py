@@ -229,7 +229,7 @@ def test_what_was_not_looked_at_has_no_margin():
     f = rkhs.InvariantRegressor(scale=0.5, invariance=None).fit(X, y).function_
     proofs = prove([Claim("rising", (0,)), Claim("falling", (0,), -1.0)], f, np.array([[-1.0], [1.0]]), seconds=0.0)
     assert [proof.margin for proof in proofs] == [-np.inf, -np.inf]
-    assert "no value seen" in repr(proofs[1])
+    assert "no value computed" in repr(proofs[1])
 
 
 def test_a_square_root_of_what_canceled():

@@ -144,13 +144,13 @@ def test_even_points():
         ({0: "convex", -1: "concave"}, "contradicts itself"),
         ({"f": (1, 0)}, "contradicts itself"),
         ({"f": 3}, "pair of bounds"),
-        ({0: "rising"}, "is one of increasing"),
+        ({0: "rising"}, "must be one of increasing"),
         ({5: "increasing"}, "features 0 to 0"),
-        ({(0, 0): "convex"}, "two at least"),
+        ({(0, 0): "convex"}, "at least two"),
         ({(0, 7): "convex"}, "features 0 to 0"),
         ({"age": "increasing"}, "no column names"),
-        ("increasing", "shape says"),
-        ({}, "shape says"),
+        ("increasing", "shape must be"),
+        ({}, "shape must be"),
     ],
 )
 def test_shapes_that_are_none(shape, sentence):

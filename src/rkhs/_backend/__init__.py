@@ -1,1 +1,1 @@
-"""Array namespaces (NumPy, PyTorch), input checks and memory budgets: the floor everything stands on."""
+"""Array namespaces (NumPy, PyTorch), input validation, memory budgets, threads and mixed-precision products."""

@@ -1,8 +1,8 @@
-"""Array namespaces, the array types of the package, and what is accepted as an array.
+"""Array namespaces, the array types of the package, and the validation of array input.
 
-Everything above computes with ``xp = namespace(a, b, ...)``, the array API namespace of its inputs (NumPy or PyTorch,
+All numerical code computes with ``xp = namespace(a, b, ...)``, the array API namespace of its inputs (NumPy or PyTorch,
 through array-api-compat), so that the same code runs in float32 and float64, on the CPU and on any device that PyTorch
-knows.  The namespace is derived from the data, never configured.
+supports.  The namespace is inferred from the data, never configured.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
-# NumPy and PyTorch share no static type; the array API's own is not published yet.
+# NumPy and PyTorch share no static type, and the array API standard does not define one yet.
 Array = Any
 
 # NumPy arrays by their axes.  NumPy's static shapes do not survive arithmetic, so the aliases inform readers only.
@@ -24,13 +24,32 @@ Vector = np.ndarray[Any, Any]  # (n,)
 Matrix = np.ndarray[Any, Any]  # (m, n)
 Images = np.ndarray[Any, Any]  # (images, rows, columns)
 
-EPS = float(np.finfo(np.float64).eps)  # the unit of rounding of float64
-LARGEST_EXACT = 2**53  # whole numbers up to here, and not all beyond, are numbers of float64
+EPS = float(np.finfo(np.float64).eps)  # machine epsilon of float64
+LARGEST_EXACT = 2**53  # float64 represents all integers up to this one exactly
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the common array API namespace of the arrays; refuse arrays of different libraries."""
-    if set(map(type, arrays)) == {np.ndarray}:  # as it is found below, in a tenth of the time
+    """Return the common array API namespace of the arrays.
+
+    Parameters
+    ----------
+    *arrays : array
+        NumPy arrays or PyTorch tensors, all of one library.
+
+    Returns
+    -------
+    module
+        The namespace, as array-api-compat provides it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import namespace
+    >>> xp = namespace(np.zeros(2), np.ones(2))
+    >>> xp.concat([np.zeros(2), np.ones(2)])
+    array([0., 0., 1., 1.])
+    """
+    if set(map(type, arrays)) == {np.ndarray}:  # ten times as fast as the general lookup below
         return array_api_compat.numpy
     try:
         return array_namespace(*arrays)
@@ -43,31 +62,31 @@ def namespace(*arrays: Array) -> Any:
 
 
 def as_array(values: Any, name: str = "X") -> Array:
-    """Return a real floating-point array (float32 or float64), finite, in the library it came from.
+    """Validate the values and return them as a finite float32 or float64 array of the same library.
 
-    Integers and booleans become float64, half precision becomes float32; lists, data frames and object arrays of
-    numbers go through NumPy, and gradients of tensors are not followed.  Complex, sparse, masked, non-numeric and
-    non-finite input is refused with the remedy.
+    Integers and booleans become float64, and half precision becomes float32; lists, data frames and object arrays of
+    numbers become NumPy arrays, and tensors are detached.  Complex, sparse, masked, non-numeric and non-finite input
+    raises an error that suggests a remedy.
     """
     array = as_real(values, name)
     xp = namespace(array)
     finite = xp.isfinite(array)
     if not bool(xp.all(finite)):
         where = tuple(int(i[0]) for i in xp.nonzero(~finite)) if array.ndim else ()
-        place = f" (first at index {where})" if where else ""
-        raise ValueError(f"{name} contains NaN or infinity{place}: impute or drop those rows first.")
+        position = f" (first at index {where})" if where else ""
+        raise ValueError(f"{name} contains NaN or infinity{position}: impute or drop those rows first.")
     return array
 
 
 def as_real(values: Any, name: str = "X") -> Array:
-    """Do the same as `as_array` without the check for NaN and infinity."""
+    """Return the values as a float32 or float64 array like `as_array`, without the check for NaN and infinity."""
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is a sparse matrix; dense points are needed: pass {name}.toarray().")
     check_unmasked(values, name)
     if is_torch_array(values):
         values = values.detach()
     if isinstance(values, np.ndarray) or not is_array_api_obj(values):
-        values = np.asarray(values)  # also of subclasses such as np.matrix, whose * is not ours
+        values = np.asarray(values)  # also converts subclasses such as np.matrix, whose * is a matrix product
         if values.dtype.kind == "O":
             with suppress(TypeError, ValueError):
                 values = values.astype(np.float64)
@@ -86,14 +105,14 @@ def as_real(values: Any, name: str = "X") -> Array:
 
 
 def check_unmasked(values: Any, name: str) -> None:
-    """Refuse a masked array, or a list of such rows, in which an entry is masked: NumPy would ignore the mask."""
+    """Raise ValueError if an array, or an array in a list, has masked entries: NumPy would ignore the mask."""
     rows = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
 
 
 def as_points(points: Any, name: str = "X") -> Array:
-    """Return points of R^n as the rows of a (t, n) array: `as_array`, and the shape is checked."""
+    """Validate points of R^n like `as_array` and return them as the rows of a (t, n) array."""
     array = as_array(points, name)
     if array.ndim != 2:
         hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
@@ -104,10 +123,10 @@ def as_points(points: Any, name: str = "X") -> Array:
 
 
 def as_column(values: Any) -> Vector:
-    """Return a NumPy array of the values; of objects where NumPy would change those of a list.
+    """Return the values as a NumPy array, with dtype object for lists that NumPy would not convert faithfully.
 
-    It would make text of a list of texts and others, and floating-point numbers, which are rounded, of whole numbers
-    some of which are negative and some too large for 64 bits with a sign.
+    NumPy converts numbers among strings to strings, and rounds integers to float64 if some of them are negative and
+    others exceed the range of int64.
 
     Examples
     --------
@@ -122,18 +141,18 @@ def as_column(values: Any) -> Vector:
 
 
 def owned(array: Array) -> Array:
-    """Return an array that nobody else can change: the array itself if it is read-only, otherwise a read-only copy.
+    """Return an immutable array: the array itself if it is read-only already, otherwise a read-only copy.
 
-    All that outlives the call in which it is made (functionals, terms, functions, fitted models) takes its arrays
-    through this function, so that a later change of the caller's array does not reach them.  A NumPy array is ours if
-    it is read-only, and with it all arrays whose memory it shares; tensors have no such flag and carry a mark.
+    Objects that outlive the call that creates them (functionals, terms, functions, fitted models) store their arrays
+    through this function, so that later changes of the caller's array do not affect them.  A NumPy array is immutable
+    if it is read-only together with all arrays whose memory it shares; tensors have no such flag and get an attribute.
 
     Examples
     --------
     >>> X = np.zeros((2, 1))
-    >>> own = owned(X)
+    >>> copy = owned(X)
     >>> X += 1
-    >>> own.sum(), owned(own) is own, owned(own[:1]).base is own
+    >>> copy.sum(), owned(copy) is copy, owned(copy[:1]).base is copy
     (np.float64(0.0), True, True)
     """
     if is_torch_array(array):
@@ -147,7 +166,7 @@ def owned(array: Array) -> Array:
 
 
 def frozen(array: Array) -> Array:
-    """Declare a new array, which nobody else refers to, as `owned`, without a copy."""
+    """Mark an array to which there is no other reference as immutable (see `owned`), without a copy."""
     if is_torch_array(array):
         array._rkhs_owned = True
     else:
@@ -158,7 +177,7 @@ def frozen(array: Array) -> Array:
 def like(values: Any, array: Array) -> Array:
     """Return the values as an array of the namespace, dtype and device of `array`."""
     if isinstance(values, np.ndarray) and is_torch_array(array):
-        values = np.require(values, requirements=["C", "W"])  # read-only and negative strides are not PyTorch's
+        values = np.require(values, requirements=["C", "W"])  # PyTorch wants no read-only arrays or negative strides
     elif isinstance(array, np.ndarray) and is_torch_array(values):
         values = to_numpy(values)
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
@@ -175,22 +194,22 @@ def zeros(shape: tuple[int, ...], array: Array) -> Array:
 
 
 def identity(array: Array) -> Array:
-    """Return the identity matrix of as many columns as an array has, made where the array is."""
+    """Return the identity matrix of size array.shape[1] in the namespace, dtype and on the device of `array`."""
     return namespace(array).eye(int(array.shape[1]), dtype=array.dtype, device=device(array))
 
 
 def indices(rows: Vector, array: Array) -> Array:
-    """Return integers as indices of `array`, on its device."""
+    """Return integer indices in the namespace and on the device of `array`."""
     return namespace(array).asarray(rows, device=device(array))
 
 
 def taken(array: Array, rows: Vector) -> Array:
-    """Return some rows of an array, in the order given."""
+    """Return array[rows] for integer indices `rows`."""
     return namespace(array).take(array, indices(rows, array), axis=0)
 
 
 def same_kind(*arrays: Array) -> tuple[Array, ...]:
-    """Return the arrays in one dtype, the widest among them; one namespace and device is required."""
+    """Promote the arrays to their common dtype; they must share a namespace and a device."""
     xp = namespace(*arrays)
     devices = sorted({str(device(a)) for a in arrays})
     if len(devices) > 1:
@@ -200,19 +219,22 @@ def same_kind(*arrays: Array) -> tuple[Array, ...]:
 
 
 def clip(x: Array, low: float | None, high: float | None) -> Array:
-    """Return x within two numbers; NumPy's own function takes a tenth of the time of the wrapper on small arrays."""
+    """Clip x to [low, high]; for small NumPy arrays np.clip is ten times as fast as the namespace's wrapper."""
     return np.clip(x, low, high) if isinstance(x, np.ndarray) else namespace(x).clip(x, low, high)
 
 
 def inner(a: Array, b: Array, axis: int = -1) -> Array:
-    """Return the sum of a * b over an axis; on accelerators not by the many small products that `vecdot` is there."""
+    """Return the sum of a * b over an axis.
+
+    On accelerators this avoids `vecdot`, which runs as many small matrix products there.
+    """
     if is_torch_array(a) and device(a).type != "cpu":
         return namespace(a).sum(a * b, axis=axis)
     return namespace(a).vecdot(a, b, axis=axis)
 
 
 def add_at(target: Array, rows: Array, values: Array) -> None:
-    """Add values to target[rows] in place, where rows may repeat (the one scatter the array API lacks)."""
+    """Add values to target[rows] in place; rows may repeat (the array API has no such scatter operation)."""
     if is_torch_array(target):
         target.index_add_(0, rows, values)
     else:
@@ -220,28 +242,29 @@ def add_at(target: Array, rows: Array, values: Array) -> None:
 
 
 def apply_matrix(matrix: Any, block: Array) -> Array:
-    """Return matrix @ block, where the matrix may be dense or a SciPy sparse array and the block a tensor."""
+    """Return matrix @ block for a dense matrix or SciPy sparse array and a NumPy array or tensor `block`."""
     if scipy.sparse.issparse(matrix) and is_torch_array(block):
         import torch
 
-        coo = matrix.tocoo()  # PyTorch still warns of its compressed rows
+        coo = matrix.tocoo()  # PyTorch warns that its CSR support is in beta
         entries = torch.tensor(coo.data, dtype=block.dtype, device=block.device)
-        places = torch.tensor(np.stack(coo.coords), device=block.device)
-        matrix = torch.sparse_coo_tensor(places, entries, coo.shape, check_invariants=False)
+        coordinates = torch.tensor(np.stack(coo.coords), device=block.device)
+        matrix = torch.sparse_coo_tensor(coordinates, entries, coo.shape, check_invariants=False)
     return matrix @ block
 
 
 def compose(outer: Any, inner: Any) -> Any:
-    """Return outer @ inner, where each matrix may be dense or a SciPy sparse array."""
+    """Return outer @ inner for two matrices, each of them dense or a SciPy sparse array."""
     if scipy.sparse.issparse(inner) and not scipy.sparse.issparse(outer):
         return apply_matrix(inner.T, outer.T).T
     return apply_matrix(outer, inner)
 
 
 def placed(data: Array, device: str | None, precision: str | None) -> Array | None:
-    """Return an empty array like which all numbers of a problem are to be, or None if they are to stay as they are.
+    """Return an empty array with the namespace, dtype and device to which a problem's arrays are converted, or None.
 
-    A precision of products leaves vectors alone, which are then in float64.  A device that is not there is a warning.
+    None means that no conversion is needed.  A `precision` concerns matrix products only: vectors are then float64.
+    If the device is not available, a warning is issued and the arrays stay on the CPU.
     """
     if device is not None:
         missing = None
@@ -262,6 +285,6 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
     return None if precision is None else namespace(data).astype(data[:0], namespace(data).float64)
 
 
-def in_one_place(one: Array, other: Array) -> bool:
-    """Return whether two arrays are both NumPy's, or tensors on one device."""
-    return bool(is_torch_array(one) == is_torch_array(other) and device(one) == device(other))
+def in_one_place(a: Array, b: Array) -> bool:
+    """Return whether two arrays share a library and a device."""
+    return bool(is_torch_array(a) == is_torch_array(b) and device(a) == device(b))

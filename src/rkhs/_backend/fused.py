@@ -1,7 +1,7 @@
-"""Element-wise work on tiles in one pass over an accelerator's memory, by Triton, which comes with PyTorch for CUDA.
+"""Fused element-wise operations on tiles, written in Triton, which PyTorch for CUDA includes.
 
-A tile in memory is read and written as fast as a tensor core multiplies a few hundred columns with it: each pass that
-is saved counts.
+Reading and writing a tile takes as long as multiplying it by a few hundred columns on tensor cores, so that every pass
+over memory that is avoided counts.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import triton.language as tl
 
 from rkhs._backend.arrays import Array
 
-BLOCK = 1024  # entries that a program works on
+BLOCK = 1024  # entries per Triton program
 
 
 @triton.jit
-def _pass(
+def _kernel(
     S,
     phi,
     psi,
@@ -32,7 +32,7 @@ def _pass(
     CUT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """phi * S + psi * c, or S alone, flat and contiguous; as it is, or the three parts of it where bits are cut."""
+    """Compute Q = phi * S + psi * c, or Q = S, on flat arrays; store Q, or its three parts if CUT is positive."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     Q = tl.load(S + at, inside)
@@ -52,30 +52,29 @@ def _pass(
 
 
 def combine(S: Array, phi: Array, psi: Array, c: Array | None) -> None:
-    """S <- phi * S + psi * c for tiles (m, k) of one layout, by rows or by columns, and a row c of k numbers."""
-    _over(S, (phi, psi), c, (S, S, S), 0)
+    """Set S <- phi * S + psi * c in place, for tiles (m, k) of the same memory layout and a row c of length k."""
+    _launch(S, (phi, psi), c, (S, S, S), 0)
 
 
 def split_combined(S: Array, phi: Array, psi: Array, c: Array | None, cut: int) -> tuple[Array, Array, Array]:
-    """Return the parts of phi * S + psi * c, see `split`; the first is written over S."""
+    """Return the three parts (see `split`) of phi * S + psi * c; the first overwrites S."""
     parts = (S, *(torch.empty_like(S, dtype=torch.bfloat16) for _ in range(2)))
-    _over(S, (phi, psi), c, parts, cut)
+    _launch(S, (phi, psi), c, parts, cut)
     return parts
 
 
 def split(A: Array, cut: int) -> tuple[Array, Array, Array]:
-    """Return A less its last `cut` bits, and in bfloat16 A itself and what those bits leave, all laid out as A is."""
+    """Return A rounded to `cut` bits fewer, and in bfloat16 A itself and the remainder, all in the layout of A."""
     parts = (torch.empty_like(A), *(torch.empty_like(A, dtype=torch.bfloat16) for _ in range(2)))
-    _over(A, None, None, parts, cut)
+    _launch(A, None, None, parts, cut)
     return parts
 
 
-def _over(
+def _launch(
     S: Array, pair: tuple[Array, Array] | None, c: Array | None, parts: tuple[Array, Array, Array], cut: int
 ) -> None:
-    """One pass over arrays of one layout."""
     phi, psi = pair or (S, S)
-    _pass[(triton.cdiv(S.numel(), BLOCK),)](
+    _kernel[(triton.cdiv(S.numel(), BLOCK),)](
         S,
         phi,
         psi,

@@ -1,8 +1,7 @@
-"""How much memory a computation may take, and the tiles that keep it within that.
+"""Memory budgets, and tiles that keep a computation within them.
 
-A tile is a pair of slices of rows and columns.  It is never larger than the budget allows, and never
-larger than what stays in a processor's cache: element-wise work on a cached tile costs a fraction of
-the matrix products beside it, on a matrix in main memory it costs as much as they do.
+A tile is a pair of slices of rows and columns.  It exceeds neither the budget nor the processor's cache: element-wise
+operations on a cached tile cost a fraction of the matrix products, on a matrix in main memory as much as they do.
 """
 
 from __future__ import annotations
@@ -20,17 +19,18 @@ from array_api_compat import device, is_torch_array
 
 from rkhs._backend.arrays import Array
 
-CACHED_ENTRIES = 2**19  # of a tile on a CPU: 4 MiB in float64; twice or half of it measured slower
-DEVICE_ENTRIES = 2**26  # of a tile on an accelerator: large enough to fill it
-GROUP = Path("/sys/fs/cgroup")  # of a container (version 2)
+CACHED_ENTRIES = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
+DEVICE_ENTRIES = 2**26  # entries of a tile on an accelerator, enough to occupy all of it
+GROUP = Path("/sys/fs/cgroup")  # limits of the container (control groups, version 2)
 
-# glibc gives back what is free beyond twice the largest block that was ever freed (up to 32 MiB), and then takes it
-# again page by page: a tenth to a third of the time of a product.  So free such a block once; it is never touched.
+# glibc returns free memory beyond twice the largest block that was ever freed (up to 32 MiB) to the system, and gets it
+# back page by page, which takes a tenth to a third of the time of a product.  Freeing one such block raises the limit
+# (M_TRIM_THRESHOLD in mallopt(3)); its pages are never touched.
 np.empty(2**25 - 2**16, dtype=np.uint8)
 
 
 def free_memory(array: Array) -> int:
-    """Return the bytes free on the device of `array`."""
+    """Return the free memory, in bytes, on the device of `array`."""
     if is_torch_array(array) and device(array).type == "cuda":
         import torch
 
@@ -39,18 +39,18 @@ def free_memory(array: Array) -> int:
 
 
 def out_of_memory() -> tuple[type[BaseException], ...]:
-    """Return what an accelerator raises when its memory is used up."""
+    """Return the exceptions that an accelerator raises when it runs out of memory."""
     torch = sys.modules.get("torch")
     return () if torch is None else (torch.cuda.OutOfMemoryError,)
 
 
 def release_memory() -> None:
-    """Give back what PyTorch keeps of an accelerator's memory without using it."""
+    """Return the unused memory in PyTorch's cache to the accelerator."""
     sys.modules["torch"].cuda.empty_cache()
 
 
 def budget_bytes(memory: float | None, array: Array) -> int:
-    """Return the budget in bytes: what was asked for, or a quarter of what is free."""
+    """Return the memory budget in bytes: `memory` if given, otherwise a quarter of the free memory."""
     if memory is None:
         return free_memory(array) // 4
     if not (isinstance(memory, Real) and 0 < memory < inf):
@@ -59,7 +59,7 @@ def budget_bytes(memory: float | None, array: Array) -> int:
 
 
 def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -> None:
-    """Raise MemoryError where some square tables of so many rows do not fit in memory, before any work.
+    """Raise MemoryError if `tables` square matrices with this many rows do not fit in the free memory.
 
     Examples
     --------
@@ -76,24 +76,23 @@ def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -
 
 
 def tile_entries(budget: int, array: Array, copies: int = 8) -> int:
-    """Return how many entries one tile may have when `copies` arrays of its size (kernels: 8) are alive at once."""
+    """Return the number of entries per tile if `copies` arrays of its size (8 for kernels) exist at once."""
     return max(1, min(budget // (copies * array.dtype.itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
 
 
 def on_cpu(array: Array) -> bool:
-    """Return whether an array is in the memory of the processor."""
     return not is_torch_array(array) or bool(device(array).type == "cpu")
 
 
 def tiles(rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice]]:
-    """Cover rows x columns by about square tiles of at most `entries`, row by row.
+    """Yield roughly square tiles of at most `entries` that cover rows x columns, row by row.
 
-    As many rows as columns are cut at the same places, so that tiles (i, j) and (j, i) are mirror images.
+    Rows and columns of a square matrix are cut at the same indices, so that tile (j, i) is the transpose of (i, j).
     """
     side = max(1, int(entries**0.5))
 
     def cuts(length: int, most: int) -> list[slice]:
-        """Cut a length into as few equal parts as possible; long ones at multiples of 64, which tensor cores like."""
+        """Cut a length into as few equal parts as possible; long ones at multiples of 64, which suits tensor cores."""
         unit = 64 if most >= 2**12 else 1
         parts = -(-length // (most // unit * unit))
         size = -(-length // (max(parts, 1) * unit)) * unit or 1
@@ -106,7 +105,7 @@ def tiles(rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice]
 
 
 def free_main_memory() -> int:
-    """Return the bytes that this process can still take: what is free, within `ulimit -v` and a container's limit."""
+    """Return the bytes of main memory that this process can allocate, within `ulimit -v` and a container's limit."""
     page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     left = []
     try:
@@ -120,6 +119,6 @@ def free_main_memory() -> int:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             left.append(limit - int(Path("/proc/self/statm").read_text().split()[0]) * page)
-    with suppress(OSError, ValueError):  # "max", where there is no limit, is no number
+    with suppress(OSError, ValueError):  # without a limit the file contains "max", which is not a number
         left.append(int((GROUP / "memory.max").read_text()) - int((GROUP / "memory.current").read_text()))
-    return max(0, min(left, default=2**32))  # 4 GiB where the system does not say
+    return max(0, min(left, default=2**32))  # assume 4 GiB if the system provides no number

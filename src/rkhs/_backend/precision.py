@@ -1,13 +1,13 @@
 """Matrix products in a chosen precision.
 
-Tensor cores multiply float32 operands of which they read the first 10 bits after the leading one (TF32), about eight
+Tensor cores read only the first 10 bits after the leading one of float32 operands (TF32), and multiply them about eight
 times as fast as float32.  With each operand split into two such numbers, A = A1 + A2,
 
-    A B  =  A1 B1 + A1 B2 + A2 B1        (A2 B2 is lost in rounding)
+    A B  =  A1 B1 + A1 B2 + A2 B1        (A2 B2 is below the rounding error)
 
-three products have the accuracy of float32.  The last two are corrections of 2^-11 of the first: 7 bits of their
-operands (bfloat16) do, which tensor cores multiply twice as fast again.  Where there are no tensor cores, operands are
-cut to the same bits, so that the numbers are those of an accelerator.
+three products have the accuracy of float32.  The last two are corrections of 2^-11 relative to the first: 7 bits of
+their operands (bfloat16) suffice, which tensor cores multiply another two times faster.  Without tensor cores the
+operands are rounded to the same bits, so that the results agree with those of an accelerator.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ import numpy as np
 from rkhs._backend.arrays import Array
 
 PRECISIONS = ("float64", "float32", "tf32x3", "tf32")
-TF32_CUT = 13  # bits of the 23 of a float32 that TF32 lacks; bfloat16 lacks 16
+TF32_CUT = 13  # of the 23 bits of a float32 mantissa TF32 lacks the last 13; bfloat16 lacks 16
 _SETTING = RLock()
 
 
 class Products:
-    """Matrix products in the type of the operands; `operand` prepares a matrix, which can be sliced and transposed."""
+    """Matrix products in the dtype of the operands.
+
+    `operand` converts a matrix to an operand, which can be sliced and transposed.
+    """
 
     def operand(self, A: Array) -> Any:
-        """Return A as these products take it."""
+        """Convert A to an operand of these products."""
         return A
 
     def operands(self, A: Array) -> tuple[Any, Any]:
-        """Lay out A, or a stack of matrices, by rows and by columns: tensor cores read fastest along the sum."""
+        """Return A, or a stack of matrices, as operands stored by rows and by columns.
+
+        Tensor cores read fastest along the axis that is summed over.
+        """
         rows = self.operand(A)
         return rows, self.operand(A.mT.contiguous().mT) if _on_gpu(A) else rows
 
@@ -46,7 +52,7 @@ class Products:
         return A @ B
 
     def combined(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
-        """Return phi * S + psi * c as an operand, for a row c and a tile S, which is overwritten."""
+        """Return phi * S + psi * c as an operand, for a row c and a tile S; S is overwritten."""
         if _on_gpu(S) and _has_triton() and _alike(S, phi, psi):
             return self._fused(S, phi, psi, c)
         S *= phi
@@ -55,7 +61,7 @@ class Products:
         return self.operand(S)
 
     def _fused(self, S: Array, phi: Array, psi: Array, c: Array | None) -> Any:
-        """Do the same in one pass over memory."""
+        """Return the result of `combined`, computed in one pass over memory."""
         from rkhs._backend import fused
 
         fused.combine(S, phi, psi, c)
@@ -63,7 +69,7 @@ class Products:
 
 
 class TF32(Products):
-    """Products of operands cut to TF32, summed in float32."""
+    """Products of operands rounded to TF32, accumulated in float32."""
 
     def operand(self, A: Array) -> Any:
         return A if _on_gpu(A) else cut(A, TF32_CUT)
@@ -74,7 +80,7 @@ class TF32(Products):
 
 
 class ThreeTF32(Products):
-    """The three products of split operands."""
+    """Products of split operands in three parts, with the accuracy of float32."""
 
     def operand(self, A: Array) -> Any:
         if _on_gpu(A) and _has_triton() and _alike(A):
@@ -100,19 +106,19 @@ class ThreeTF32(Products):
         else:
             total = A.coarse @ B.rest + A.rest @ B.coarse
         with _tensor_cores(A.first):
-            terms = 1024  # that tensor cores sum up, cutting each partial sum: their error grows with the number
+            terms = 1024  # tensor cores truncate partial sums: their error grows with the number of terms
             for start in range(0, A.first.shape[1], terms):
-                one, other = A.first[:, start : start + terms], B.first[start : start + terms]
+                left, right = A.first[:, start : start + terms], B.first[start : start + terms]
                 if gpu:
-                    total.addmm_(one, other)
+                    total.addmm_(left, right)
                 else:
-                    total += one @ other
+                    total += left @ right
         return total
 
 
 @dataclass(frozen=True, eq=False)
 class SplitOperand:
-    """The first bits of a matrix in TF32; and, both in bfloat16, the matrix itself and the rest after those bits."""
+    """A matrix rounded to TF32, and, both in bfloat16, the matrix itself and the remainder of that rounding."""
 
     first: Array
     coarse: Array
@@ -127,19 +133,18 @@ class SplitOperand:
 
 
 def products_in(precision: str | None) -> Products:
-    """Return the products of a precision; None is the type of the data."""
+    """Return the matrix products of a precision; None stands for the dtype of the operands."""
     return {"tf32": TF32, "tf32x3": ThreeTF32}.get(precision or "", Products)()
 
 
 def check_precision(precision: str | None) -> None:
-    """Refuse an unknown precision."""
     if precision is not None and precision not in PRECISIONS:
         names = ", ".join(f'"{name}"' for name in PRECISIONS)
         raise ValueError(f"precision must be None (that of the data) or one of {names}, got {precision!r}.")
 
 
 def cut(A: Array, bits: int) -> Array:
-    """Round the numbers of a float32 array to this many bits fewer."""
+    """Round a float32 array to a mantissa with `bits` bits fewer."""
     half, mask = 1 << (bits - 1), -(1 << bits)
     if isinstance(A, np.ndarray):
         return ((A.view(np.int32) + np.int32(half)) & np.int32(mask)).view(np.float32)
@@ -150,12 +155,12 @@ def cut(A: Array, bits: int) -> Array:
 
 @cache
 def _has_triton() -> bool:
-    return find_spec("triton") is not None  # the compiler for `fused`, which PyTorch brings along on Linux
+    return find_spec("triton") is not None  # `fused` needs it; PyTorch includes it on Linux
 
 
 def _alike(*tiles: Array) -> bool:
-    """Return whether tiles have one type and one layout, by rows or by columns."""
-    by_rows, by_columns = (all(t.is_contiguous() for t in way) for way in (tiles, [t.mT for t in tiles]))
+    """Return whether all tiles have the same dtype and memory layout, by rows or by columns."""
+    by_rows, by_columns = (all(t.is_contiguous() for t in layout) for layout in (tiles, [t.mT for t in tiles]))
     return len({t.dtype for t in tiles}) == 1 and (by_rows or by_columns)
 
 
@@ -165,9 +170,9 @@ def _on_gpu(A: Array) -> bool:
 
 @contextmanager
 def _tensor_cores(A: Array) -> Iterator[None]:
-    """Let float32 products on an accelerator run on its tensor cores, as long as this lasts.
+    """Let float32 products within the block run on the tensor cores of an accelerator.
 
-    PyTorch has one setting for all threads: one at a time changes it, and finds it as it was before.
+    PyTorch has one setting for all threads, so that a lock serializes the blocks; each restores the previous value.
     """
     if not _on_gpu(A):
         yield

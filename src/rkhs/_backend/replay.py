@@ -1,8 +1,9 @@
-"""Steps that an accelerator records once and plays again.
+"""Iterations recorded as CUDA graphs.
 
-Small work on an accelerator waits for the processor that launches it, kernel by kernel.  A step that does the same to
-the same arrays each time can be recorded (a CUDA graph): one launch plays all of it.  On an H200, conjugate gradients
-on values and gradients at 1,200 points of R^40 take 0.08 s with recorded steps and 0.34 s without.
+Small computations on an accelerator are limited by the time the CPU takes to launch each kernel.  An iteration that
+performs the same operations on the same arrays each time can be recorded as a CUDA graph and replayed by a single
+launch.  On an H200, conjugate gradients on values and gradients at 1,200 points of R^40 take 0.08 s with recorded
+iterations and 0.34 s without.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any
 
 
 class Replay:
-    """A step in place, on arrays of a CUDA device that stay where they are and without a look at their numbers.
+    """A function that is recorded as a CUDA graph and then replayed.
 
-    The first step is taken as it is, so that libraries load and choose their kernels; the second is recorded.
+    It must work in place on CUDA arrays that keep their addresses, without control flow that depends on their values.
+    The first call runs it normally, so that libraries are loaded and select their kernels; the second records it.
     """
 
     def __init__(self, step: Callable[[], None]) -> None:
@@ -33,7 +35,7 @@ class Replay:
 
 
 def _recorded(step: Callable[[], None]) -> Any:
-    """Return the step as a graph; recording it does not run it."""
+    """Return the step as a CUDA graph; recording does not run it."""
     import torch
 
     graph = torch.cuda.CUDAGraph()

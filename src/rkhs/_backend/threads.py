@@ -1,7 +1,7 @@
-"""All cores for NumPy: parts of a computation in threads, with one thread of BLAS in each.
+"""Parallel computation on NumPy arrays: tiles in threads, with one BLAS thread in each.
 
-NumPy uses several cores in matrix products only; what is done to each number (exp, sums, ..) runs on one.  Tiles in
-threads use all cores for both.  PyTorch shares out its own work.
+NumPy uses several cores for matrix products only; element-wise operations (exp, sums) run on one.  With tiles in
+threads both use all cores.  PyTorch parallelizes its operations itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rkhs._backend.arrays import Array
 
 
 def cores(array: Array) -> int:
-    """Return the threads that BLAS may use for a NumPy array, by its own settings; 1 for other arrays."""
+    """Return the number of threads that BLAS is configured to use for a NumPy array; 1 for other arrays."""
     if not isinstance(array, np.ndarray):
         return 1
     with _LOCK:
@@ -27,9 +27,9 @@ def cores(array: Array) -> int:
 
 
 def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> None:
-    """Call `work(item)` for all items, each share in a thread of its own, in order.
+    """Call `work(item)` for all items in order, with one thread for each sequence in `shares`.
 
-    The first error, or Ctrl-C, ends all of them after the item they are at, and is raised.
+    After the first exception, or Ctrl-C, all threads stop when they finish their current item; then it is raised.
     """
     stop = Event()
 
@@ -49,13 +49,13 @@ def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> 
 
 
 _LOCK = Lock()
-_BEFORE: list[int] = []  # what BLAS was allowed before, once for each thread that is inside
+_BEFORE: list[int] = []  # the number of BLAS threads before the limit, once for each caller inside `single_blas`
 _LIMITS: list[Any] = []
 
 
 @contextmanager
 def single_blas() -> Iterator[None]:
-    """One thread of BLAS; the first to come in limits it, and the last to leave undoes that."""
+    """Limit BLAS to one thread within the block; the first caller sets the limit and the last one removes it."""
     with _LOCK:
         if not _BEFORE:
             threads = _blas_threads()

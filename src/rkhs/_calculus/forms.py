@@ -1,28 +1,28 @@
-"""k(x, y) = phi(q(x, y)) for the two quadratic forms that the classical kernels are functions of.
+"""Derivatives of kernels k(x, y) = phi(q(x, y)), with q one of the two quadratic forms of the classical kernels.
 
     q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
 
-is the dot product for rho = 0 and minus half the squared distance for rho = 1.  With directions u on
-x and v on y, its derivatives are
+is the dot product for rho = 0 and minus half the squared distance for rho = 1.  Its derivatives along directions u in x
+and v in y are
 
     q_u = <u, y - rho x>      q_v = <v, x - rho y>
     q_uu' = -rho <u, u'>      q_vv' = -rho <v, v'>      q_uv = <u, v>
 
-and all third ones vanish.  So one formula gives all derivatives of k, for directions w_1 .. w_n on either argument:
+and all third derivatives vanish.  So one formula gives all derivatives of k, for directions w_1 .. w_n in either
+argument:
 
     D_{w1..wn} phi(q) = sum over partial matchings M of {1..n}:
         phi^(n-|M|)(q) * prod_{(i,j) in M} q_ij * prod_{i unmatched} q_i
 
-with q_i the slope of q along w_i and q_ij its curvature along w_i and w_j (Faa di Bruno's formula with blocks of one
-and two).  Two terms for n = 2, ten for n = 4.  The minus sign of the distance is deliberate: phi' is then positive for
-the positive definite radial kernels, all derivatives of the Gaussian exp(q) are one and the same array, and a single
-formula serves both forms.
+with q_i the slope of q along w_i and q_ij its curvature along w_i and w_j (Faa di Bruno's formula with blocks of sizes
+one and two).  It has two terms for n = 2 and ten for n = 4.  The minus sign of the distance is deliberate: phi' is then
+positive for the positive definite radial kernels, all derivatives of the Gaussian exp(q) are the same array, and a
+single formula serves both forms.
 
-*Near points.*  As a difference of large numbers, q carries an absolute error of eps (|x|^2 + |y|^2).
-A kernel that is smooth in q feels it only when the points are many scales from their middle; one that is
-a function of the distance r = sqrt(-2q), such as Matern, always does near r = 0.  Then, at near points, q
-and its slopes are taken from the difference x - y itself.
-For the same reason radial forms look at the points from their middle, and only then map them by A.
+*Near points.*  As a difference of large numbers, q has an absolute error of eps (|x|^2 + |y|^2).  It matters for a
+kernel that is smooth in q only if the points are many length scales from their center, but always near r = 0 for a
+kernel that is a function of the distance r = sqrt(-2q), such as Matern.  Then q and its slopes at near points are
+computed from the difference x - y itself.  For the same reason radial forms center the points before A maps them.
 """
 
 from __future__ import annotations
@@ -37,21 +37,42 @@ from typing import Any
 from rkhs._backend.arrays import Array, namespace
 from rkhs._calculus.atoms import AllPairs, LinearMap, Pairing, mapped
 
-# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  The rest keep a relative error of 1000 eps
-# in r^2 at worst.
+# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  For all others the relative error of r^2 is at most
+# eps / NEAR = 1000 eps.
 NEAR = 1e-3
-FAR = 100.0  # |x|^2/2 + |y|^2/2 up to which a kernel that is smooth in q needs no care: 2e-14, in float32 1e-5
+# Up to this |x|^2/2 + |y|^2/2 a kernel that is smooth in q needs no correction at near points: the absolute error of q
+# is at most FAR * eps, 2e-14 in float64 and 1e-5 in float32.
+FAR = 100.0
 
-# (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 are finite there, and q
-# may be overwritten: tiles are large, and every array that is not allocated counts.
+# (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 must return finite numbers
+# there.  q may be overwritten: tiles are large, and each allocation costs time.
 RadialDerivatives = Callable[[Array, range], dict[int, Array]]
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """k(x, y) = phi(q(A x, A y)): a quadratic form, the derivatives of phi, and a linear map A.
+    """A kernel of the dot product or the distance, with all its derivatives.
 
-    `smooth` tells whether phi is smooth in q at q = 0, so that near points need less care.
+        k(x, y) = phi(q(A x, A y)),    q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
+
+    Parameters
+    ----------
+    rho : {0, 1}
+        The quadratic form q: the dot product (0), or minus half the squared distance (1).
+    radial_derivatives : callable
+        The function (q, orders) -> {k: phi^(k)(q) for k in orders}.  It may overwrite q.
+    smooth : bool
+        Whether phi is smooth in q at q = 0; if not, q is recomputed at near points, where it suffers from cancellation.
+    linear : ndarray of shape (n,) or (m, n), optional
+        The linear map A: one factor per feature, or a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import Form
+    >>> gaussian = Form(1, lambda q, orders: dict.fromkeys(orders, np.exp(q)), smooth=True)
+    >>> float(np.round(gaussian.difference(np.array([2.0]), np.array([0.5]))[0], 2))
+    1.5
     """
 
     rho: int
@@ -60,21 +81,43 @@ class Form:
     linear: LinearMap = None
 
     def careful(self, largest: float) -> bool:
-        """Return whether near points need care, for the largest |x|^2/2 + |y|^2/2."""
+        """Return whether q needs a correction at near points.
+
+        Parameters
+        ----------
+        largest : float
+            The largest |x|^2/2 + |y|^2/2.
+
+        Returns
+        -------
+        bool
+            True for a radial form that is not smooth in q, or whose points are far from the origin.
+        """
         return bool(self.rho) and not (self.smooth and largest <= FAR)
 
     def difference(self, x: Array, y: Array) -> Array:
-        """Return A (x - y) for rows x and y as they were given: for near points the difference is exact."""
+        """Return A (x - y); the subtraction is exact for near points.
+
+        Parameters
+        ----------
+        x, y : array of shape (..., n)
+            The points.
+
+        Returns
+        -------
+        array of shape (..., m)
+            The mapped differences.
+        """
         return mapped(x - y, self.linear)
 
-    def __call__(self, given: Pairing) -> Array:
-        """Return the inner products of all atoms of the pairing, flat."""
-        left, right = given.left, given.right
+    def __call__(self, original: Pairing) -> Array:
+        """Return the inner products of all atoms of a pairing, in the shape that `Pairing.flat` defines."""
+        left, right = original.left, original.right
         if self.rho and right.size:
             origin = namespace(right.points).mean(right.points, axis=0)
             left, right = left.shifted(origin), right.shifted(origin)
         left, right = left.pushed(self.linear), right.pushed(self.linear)
-        pairing = type(given)(left, right)
+        pairing = type(original)(left, right)
         x, y = left.points[:, None, :], right.points[:, None, :]
         us = [left.u(i) for i in range(left.order)]
         vs = [right.u(i) for i in range(right.order)]
@@ -83,11 +126,12 @@ class Form:
         slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
-            q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2  # k(x, y) = k(y, x) to the last digit
+            # In this order of operations k(x, y) = k(y, x) holds to the last digit.
+            q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2
             within = [pairing.within_left(u, x) for u in us] + [pairing.within_right(v, y) for v in vs]
-            slopes = [slope - own for slope, own in zip(slopes, within, strict=True)]
+            slopes = [slope - product for slope, product in zip(slopes, within, strict=True)]
             if 0 not in q.shape:
-                correct_near(self, given, pairing, q, slopes)
+                correct_near(self, original, pairing, q, slopes)
             for first, vectors, product in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
                 for i, j in combinations(range(len(vectors)), 2):
                     curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
@@ -95,21 +139,21 @@ class Form:
         return pairing.flat(derivative(self.radial_derivatives(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
 
 
-def correct_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
-    """Recompute q and its slopes at near points from the difference x - y of the given ones, in place."""
+def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
+    """Recompute q and its slopes at near points in place, from the differences x - y of the original points."""
     xp, left, right = namespace(q), pairing.left, pairing.right
     us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
     if not isinstance(pairing, AllPairs):
-        difference = form.difference(given.left.points, given.right.points)[:, None, :]
+        difference = form.difference(original.left.points, original.right.points)[:, None, :]
         q[...] = -xp.sum(difference * difference, axis=-1) / 2
-        found = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
-        for slope, new in zip(slopes, found, strict=True):
-            slope[...] = new
+        exact = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
+        for slope, exact_slope in zip(slopes, exact, strict=True):
+            slope[...] = exact_slope
         return
     x_halves, y_halves = (xp.vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
     tables = [xp.permute_dims(slope, (0, 2, 1, 3)) for slope in slopes]  # (t, s, k, 1) and (t, s, 1, l)
-    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, given.left.dimension):
-        difference = form.difference(given.left.points[i], given.right.points[j])  # (p, n)
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, original.left.dimension):
+        difference = form.difference(original.left.points[i], original.right.points[j])  # (p, n)
         q[i, 0, j, 0] = -xp.sum(difference * difference, axis=-1) / 2
         for u, table in zip(us, tables, strict=False):
             table[i, j, :, 0] = -_along(u, difference, i)
@@ -118,10 +162,10 @@ def correct_near(form: Form, given: Pairing, pairing: Pairing, q: Array, slopes:
 
 
 def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
-    """Yield the indices (i, j) of near points that need care, in portions whose differences fit in memory.
+    """Yield the indices (i, j) of near pairs that need a correction, in portions whose differences fit in memory.
 
-    One pass over q finds the pairs that are near by the largest |x|^2/2 and |y|^2/2, the `halves`; only those
-    are looked at again, so that an outlier does not make all others near.
+    One pass over q selects the pairs that are near relative to the largest |x|^2/2 and |y|^2/2 (the `halves`).  Only
+    those are compared with the norms of their points, so that an outlier does not make all other pairs near.
     """
     xp = namespace(q)
     largest = float(xp.max(x_halves) + xp.max(y_halves))
@@ -136,11 +180,11 @@ def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension
         yield i[start : start + portion], j[start : start + portion]
 
 
-def _along(vectors: Array, difference: Array, owner: Array) -> Array:
-    """<vector, difference> for each difference (p, n) and each of its owner's vectors: (p, k)."""
+def _along(vectors: Array, difference: Array, point: Array) -> Array:
+    """Return <vector, difference> (p, k) for each difference (p, n) and the k vectors of its point."""
     if vectors.shape[0] == 1:
         return difference @ vectors[0].T
-    return namespace(vectors).sum(vectors[owner] * difference[:, None, :], axis=-1)
+    return namespace(vectors).sum(vectors[point] * difference[:, None, :], axis=-1)
 
 
 Matching = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
@@ -148,7 +192,7 @@ Matching = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
 
 @cache
 def matchings(n: int) -> tuple[Matching, ...]:
-    """Return all partial matchings of {0..n-1}, each as (matched pairs, unmatched elements).
+    """Return all partial matchings of {0..n-1} as tuples (matched pairs, unmatched elements).
 
     Examples
     --------
@@ -159,19 +203,20 @@ def matchings(n: int) -> tuple[Matching, ...]:
     """
     if n == 0:
         return (((), ()),)
-    found = [(pairs, (*rest, n - 1)) for pairs, rest in matchings(n - 1)]
+    result = [(pairs, (*rest, n - 1)) for pairs, rest in matchings(n - 1)]
     for partner in range(n - 1):
         others = [i for i in range(n - 1) if i != partner]
         for pairs, rest in matchings(n - 2):
             renamed = tuple((others[i], others[j]) for i, j in pairs)
-            found.append(((*renamed, (partner, n - 1)), tuple(others[i] for i in rest)))
-    return tuple(found)
+            result.append(((*renamed, (partner, n - 1)), tuple(others[i] for i in rest)))
+    return tuple(result)
 
 
 def derivative(phi: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
-    """Evaluate the formula at the top over any ring: arrays that broadcast, or power series of them.
+    """Return D_{w1..wn} phi(q) by the formula at the top of this module.
 
-    `phi[r]` is phi^(r)(q); a pair missing from `curvatures` has curvature zero.
+    Factors may be elements of any ring, such as arrays that broadcast or power series of arrays.  `phi[r]` is
+    phi^(r)(q); pairs missing from `curvatures` have curvature zero.
     """
     n = len(slopes)
     by_order: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Finite-dimensional spaces of functions on which atoms have known values: unpenalized bases."""
+"""Finite-dimensional spaces of unpenalized functions, on which all atoms can be evaluated."""
 
 from __future__ import annotations
 
@@ -16,36 +16,103 @@ from rkhs._calculus.atoms import Atoms, LinearMap, mapped, sharpen
 
 
 class FunctionSpace(ABC):
-    """The span of finitely many basis functions p_1 .. p_r."""
+    """The span of finitely many basis functions p_1 .. p_r, which a problem does not penalize.
+
+    Subclasses define `size` and `on`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> class Logarithm(rkhs.extend.FunctionSpace):
+    ...     def size(self, dimension):
+    ...         return 1
+    ...
+    ...     def on(self, atoms):  # values only
+    ...         return np.log(atoms.points)
+    >>> rkhs.Evaluation([[1.0]])(Logarithm())
+    array([[0.]])
+    """
 
     @abstractmethod
     def size(self, dimension: int) -> int:
-        """Return the number r of basis functions over R^n."""
+        """Return the number r of basis functions.
+
+        Parameters
+        ----------
+        dimension : int
+            The dimension n of the input.
+
+        Returns
+        -------
+        int
+            The number of basis functions.
+        """
 
     @abstractmethod
     def on(self, atoms: Atoms) -> Array:
-        """Return the value of each atom on each basis function: (atoms, r)."""
+        """Apply atoms to the basis functions.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            The atoms.
+
+        Returns
+        -------
+        array of shape (atoms, r)
+            The value of each atom on each basis function.
+        """
 
     def magnitude(self, atoms: Atoms) -> Array:
-        """Return the same with absolute values all along: by how much the rounding of `on` grows, (atoms, r)."""
+        """Return the sum of the absolute values of the terms in `on`, which bounds its rounding error.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            The atoms.
+
+        Returns
+        -------
+        array of shape (atoms, r)
+            The magnitudes; the rounding error of `on` is of the order of these times the machine epsilon.
+        """
         return abs(self.on(atoms))
 
     def centered(self, points: Matrix) -> FunctionSpace:
-        """Return the same functions, on a basis that is seen from the middle of the points (t, n).
+        """Return the same space with a basis in coordinates that are centered on the points.
 
-        A space that knows no coordinates of its own, or was centered before, is returned as it is.
+        Parameters
+        ----------
+        points : ndarray of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        FunctionSpace
+            The space itself if its basis does not depend on coordinates, or is centered already.
         """
         return self
 
     def apply(self, functional: Any) -> Array:
-        """P_ij = L_i(p_j), in the shape of the family x r."""
+        """Apply a family of functionals to the basis functions.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+
+        Returns
+        -------
+        array of shape (*functional.shape, r)
+            The values L_i(p_j).
+        """
         matrix = functional.assemble(self.on)
         return namespace(matrix).reshape(matrix, (*functional.shape, matrix.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class SumOfSpaces(FunctionSpace):
-    """The span of several spaces; a function in two of them stands twice in the basis."""
+    """The sum of several spaces; a function that belongs to two of them appears twice in the basis."""
 
     spaces: tuple[FunctionSpace, ...]
 
@@ -64,9 +131,15 @@ class SumOfSpaces(FunctionSpace):
 
 @dataclass(frozen=True, eq=False)
 class Functions(FunctionSpace):
-    """A basis of your own functions, which are not penalized.
+    """A basis of arbitrary functions p_1 .. p_r, which are not penalized.
 
-    The span of the user's own functions: X (t, n) -> values (t, r), and -> gradients (t, r, n) where needed.
+    Parameters
+    ----------
+    values : callable
+        A function that maps points of shape (t, n) to the values of the basis functions, of shape (t, r).
+    gradient : callable, optional
+        A function that maps points of shape (t, n) to the gradients of the basis functions, of shape (t, r, n).
+        Functionals with first derivatives need it.
 
     Examples
     --------
@@ -87,18 +160,18 @@ class Functions(FunctionSpace):
         return int(self.values(np.zeros((1, dimension))).shape[1])
 
     def on(self, atoms: Atoms) -> Array:
-        return self._on(atoms, lambda numbers: numbers)
+        return self._on(atoms, lambda factor: factor)
 
     def magnitude(self, atoms: Atoms) -> Array:
         return self._on(atoms, abs)
 
-    def _on(self, atoms: Atoms, sized: Callable[[Any], Any]) -> Array:
-        """Return the values of the atoms from `sized` numbers: as they are, or their absolute values."""
+    def _on(self, atoms: Atoms, transform: Callable[[Any], Any]) -> Array:
+        """Return the values of the atoms with `transform` (the identity or `abs`) applied to all factors."""
         if atoms.blur is not None:
             matrix, sharp = sharpen(atoms)
-            return apply_matrix(sized(matrix), self._on(sharp, sized))
+            return apply_matrix(transform(matrix), self._on(sharp, transform))
         if atoms.order == 0:
-            return sized(self._checked(self.values(atoms.points), (int(atoms.points.shape[0]), None), atoms))
+            return transform(self._checked(self.values(atoms.points), (int(atoms.points.shape[0]), None), atoms))
         if atoms.order > 1 or self.gradient is None:
             raise ValueError(
                 f"A functional takes derivatives of order {atoms.order} of the basis functions, whose "
@@ -108,7 +181,7 @@ class Functions(FunctionSpace):
         t, n = atoms.points.shape
         slopes = self._checked(self.gradient(atoms.points), (int(t), None, int(n)), atoms)  # (t, r, n)
         xp = namespace(slopes)
-        along = xp.matrix_transpose(sized(slopes) @ xp.matrix_transpose(sized(atoms.u(0))))  # (t, k, r)
+        along = xp.matrix_transpose(transform(slopes) @ xp.matrix_transpose(transform(atoms.u(0))))  # (t, k, r)
         return xp.reshape(along, (atoms.size, slopes.shape[1]))
 
     def _checked(self, values: Any, shape: tuple[int | None, ...], atoms: Atoms) -> Array:
@@ -117,8 +190,8 @@ class Functions(FunctionSpace):
             want is None or want == got for want, got in zip(shape, values.shape, strict=True)
         )
         if not fits:
-            wanted = ", ".join("r" if n is None else str(n) for n in shape)
-            raise ValueError(f"The basis functions returned shape {tuple(values.shape)}, expected ({wanted}).")
+            expected = ", ".join("r" if n is None else str(n) for n in shape)
+            raise ValueError(f"The basis functions returned shape {tuple(values.shape)}, expected ({expected}).")
         return values
 
 
@@ -129,14 +202,23 @@ Exponents = tuple[int, ...]
 class Polynomials(FunctionSpace):
     """A basis of polynomials, which are not penalized.
 
-    The space of polynomials in R^n of at most the given degree (of A x, with a linear map A).
+    The basis consists of all monomials in R^n up to a degree, ordered by degree: ``1, x_0, x_1, .., x_0^2, x_0 x_1,
+    ..``.  `L(polynomials)` is the matrix of the functionals L on the basis, exact for derivatives of any order and for
+    local averages.
 
-    Its basis is the monomials, by degree: ``1, x_0, x_1, .., x_0^2, x_0 x_1, ..``.  Degree -1 is the
-    space {0}.  `L(polynomials)` is the matrix of the functionals on the basis, exact for derivatives
-    of any order and for local averages.
+    Solved problems use the coordinates A (x - center) / scale, in which the points of all functionals lie within
+    [-1, 1], and the monomials in these coordinates.
 
-    Solved problems have them in the coordinates (x - center) / scale, or (A (x - center)) / scale, in which the points
-    of all functionals are within [-1, 1]: the monomials are then those of these coordinates.
+    Parameters
+    ----------
+    degree : int
+        The maximal degree; -1 for the space {0}.
+    linear : ndarray of shape (n,) or (m, n), optional
+        A linear map A of the input: one factor per feature, or a matrix.
+    center : ndarray of shape (n,), optional
+        The origin of the coordinates.
+    scale : ndarray of shape (m,), optional
+        The unit of each coordinate.
 
     Examples
     --------
@@ -150,8 +232,8 @@ class Polynomials(FunctionSpace):
 
     degree: int
     linear: LinearMap = None
-    center: Vector | None = None  # (n,)
-    scale: Vector | None = None  # one for each feature of x, or of A x
+    center: Vector | None = None
+    scale: Vector | None = None
 
     def __post_init__(self) -> None:
         if self.degree < -1:
@@ -178,17 +260,27 @@ class Polynomials(FunctionSpace):
         return comb(n + self.degree, n) if self.degree >= 0 else 0
 
     def centered(self, points: Matrix) -> Polynomials:
-        """In (x - center) / scale: the median, which a few far points do not move, and the largest distance from it.
+        """Return the polynomials in coordinates that are centered on the points.
 
-        The median is a number of the precision of the points, so that x - center is exact near it, and the scale is a
-        power of two, which rounds nothing.
+        The center is the median, which is robust to outliers and has the precision of the points, so that x - center is
+        exact near it.  The scale is the largest distance from it, rounded up to a power of two, so that the division
+        is exact.
+
+        Parameters
+        ----------
+        points : ndarray of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Polynomials
+            The same space with another basis.
         """
         if self.degree < 1 or self.center is not None or not len(points):
             return self
         center = np.median(points, axis=0)
-        seen = mapped(points.astype(np.float64) - center, self.linear)
-        spread = np.max(np.abs(seen), axis=0)
-        powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the exponents of float64
+        spread = np.max(np.abs(mapped(points.astype(np.float64) - center, self.linear)), axis=0)
+        powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the range of exponents of float64
         scale = np.where(spread > 0, np.ldexp(1.0, powers), 1.0)
         return replace(self, center=center.astype(np.float64), scale=scale)
 
@@ -199,8 +291,8 @@ class Polynomials(FunctionSpace):
         return self._monomials(atoms, None if self.linear is None else np.abs(self.linear), absolute=True)
 
     def _monomials(self, atoms: Atoms, linear: LinearMap, absolute: bool) -> Array:
-        """Return the atoms on the monomials of A (x - center) / scale, perhaps of absolute values."""
-        if self.center is not None:  # near it, differences of floating-point numbers are exact
+        """Apply the atoms, or their absolute values, to the monomials in A (x - center) / scale."""
+        if self.center is not None:
             atoms = atoms.shifted(like(self.center, atoms.points))
         atoms = atoms.absolute() if absolute else atoms
         atoms = atoms.pushed(linear).pushed(None if self.scale is None else 1 / self.scale)
@@ -214,7 +306,12 @@ class Polynomials(FunctionSpace):
 
 
 def Constant() -> Polynomials:
-    """The constant functions: an offset that is not penalized.
+    """Return the space of constant functions: an intercept that is not penalized.
+
+    Returns
+    -------
+    Polynomials
+        The polynomials of degree 0.
 
     Examples
     --------
@@ -227,7 +324,7 @@ def Constant() -> Polynomials:
 
 
 def multi_indices(degree: int, features: Sequence[int], n: int) -> list[Exponents]:
-    """Return all multi-indices over some of n features up to a degree, by degree.
+    """Return all multi-indices in n features up to a degree that are supported on a subset of the features.
 
     Examples
     --------
@@ -239,10 +336,12 @@ def multi_indices(degree: int, features: Sequence[int], n: int) -> list[Exponent
 
 
 def _moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents, int], Array]) -> Array:
-    """Return D_{u_1} .. D_{u_order} E[x^a] at atoms, broadcast to (t, k), each once, by two recursions (Stein's lemma).
+    """Return D_{u_1} .. D_{u_order} E[x^a] at the atoms, in a shape that broadcasts to (t, k).
+
+    Two recursions, the second one by Stein's lemma for the blur N(x, C), with results cached in `known`:
 
     D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
-    E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]          for the blur N(x, C)
+    E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]
     """
     if (a, order) in known:
         return known[a, order]

@@ -1,10 +1,10 @@
-"""Smooth maps of the input, and what they do to atoms.
+"""Smooth maps of the input, and the chain rule for atoms.
 
-With g = f o phi, the chain rule takes atoms of g at x to atoms of f at phi(x), J being the Jacobian of phi:
+With g = f o phi and the Jacobian J of phi, the chain rule maps atoms of g at x to atoms of f at phi(x):
 
     g(x) = f(phi(x))      D_u g = D_Ju f      D_u D_v g = D_Ju D_Jv f + D_w f,   w = phi''(u, v)
 
-so that a functional of g is one of f: nothing else is needed to have kernels of phi(x).
+So every functional of g is a functional of f, which is all that a kernel of phi(x) needs.
 """
 
 from __future__ import annotations
@@ -24,29 +24,84 @@ from rkhs._calculus.atoms import Atoms
 
 
 class Map(ABC):
-    """phi: R^n -> R^p at the rows of X, with its derivatives."""
+    """A map phi: R^n -> R^p of the input, with its derivatives."""
 
-    orders: int = 1  # of derivatives that are known
+    orders: int = 1  # the highest order of derivatives that is available
 
     @abstractmethod
     def image(self, dimension: int) -> int:
-        """p, for inputs of a dimension n."""
+        """Return the dimension p of the image.
+
+        Parameters
+        ----------
+        dimension : int
+            The dimension n of the input.
+
+        Returns
+        -------
+        int
+            The dimension p.
+        """
 
     @abstractmethod
     def values(self, X: Array) -> Array:
-        """phi (t, p)."""
+        """Return phi at the points.
+
+        Parameters
+        ----------
+        X : array of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, p)
+            The values of phi.
+        """
 
     @abstractmethod
     def jacobian(self, X: Array) -> Array:
-        """d phi_a / dx_j, (t, p, n)."""
+        """Return the Jacobian of phi at the points.
+
+        Parameters
+        ----------
+        X : array of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, p, n)
+            The derivatives of phi_a along x_j.
+        """
 
     def second(self, X: Array) -> Array:
-        """d^2 phi_a / dx_i dx_j, (t, p, n, n); where `orders` is two."""
-        raise NotImplementedError(f"{type(self).__name__} does not know its second derivatives.")
+        """Return the second derivatives of phi at the points, which are available if `orders` is 2.
+
+        Parameters
+        ----------
+        X : array of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, p, n, n)
+            The derivatives of phi_a along x_i and x_j.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no second derivatives.")
 
     def pushed(self, atoms: Atoms) -> tuple[Atoms, ...]:
-        """Return the atoms of f o phi as atoms of f, which are to be added up."""
-        assert atoms.blur is None, "blurs are resolved before: see `blocks`"
+        """Return atoms of f whose sum is equal to the given atoms of f o phi.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            Atoms of f o phi, without blur.
+
+        Returns
+        -------
+        tuple of Atoms
+            The summands.
+        """
+        assert atoms.blur is None, "`_gram.blocks` replaces blurs by cubature before"
         xp, X = namespace(atoms.points), atoms.points
         points = self._checked(self.values(X), X, "values")
         (t, n), (k, m), p = X.shape, (atoms.per_point, atoms.order), int(points.shape[1])
@@ -57,32 +112,39 @@ class Map(ABC):
         along = xp.reshape(flat @ xp.matrix_transpose(J), (t, k, m, p))
         if m == 1:
             return (Atoms(points, along),)
-        bent = self._checked(self.second(X), X, "second derivatives")
-        bends = xp.einsum("tpij,tki,tkj->tkp", bent, *(xp.broadcast_to(atoms.u(i), (t, k, n)) for i in range(2)))
-        return Atoms(points, along), Atoms(points, bends[:, :, None, :])
+        hessians = self._checked(self.second(X), X, "second derivatives")
+        second = xp.einsum("tpij,tki,tkj->tkp", hessians, *(xp.broadcast_to(atoms.u(i), (t, k, n)) for i in range(2)))
+        return Atoms(points, along), Atoms(points, second[:, :, None, :])
 
-    def _checked(self, found: Array, X: Array, what: str) -> Array:
-        xp = namespace(found)
-        finite = xp.isfinite(found)
+    def _checked(self, array: Array, X: Array, what: str) -> Array:
+        xp = namespace(array)
+        finite = xp.isfinite(array)
         if not bool(xp.all(finite)):
             row = int(np.argwhere(~to_numpy(finite))[0, 0])
             raise ValueError(f"The {what} of {self!r} at row {row} of the points are not finite.")
         n = int(X.shape[1])
-        wanted = {"values": (None,), "Jacobian": (None, n)}.get(what, (None, n, n))
-        if tuple(found.shape)[:1] != (X.shape[0],) or tuple(found.shape)[2:] != wanted[1:]:
+        expected = {"values": (None,), "Jacobian": (None, n)}.get(what, (None, n, n))
+        if tuple(array.shape)[:1] != (X.shape[0],) or tuple(array.shape)[2:] != expected[1:]:
             raise ValueError(
-                f"The {what} of {self!r} have shape {tuple(found.shape)}; {int(X.shape[0])} points of R^{n} need "
-                f"({int(X.shape[0])}, p{''.join(f', {size}' for size in wanted[1:])})."
+                f"The {what} of {self!r} have shape {tuple(array.shape)}; {int(X.shape[0])} points of R^{n} need "
+                f"({int(X.shape[0])}, p{''.join(f', {size}' for size in expected[1:])})."
             )
-        return found
+        return array
 
 
 @dataclass(frozen=True)
 class Features(Map):
-    """Features of the input by a function X (t, n) -> (t, p), with its Jacobian (t, p, n), or derived by PyTorch.
+    """Features of the input by an arbitrary function, with derivatives that are given or computed by PyTorch.
 
-    Without a `gradient` the function has to be one of PyTorch tensors, and second derivatives are known too.  With
-    one, second derivatives (t, p, n, n) are known where `second_gradient` is given.
+    Parameters
+    ----------
+    function : callable
+        A function that maps points of shape (t, n) to features of shape (t, p).  Without `gradient` it is called with
+        PyTorch tensors and differentiated automatically, up to the second order.
+    gradient : callable, optional
+        A function that maps points to Jacobians of shape (t, p, n).
+    second_gradient : callable, optional
+        A function that maps points to second derivatives of shape (t, p, n, n).
 
     Examples
     --------
@@ -118,31 +180,31 @@ class Features(Map):
         return self._derivatives(X, 2)
 
     def _derivatives(self, X: Array, order: int) -> Array:
-        """Return the derivatives of an order by the function that was given for them, else by PyTorch."""
-        given = (None if self.gradient is None else self.function, self.gradient, self.second_gradient)[order]
-        if given is not None:
-            return like(given(X), X)
+        """Return the derivatives of an order by the user's function for them, or else by PyTorch."""
+        function = (None if self.gradient is None else self.function, self.gradient, self.second_gradient)[order]
+        if function is not None:
+            return like(function(X), X)
         try:
             import torch
         except ImportError:
             raise ImportError(
-                f"{self!r} needs PyTorch (pip install 'rkhs[gpu]'), or a `gradient` that gives its Jacobian."
+                f"{self!r} needs PyTorch (pip install 'rkhs[gpu]'), or a `gradient` that returns its Jacobian."
             ) from None
         rows = X if is_torch_array(X) else torch.tensor(np.ascontiguousarray(X))
         if order == 0:
             return like(self.function(rows), X)
 
-        def one(x: Any) -> Any:
+        def at_point(x: Any) -> Any:
             return self.function(x[None])[0]
 
         for _ in range(order):
-            one = torch.func.jacfwd(one)
-        return like(torch.func.vmap(one)(rows), X)
+            at_point = torch.func.jacfwd(at_point)
+        return like(torch.func.vmap(at_point)(rows), X)
 
 
 @dataclass(frozen=True)
 class Circles(Map):
-    """Each feature on a circle: period / 2 pi (cos, sin) of 2 pi x / period, where lengths are those of x."""
+    """Map each feature x isometrically to a circle: period / 2 pi (cos, sin) of the angle 2 pi x / period."""
 
     period: tuple[float, ...]
     orders = 2
@@ -151,13 +213,16 @@ class Circles(Map):
         return 2 * dimension
 
     def _waves(self, X: Array) -> tuple[Array, Array, Array]:
-        """cos and sin of the angles (t, n), and the frequencies (n,)."""
+        """Return cos and sin of the angles (t, n), and the frequencies (n,)."""
         period = np.asarray(self.period)
         if period.size not in (1, X.shape[1]):
-            raise ValueError(f"There are {period.size} periods for points of {int(X.shape[1])} features.")
+            raise ValueError(
+                f"The kernel has {period.size} periods for points of {int(X.shape[1])} features: pass one period, or "
+                "one for each feature."
+            )
         xp = namespace(X)
         period = like(np.broadcast_to(period, (int(X.shape[1]),)), X)
-        rest = xp.fmod(X, period)  # exact, however many periods away; and so is the difference (Sterbenz)
+        rest = xp.fmod(X, period)  # exact, and so is the difference below (Sterbenz's lemma)
         rest = rest - period * xp.round(rest / period)
         w = 2 * pi / period
         return xp.cos(w * rest), xp.sin(w * rest), w
@@ -168,26 +233,26 @@ class Circles(Map):
 
     def jacobian(self, X: Array) -> Array:
         cos, sin, _ = self._waves(X)
-        each = like(np.eye(int(X.shape[1])), X)
-        return namespace(X).concat([-sin[:, :, None] * each, cos[:, :, None] * each], axis=1)
+        unit = like(np.eye(int(X.shape[1])), X)
+        return namespace(X).concat([-sin[:, :, None] * unit, cos[:, :, None] * unit], axis=1)
 
     def second(self, X: Array) -> Array:
         cos, sin, w = self._waves(X)
         n = int(X.shape[1])
-        each = np.zeros((n, n, n))
-        each[np.arange(n), np.arange(n), np.arange(n)] = 1.0
-        unit = like(each, X)
-        both = [(-w * wave)[:, :, None, None] * unit for wave in (cos, sin)]
-        return namespace(X).concat(both, axis=1)
+        diagonal = np.zeros((n, n, n))
+        diagonal[np.arange(n), np.arange(n), np.arange(n)] = 1.0
+        unit = like(diagonal, X)
+        return namespace(X).concat([(-w * wave)[:, :, None, None] * unit for wave in (cos, sin)], axis=1)
 
 
 @dataclass(frozen=True)
 class InverseDistances(Map):
-    """The inverse distances of all pairs of atoms, whose coordinates (x, y, z) follow each other in a row.
+    """The inverse distances of all pairs of atoms of a molecule.
 
         1 / |r_i - r_j|,  i < j
 
-    What a molecule's energy is a smooth function of: neither shifts nor turns of the molecule change it.
+    A row of the input contains the coordinates x, y, z of each atom in turn.  The inverse distances are invariant under
+    translations and rotations of the molecule, and its energy is a smooth function of them.
 
     Examples
     --------
@@ -198,7 +263,7 @@ class InverseDistances(Map):
 
     def _pairs(self, n: int) -> tuple[Vector, Vector]:
         if n % 3 or n < 6:
-            raise ValueError(f"Positions of atoms in space are 3 numbers each, of two at least; got {n} features.")
+            raise ValueError(f"InverseDistances needs 3 coordinates for each of at least two atoms; got {n} features.")
         pairs = np.array(list(combinations(range(n // 3), 2)))
         return pairs[:, 0], pairs[:, 1]
 
@@ -206,7 +271,17 @@ class InverseDistances(Map):
         return len(self._pairs(dimension)[0])
 
     def moved(self, permutations: Any) -> Matrix:
-        """Return what permutations of atoms (g, atoms) do to the distances, (g, p): a group for `Symmetrized`.
+        """Return the permutations of the distances that permutations of atoms induce, a group for `Symmetrized`.
+
+        Parameters
+        ----------
+        permutations : array-like of shape (g, atoms)
+            The permutations of the atoms.
+
+        Returns
+        -------
+        ndarray of shape (g, p)
+            The permutations of the p distances.
 
         Examples
         --------
@@ -214,14 +289,14 @@ class InverseDistances(Map):
         array([[0, 1, 2],
                [0, 2, 1]])
         """
-        given = np.atleast_2d(np.asarray(permutations))
-        i, j = self._pairs(3 * given.shape[1])
-        place = np.zeros((given.shape[1],) * 2, dtype=int)
-        place[i, j] = place[j, i] = np.arange(len(i))
-        return np.stack([place[g[i], g[j]] for g in given])
+        permutations = np.atleast_2d(np.asarray(permutations))
+        i, j = self._pairs(3 * permutations.shape[1])
+        index = np.zeros((permutations.shape[1],) * 2, dtype=int)  # of the distance between two atoms
+        index[i, j] = index[j, i] = np.arange(len(i))
+        return np.stack([index[g[i], g[j]] for g in permutations])
 
     def _differences(self, X: Array) -> Array:
-        """r_i - r_j, (t, p, 3)."""
+        """Return r_i - r_j for all pairs of atoms, (t, p, 3)."""
         i, j = self._pairs(int(X.shape[1]))
         positions = namespace(X).reshape(X, (X.shape[0], -1, 3))
         return positions[:, i] - positions[:, j]
@@ -233,7 +308,7 @@ class InverseDistances(Map):
         if bool(xp.any(lengths == 0)):
             row, pair = np.argwhere(to_numpy(lengths) == 0)[0].tolist()
             i, j = (int(side[pair]) for side in self._pairs(int(X.shape[1])))
-            raise ValueError(f"Atoms {i} and {j} of row {row} are in one place.")
+            raise ValueError(f"Atoms {i} and {j} of row {row} coincide: their inverse distance is infinite.")
         return 1 / lengths
 
     def jacobian(self, X: Array) -> Array:

@@ -1,1 +1,1 @@
-"""The finite convex problem that the representer theorem leaves, its certificate, and functions of the space."""
+"""The finite-dimensional convex problem of the representer theorem, its duality gap, and functions of the RKHS."""

@@ -1,8 +1,8 @@
-"""The unpenalized basis functions p_j on functionals: P_ij = L_i(p_j) = Q back^-1 with orthonormal columns Q.
+"""Unpenalized basis functions p_j on functionals: an orthonormal basis Q = P back of the columns of P_ij = L_i(p_j).
 
-Two things must hold where P is all but singular.  What is nothing but rounding in P is zero in Q, exactly: a solver
-would take 1e-17 for a direction in which f may move for free, by 1e17.  And Q = P back to rounding: f = sum_j c_j p_j
-with c = back d has the values Qd that its certificate is about.
+Two properties must hold even if P is nearly singular.  Entries of P that are rounding errors must be exactly zero in Q:
+otherwise a solver would treat 1e-17 as a direction in which f can move freely, by 1e17.  And Q = P back must hold to
+rounding: then f = sum_j c_j p_j with c = back d has the values Q d for which the certificate is computed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpac
 from rkhs.functionals._base import Functional, Part
 from rkhs.functionals._points import centered
 
-UNITS = 32  # of rounding, relative to magnitudes, in sums of up to a thousand terms
-PRIME = 2**31 - 1  # products of two residues fit int64
-LARGEST = 200_000  # entries of P up to which its exact rank is computed: about a second
+UNITS = 32  # rounding error of entries of P in units of eps * magnitude, for sums of up to a thousand terms
+PRIME = 2**31 - 1  # the modulus of `exact_rank`; products of two residues fit int64
+LARGEST = 200_000  # largest number of entries of P for which the exact rank is computed, which takes about a second
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Basis functions, seen from the middle of the points, and an orthonormal basis Q = P back of their values.
+    """Basis functions in coordinates centered on the points, and an orthonormal basis Q = P back of their values.
 
     Examples
     --------
@@ -40,56 +40,56 @@ class Basis:
     """
 
     space: FunctionSpace | None
-    Q: Array  # (N, rank), orthonormal, of the namespace and dtype, and on the device, of the functionals
-    back: Matrix  # (r, rank), from coefficients of Q to those of the basis functions
-    sizes: Array  # (N, rank): entries of Q are right to units of rounding of these
+    Q: Array  # (N, rank), orthonormal, with the namespace, dtype and device of the functionals
+    back: Matrix  # (r, rank), from coefficients in Q to coefficients in the basis functions
+    sizes: Array  # (N, rank), magnitudes: the rounding errors of Q are of the order of eps times these
 
     @classmethod
     def of(cls, functionals: Functional, space: FunctionSpace | None) -> Basis:
-        """The basis of a space on functionals; of a space {0} if there is none."""
-        place = functionals.prototype[:0]
+        """Return the basis of a space on functionals; without a space, that of {0}."""
+        prototype = functionals.prototype[:0]
         if space is None:
-            nothing = zeros((functionals.size, 0), place)
-            return cls(None, nothing, np.zeros((0, 0)), nothing)
+            empty = zeros((functionals.size, 0), prototype)
+            return cls(None, empty, np.zeros((0, 0)), empty)
         space = centered(space, [functionals])
-        eps = float(np.finfo(to_numpy(place).dtype).eps)
+        eps = float(np.finfo(to_numpy(prototype).dtype).eps)
         P, magnitude = _with_magnitude(functionals, space)
         values, back = orthonormal(P, eps)
-        return cls(space, like(values, place), back, like(magnitude @ np.abs(back), place))
+        return cls(space, like(values, prototype), back, like(magnitude @ np.abs(back), prototype))
 
     @property
     def rank(self) -> int:
-        """How many of the basis functions are independent on the functionals."""
+        """The number of basis functions that are linearly independent on the functionals."""
         return int(self.back.shape[1])
 
     def hidden(self, functionals: Functional) -> int:
-        """How many of the others are independent too, in exact arithmetic, but not to rounding; 0 if not known."""
+        """Return the exact rank minus the numerical rank, or 0 if the exact rank is not known."""
         if self.space is None or self.rank == min(self.size, functionals.size):
             return 0
         return max((exact_rank(functionals, self.space) or 0) - self.rank, 0)
 
     @property
     def size(self) -> int:
-        """r, the number of basis functions."""
+        """The number r of basis functions."""
         return int(self.back.shape[0])
 
 
 def on_basis(functionals: Functional, space: FunctionSpace | None) -> Matrix:
-    """Return P (N, r) in float64, exactly zero where it is nothing but rounding of the precision of the points."""
+    """Return P (N, r) in float64; entries at the level of the rounding errors of the points are exactly zero."""
     if space is None:
         return np.zeros((functionals.size, 0))
     return _with_magnitude(functionals, space)[0]
 
 
 def _with_magnitude(functionals: Functional, space: FunctionSpace) -> tuple[Matrix, Matrix]:
-    """P, and the sizes (N, r) of the numbers that its entries are computed from."""
+    """Return P and the magnitudes (N, r) of the terms whose sums its entries are."""
     xp, points = namespace(functionals.prototype), functionals.prototype[:0]
     double = functionals if points.dtype == xp.float64 else functionals.like(xp.astype(points, xp.float64))
     P = to_numpy(double.assemble(space.on))
     if not np.all(np.isfinite(P)):
         raise ValueError(
-            f"The values of {space!r} on {functionals!r} are not all finite: take basis functions that are, or other "
-            "units for the points."
+            f"The values of {space!r} on {functionals!r} are not all finite: use basis functions with finite values, "
+            "or rescale the points."
         )
     magnitude = to_numpy(double.absolute().assemble(space.magnitude))
     eps = float(np.finfo(to_numpy(points).dtype).eps)
@@ -97,32 +97,33 @@ def _with_magnitude(functionals: Functional, space: FunctionSpace) -> tuple[Matr
 
 
 def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
-    """Q (N, rank) with orthonormal columns that span those of P, right to eps, and the map back (r, rank): Q = P back.
+    """Return Q (N, rank) with orthonormal columns that span those of P, whose precision is eps, and Q = P back.
 
-    Rows of zeros stay zero, because Q is computed as a product.
+    Zero rows of P stay exactly zero, because Q is computed as a product.
     """
     sizes = np.abs(P).max(axis=0, initial=0.0)
     scale = np.where(sizes > 0, sizes, 1.0)
-    R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)  # of N rows only once
+    # Pivoting is slow, so that it is applied to the small factor R of an unpivoted factorization of the N rows.
+    R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)
     diagonal = np.abs(np.diag(R))
-    # A column depends on the others where it leaves less than 8 units of rounding for each row.
+    # A column is dependent on the others if its residual is below 8 units of rounding per row.
     tolerance = max(8 * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
     rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
     back = np.zeros((P.shape[1], rank))
     back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
     back /= scale[:, None]
     rough = P @ back
-    R = np.linalg.cholesky(rough.T @ rough).T  # what rounding has left to do: R is near the identity
+    R = np.linalg.cholesky(rough.T @ rough).T  # one step of reorthogonalization: R is close to the identity
     back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
     Q = P @ back
-    # Q is made orthonormal again at the cost of Q = P back to more than rounding.
+    # If Q is not orthonormal yet, orthogonality has priority, and Q = P back holds less accurately.
     if np.max(np.abs(Q.T @ Q - np.eye(rank)), initial=0.0) > 1e-12:
         Q = scipy.linalg.solve_triangular(R, rough.T, trans="T").T
     return Q, np.ascontiguousarray(back)
 
 
 def joined(basis: FunctionSpace | None, null_space: FunctionSpace) -> FunctionSpace | None:
-    """The span of both, without repetition where that is easy to see; None if there is nothing in it."""
+    """Return the sum of a basis and a null space, without duplicate polynomials if possible; None for {0}."""
     spaces = [s for s in (basis, null_space) if s is not None and not (isinstance(s, Polynomials) and s.degree < 0)]
     if len(spaces) < 2:
         return spaces[0] if spaces else None
@@ -133,13 +134,13 @@ def joined(basis: FunctionSpace | None, null_space: FunctionSpace) -> FunctionSp
 
 
 def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | None:
-    """Return the rank of P_ij = L_i(p_j) in exact arithmetic, or None where it is not known.
+    """Return the rank of P_ij = L_i(p_j) in exact arithmetic, or None if it cannot be computed.
 
-    Floating-point numbers are integers times powers of two, so values of polynomials at them, derivatives and averages
-    included, are rational numbers with denominators of that kind.  Their residues modulo a prime are computed exactly,
-    and the rank of the residues is at most the rank over the rationals: less only if the prime divides a certain
-    determinant, which happens with a probability of about N / PRIME.  The rank is known for polynomials of the
-    coordinates, and functionals whose averages have diagonal covariances.
+    Floating-point numbers are integers times powers of two, so that polynomials at them, with derivatives and averages,
+    are rational numbers whose denominators are powers of two.  Their residues modulo a prime are computed exactly.  The
+    rank of the residues is at most the rank over the rationals, and smaller only if the prime divides a certain
+    determinant, which has a probability of about N / PRIME.  The method applies to polynomials in the coordinates and
+    functionals whose averages have diagonal covariances.
 
     Examples
     --------
@@ -162,7 +163,7 @@ def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | No
 
 
 def _part(part: Part, powers: list[tuple[int, ...]]) -> Matrix:
-    """The values (rows, r) of a part on monomials."""
+    """Return the residues (rows, r) of the values of a part on monomials."""
     atoms = part.atoms
     t, k, m, n = int(atoms.points.shape[0]), atoms.per_point, atoms.order, atoms.dimension
     x = np.repeat(_residues(atoms.points), k, axis=0)  # (t k, n)
@@ -171,33 +172,30 @@ def _part(part: Part, powers: list[tuple[int, ...]]) -> Matrix:
     known: dict[tuple[tuple[int, ...], int], Matrix] = {}
 
     def value(e: tuple[int, ...], order: int) -> Matrix:
-        """D_{u_1} .. D_{u_order} of the average of x^e, (t k,); see `calculus.polynomials`."""
+        """Return D_{u_1} .. D_{u_order} E[x^e] (t k,) by the recursions of `function_spaces._moment`."""
         if (e, order) not in known:
-            found = np.zeros(len(x), dtype=np.int64)
+            total = np.zeros(len(x), dtype=np.int64)
             if order:
                 for d in (d for d in range(n) if e[d]):
                     slope = directions[:, order - 1, d] * value(_less(e, d), order - 1) % PRIME
-                    found = (found + e[d] * slope) % PRIME
+                    total = (total + e[d] * slope) % PRIME
             elif not any(e):
-                found += 1
+                total += 1
             else:
                 d = next(d for d in range(n) if e[d])
                 b = _less(e, d)
-                found = x[:, d] * value(b, 0) % PRIME
+                total = x[:, d] * value(b, 0) % PRIME
                 if b[d]:
-                    found = (found + b[d] * (blur[d] * value(_less(b, d), 0) % PRIME)) % PRIME
-            known[e, order] = found
+                    total = (total + b[d] * (blur[d] * value(_less(b, d), 0) % PRIME)) % PRIME
+            known[e, order] = total
         return known[e, order]
 
     values = np.stack([value(e, m) for e in powers], axis=1)
-    matrix = scipy.sparse.coo_array(part.as_matrix() if _sparse(part) else to_numpy(part.as_matrix()))
-    found = np.zeros((part.size, len(powers)), dtype=np.int64)
-    np.add.at(found, matrix.row, _residues(matrix.data)[:, None] * values[matrix.col] % PRIME)
-    return found % PRIME
-
-
-def _sparse(part: Part) -> bool:
-    return part.matrix is None or scipy.sparse.issparse(part.matrix)
+    sparse = part.matrix is None or scipy.sparse.issparse(part.matrix)
+    matrix = scipy.sparse.coo_array(part.as_matrix() if sparse else to_numpy(part.as_matrix()))
+    result = np.zeros((part.size, len(powers)), dtype=np.int64)
+    np.add.at(result, matrix.row, _residues(matrix.data)[:, None] * values[matrix.col] % PRIME)
+    return result % PRIME
 
 
 def _less(e: tuple[int, ...], d: int) -> tuple[int, ...]:
@@ -205,7 +203,7 @@ def _less(e: tuple[int, ...], d: int) -> tuple[int, ...]:
 
 
 def _residues(numbers: Any) -> Matrix:
-    """Floating-point numbers modulo the prime, in int64."""
+    """Return floating-point numbers modulo the prime, in int64."""
     mantissas, powers = np.frexp(to_numpy(numbers).astype(np.float64))
     different, which = np.unique(powers.astype(int) - 53, return_inverse=True)
     factors = np.array([pow(2, int(power), PRIME) for power in different], dtype=np.int64)
@@ -213,7 +211,7 @@ def _residues(numbers: Any) -> Matrix:
 
 
 def _rank(A: Matrix) -> int:
-    """The rank of a matrix over the integers modulo the prime, by elimination."""
+    """Return the rank of a matrix over the integers modulo the prime, by Gaussian elimination."""
     rank = 0
     for column in range(A.shape[1]):
         pivots = np.flatnonzero(A[rank:, column])

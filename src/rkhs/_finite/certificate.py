@@ -1,19 +1,19 @@
-"""The certificate: how far an iterate is from the minimum, at most.
+"""The certificate: an upper bound on the distance of an iterate from the minimum (the duality gap).
 
-Any alpha with Q'alpha = 0 inside the losses' box bounds the minimum from below, any iterate from above.  Their distance
-is a sum of terms that are never negative (Fenchel and Young), so that nothing cancels in it:
+Any alpha with Q'alpha = 0 inside the box of the losses bounds the minimum from below, any iterate from above.  Their
+difference is a sum of nonnegative terms (Fenchel-Young inequality), so that there is no cancellation:
 
     gap = 1/2 |sum_i (a_i - alpha_i) z_i|^2 + sum_i w_i excess_i,    excess = loss(u) + loss*(s) - s u,  s = -alpha / w
 
-Two alphas come for nothing with an iterate: minus the slopes of the losses at its image, which leaves the first part
-alone for smooth losses, and its own coefficients a, which leave the second.  A solver that knows a better one leaves it
-in the iterate.
+Every iterate provides two alphas: the negative gradients of the losses at its image, for which the second part vanishes
+if the losses are smooth, and its coefficients a, for which the first part vanishes.  A solver that has a better dual
+point stores it in the iterate.
 
-Rounding is stated, not hidden: u is known up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), errors
-of different entries of G being independent, and the gap at the worst u within that is larger by `rounding`.  Here g_ij
-and q_ik are the sizes of the numbers that G_ij and Q_ik were computed from, not what is left of them (`Geometry.sizes`,
-`Basis.sizes`): the slope of a parabola is zero at its top, and as wrong as the slopes that cancel there.  An error of G
-moves J and its lower bound together, by `shift`, to the first order.
+Rounding errors are bounded too.  u is accurate up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), if
+the errors of different entries of G are independent, and the gap at the worst u within these errors is larger by
+`rounding`.  Here g_ij and q_ik are the magnitudes of the terms from which G_ij and Q_ik are computed, not of the
+entries (`Geometry.sizes`, `Basis.sizes`): the slope of a parabola is zero at its vertex, with the rounding error of the
+terms that cancel there.  An error of G changes J and its lower bound together, by `shift`, to first order.
 """
 
 from __future__ import annotations
@@ -30,20 +30,32 @@ from rkhs._linalg.projection import project
 from rkhs.losses._base import between
 
 CONVERGED = "converged"
-UNITS = 4  # of rounding, for an entry of G and its share of a sum
-FEASIBLE = 1e3  # units of rounding by which Q'alpha = 0 may be violated
-FEW = 0.6  # of the columns of G, or of the time of a product, under which a part of it is worth the trouble
+UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
+FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
+FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
-ALL = 8  # times its stated rounding, up to which a J may be nothing else
-NOTHING = 1e3  # units of rounding of J(0), under which a J that is all rounding counts as zero
+ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
+NOTHING = 1e3  # .. below this many units of rounding of J(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """J and the duality gap of each output (c,), by how much rounding may have made that gap too small, and moved J.
+    """The duality gap of a solution with bounds on its rounding errors, for each of its c outputs.
 
-    `nothing` (c,) is the J that is zero compared with J(0) if it is all rounding; a unit of rounding of that is zero
-    anyway.
+    Parameters
+    ----------
+    primal : ndarray of shape (c,)
+        The objective J of the solution.
+    gaps : ndarray of shape (c,)
+        The duality gaps: J exceeds its minimum by at most the gap.
+    rounding : ndarray of shape (c,)
+        Bounds on the amounts by which rounding errors may have made the gaps too small.
+    shift : ndarray of shape (c,)
+        Bounds on the amounts by which rounding errors may have changed J together with its lower bound.
+    nothing : ndarray of shape (c,)
+        The value below which J counts as zero compared with J(0), if it is within its rounding error.
+    eps : float
+        The machine epsilon of the computation.
 
     Examples
     --------
@@ -63,64 +75,116 @@ class Certificate:
 
     @classmethod
     def joined(cls, outputs: Sequence[Certificate]) -> Certificate:
-        """Join the certificates of several outputs."""
+        """Join the certificates of several outputs.
+
+        Parameters
+        ----------
+        outputs : sequence of Certificate
+            The certificates.
+
+        Returns
+        -------
+        Certificate
+            The certificate of all outputs.
+        """
         columns = {name: np.concatenate([getattr(one, name) for one in outputs]) for name in PARTS}
         return cls(**columns, eps=outputs[0].eps)
 
     def split(self) -> list[Certificate]:
-        """Return the certificate of each output."""
+        """Return the certificate of each output.
+
+        Returns
+        -------
+        list of Certificate
+            One certificate per output.
+        """
         parts = range(len(self.primal))
         return [Certificate(**{n: getattr(self, n)[k : k + 1] for n in PARTS}, eps=self.eps) for k in parts]
 
     @property
     def dual(self) -> Vector:
-        """Return lower bounds on the minima, (c,)."""
+        """Lower bounds on the minima of J, of shape (c,)."""
         return np.where(np.isfinite(self.gaps), self.primal, 0.0) - self.gaps
 
     @property
     def gap(self) -> float:
-        """Return the sum of the gaps of all outputs."""
+        """The sum of the gaps of all outputs."""
         return float(np.sum(self.gaps))
 
     @property
     def relative(self) -> float:
-        """Return the largest gap of any output, relative to its value; 0 where that is nothing but rounding."""
-        return float(np.max(self._share(self.gaps), initial=0.0))
+        """The largest gap of any output relative to its J; 0 if J is within its rounding error."""
+        return float(np.max(self._relative(self.gaps), initial=0.0))
 
     @property
     def uncertain(self) -> float:
-        """Return the largest `rounding` of any output, relative to its value."""
-        return float(np.max(self._share(self.rounding), initial=0.0))
+        """The largest `rounding` of any output relative to its J."""
+        return float(np.max(self._relative(self.rounding), initial=0.0))
 
     def within(self, tol: float) -> bool:
-        """Return whether the relative gap is at most tol, whatever rounding has done."""
+        """Return whether the relative gaps of all outputs are within a tolerance, including rounding errors.
+
+        Parameters
+        ----------
+        tol : float
+            The tolerance.
+
+        Returns
+        -------
+        bool
+            Whether all gaps are within the tolerance.
+        """
         return bool(np.all(self.done(tol)))
 
     def done(self, tol: float) -> Vector:
-        """Return for each output (c,) whether its relative gap is at most tol, whatever rounding has done."""
-        # The value of a solution is a sum, right to 8 units of rounding.
-        return np.asarray(self._share(self.gaps + self.rounding) <= tol + 8 * self.eps)
+        """Return for each output whether its relative gap is within a tolerance, including rounding errors.
+
+        Parameters
+        ----------
+        tol : float
+            The tolerance.
+
+        Returns
+        -------
+        ndarray of bool of shape (c,)
+            Whether the gaps are within the tolerance.
+        """
+        # J is a sum, which is accurate to 8 units of rounding.
+        return np.asarray(self._relative(self.gaps + self.rounding) <= tol + 8 * self.eps)
 
     def status(self, tol: float, stopped: str) -> str:
-        """Say of a solution that it converged, what stopped the solver, or what rounding leaves."""
+        """Return the status of a solution.
+
+        Parameters
+        ----------
+        tol : float
+            The tolerance of the relative gap.
+        stopped : str
+            The reason for which the solver stopped, "converged" if it was satisfied.
+
+        Returns
+        -------
+        str
+            "converged", the reason for which the solver stopped, or the relative rounding error that prevents a proof.
+        """
         if self.within(tol):
             return CONVERGED
         if stopped != CONVERGED:
             return stopped
         return f"rounding leaves {self.uncertain:.0e}" if self.relative <= tol else "no further progress"
 
-    def _share(self, part: Vector) -> Vector:
-        """Return a part relative to each value, 0 where the value is lost in rounding."""
+    def _relative(self, part: Vector) -> Vector:
+        """Return a part relative to J, 0 if J is within its rounding error."""
         size = np.maximum(np.abs(self.primal), np.abs(self.dual))
         lost = (size <= self.rounding) & (self.rounding <= self.nothing) | (size <= self.eps * self.nothing)
-        lost &= np.isfinite(size)  # an overflow is not rounding
+        lost &= np.isfinite(size)  # an overflow is not a rounding error
         with np.errstate(invalid="ignore"):
-            share = np.where(np.isfinite(size), part / np.where(lost | ~np.isfinite(size), 1.0, size), inf)
-        return np.where(lost, 0.0, share)
+            relative = np.where(np.isfinite(size), part / np.where(lost | ~np.isfinite(size), 1.0, size), inf)
+        return np.where(lost, 0.0, relative)
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """(primal - dual) / max(|primal|, |dual|) as solvers see it; 0 where both are lost (`FiniteProblem.rounding`)."""
+    """Return (primal - dual) / max(|primal|, |dual|), or 0 if both are at most `FiniteProblem.rounding`."""
     size = max(abs(primal), abs(dual))
     if size <= rounding:
         return 0.0
@@ -128,28 +192,28 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 
 
 def certify(system: FiniteProblem, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
-    """The certificate of an iterate from scratch: a Gram product for f, and one for each alpha that is tried.
+    """Compute the certificate of an iterate from scratch: one Gram product for f, and one for each dual point.
 
-    All are tried until the gap is within tol, one of them if it has to be `quick`: for f = 0, of which little can be
-    said, the one that takes no product.
+    Dual points are tried until the gap is within tol.  With `quick` only one is tried; for f = 0, where the gap is
+    large anyway, it is the one that needs no product.
     """
     return certificate_of(system, iterate, _image(system, iterate.a), tol, quick=quick)
 
 
 def _image(system: FiniteProblem, a: Array) -> Array:
-    """Ga, by the columns of G that count where these are few: many coefficients of a support vector machine are 0."""
-    counts = np.flatnonzero(to_numpy(namespace(a).any(a != 0, axis=1)))
-    if len(counts) == 0:
+    """Return Ga, by the columns with nonzero coefficients if they are few, as for support vector machines."""
+    support = np.flatnonzero(to_numpy(namespace(a).any(a != 0, axis=1)))
+    if len(support) == 0:
         return system.zeros(int(a.shape[1]))
-    if len(counts) <= FEW * system.size and not system.exact.stored:
-        columns = system.exact.part(slice(None), counts)
+    if len(support) <= FEW * system.size and not system.exact.stored:
+        columns = system.exact.part(slice(None), support)
         if columns.core_seconds <= FEW * system.exact.core_seconds:
-            return columns @ taken(a, counts)
+            return columns @ taken(a, support)
     return system.exact @ a
 
 
 def certify_in_haste(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
-    """The quick certificates of iterates of systems with one Gram matrix: two products for all of them together."""
+    """Compute quick certificates for problems that share a Gram matrix, with two products for all of them together."""
     if not cells:
         return []
     xp, exact = namespace(cells[0][1].a), cells[0][0].exact
@@ -157,21 +221,21 @@ def certify_in_haste(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Cer
 
     def images(columns: list[Array]) -> list[Array]:
         joined = xp.concat(columns, axis=1)
-        seen = xp.any(joined != 0, axis=0)
-        found = 0 * joined
-        if bool(xp.any(seen)):
-            found[:, seen] = exact @ joined[:, seen]
-        return [found[:, end - own.shape[1] : end] for own, end in zip(columns, ends.tolist(), strict=True)]
+        nonzero = xp.any(joined != 0, axis=0)
+        result = 0 * joined
+        if bool(xp.any(nonzero)):
+            result[:, nonzero] = exact @ joined[:, nonzero]
+        return [result[:, end - a.shape[1] : end] for a, end in zip(columns, ends.tolist(), strict=True)]
 
     bounds, alphas = [], []
     for (system, iterate), image in zip(cells, images([iterate.a for _, iterate in cells]), strict=True):
         u = image + system.Q @ iterate.basis
         bounds.append(_Bounds(system, iterate, image, u))
         alphas.append(feasible(system, next(_candidates(iterate, system, u, quick=True))))
-    steps = [own.a - alpha for own, alpha in zip(bounds, alphas, strict=True)]
-    for own, alpha, step, image in zip(bounds, alphas, steps, images(steps), strict=True):
-        own.try_alpha(alpha, inner(step, image, axis=0))
-    return [own.certificate for own in bounds]
+    steps = [bound.a - alpha for bound, alpha in zip(bounds, alphas, strict=True)]
+    for bound, alpha, step, image in zip(bounds, alphas, steps, images(steps), strict=True):
+        bound.try_alpha(alpha, inner(step, image, axis=0))
+    return [bound.certificate for bound in bounds]
 
 
 def certificate_of(
@@ -182,20 +246,20 @@ def certificate_of(
     energy: Array | None = None,
     quick: bool = False,
 ) -> Certificate:
-    """The same from an image Ga that is right, with |a - alpha|^2 (c,) of its own alpha if that is known as well."""
+    """Compute the certificate of an iterate from its image Ga, and |a - alpha|^2 (c,) for its alpha if known."""
     u = image + system.Q @ iterate.basis
-    found = _Bounds(system, iterate, image, u)
+    bound = _Bounds(system, iterate, image, u)
     for candidate in _candidates(iterate, system, u, quick):
         alpha = feasible(system, candidate)
-        found.try_alpha(alpha, energy if alpha is iterate.alpha else None)
-        certificate = found.certificate
+        bound.try_alpha(alpha, energy if alpha is iterate.alpha else None)
+        certificate = bound.certificate
         if certificate.within(tol) or quick or energy is not None:
             break
     return certificate
 
 
 def _candidates(iterate: Iterate, system: FiniteProblem, u: Array, quick: bool) -> Iterator[Array]:
-    """Points of the dual, or near it, the most promising first."""
+    """Yield dual points, possibly slightly infeasible, the most promising one first."""
     if iterate.alpha is not None:
         yield iterate.alpha
     if quick and not bool(namespace(iterate.a).any(iterate.a != 0)):
@@ -205,7 +269,7 @@ def _candidates(iterate: Iterate, system: FiniteProblem, u: Array, quick: bool) 
 
 
 class _Bounds:
-    """J of an iterate and the smallest gap of any alpha so far, output by output."""
+    """The objective of an iterate and its smallest gap over all dual points tried so far, for each output."""
 
     def __init__(self, system: FiniteProblem, iterate: Iterate, image: Array, u: Array) -> None:
         self.system, self.a, self.u = system, iterate.a, u
@@ -213,16 +277,16 @@ class _Bounds:
         self.eps = float(xp.finfo(u.dtype).eps)
         self.basis = iterate.basis
         sizes = system.geometry.sizes
-        own = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
+        penalized = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
         free = system.geometry.basis_sizes @ abs(iterate.basis)
-        self.error = UNITS * self.eps * (own + free)
+        self.error = UNITS * self.eps * (penalized + free)
         self.primal = _double(upper_bound(system, iterate.a, image, u))
         force = system.gradient(u) + iterate.a / 2
         shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
         shift = shift + xp.linalg.vector_norm(free * force, axis=0)
-        below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a norm below zero, which counts as zero
+        below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a negative a'Ga is replaced by zero
         self.shift = UNITS * self.eps * _double(shift) + _double(below)
-        if not system.definite:  # what of a is not in the space is not in f
+        if not system.definite:  # the component of a outside of {Q'a = 0} is an error
             outside = system.Q @ (system.Q.T @ iterate.a)
             lost = xp.linalg.vector_norm(sizes * outside, axis=0)
             self.error = self.error + sizes * lost
@@ -232,12 +296,12 @@ class _Bounds:
     @property
     def certificate(self) -> Certificate:
         nothing = NOTHING * self.eps * self.system.at_zero
-        lost = (self.primal <= ALL * self.rounding) & (self.primal <= nothing)  # then all of it is called rounding
+        lost = (self.primal <= ALL * self.rounding) & (self.primal <= nothing)  # all of J is a rounding error
         rounding = np.where(lost, np.maximum(self.rounding, self.primal + self.shift), self.rounding)
         return Certificate(self.primal, self.gaps, rounding, self.shift, nothing, self.eps)
 
     def try_alpha(self, alpha: Array, energy: Array | None) -> None:
-        """The gap between the iterate and alpha, from |a - alpha|^2 where that is known."""
+        """Update the bounds with the gap of alpha; `energy` is |a - alpha|^2 if known."""
         xp, system = namespace(alpha), self.system
         g = self.a - alpha
         if energy is None:
@@ -248,36 +312,36 @@ class _Bounds:
         rounding += _double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
         gaps = np.clip(_double(energy), 0.0, None) / 2
         for t in system.terms:
-            own, more = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
-            gaps += own
-            rounding += more
+            block_gaps, block_rounding = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
+            gaps += block_gaps
+            rounding += block_rounding
         gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system, alpha)).astype(bool), gaps, inf)
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
 
 def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:
-    """sum_i w_i excess_i (c,), and by how much it grows where each u_i is the worst within its error."""
+    """Return sum_i w_i excess_i (c,), and its increase if each u_i is the worst value within its error."""
     xp = namespace(u)
     s = t.dual_slope(alpha)
-    here = t.loss.excess(u, t.target, s)
+    value = t.loss.excess(u, t.target, s)
     worst = xp.maximum(t.loss.excess(u + error, t.target, s), t.loss.excess(u - error, t.target, s))
-    more = xp.clip(worst - here, 0, None)
-    return _double(xp.sum(t.weight * here, axis=0)), _double(xp.sum(t.weight * more, axis=0))
+    increase = xp.clip(worst - value, 0, None)
+    return _double(xp.sum(t.weight * value, axis=0)), _double(xp.sum(t.weight * increase, axis=0))
 
 
 def _double(values: Array) -> Vector:
     return to_numpy(values).astype(np.float64)
 
 
-# What solvers know of their own bounds.
+# Bounds that solvers compute for their stopping criteria.
 
 
 def bounds(system: FiniteProblem, a: Array, image: Array, u: Array, g: Array, product: Array) -> tuple[float, float]:
-    """Primal and dual value of one output at a point whose gradient g = a - alpha and its image are known.
+    """Return the primal and dual values of one output, given the gradient g = a - alpha and its image.
 
-    For smooth losses alpha = -w loss'(u), and the gap is 1/2 g'Gg.  For others alpha comes from a smoothed problem,
-    and the dual value is computed.  All arrays are (N, 1); Q'alpha = 0 is the caller's promise.
+    For smooth losses alpha = -w loss'(u), and the gap is 1/2 g'Gg.  For others alpha comes from a smoothed problem, and
+    the dual value is computed.  All arrays are (N, 1); Q'alpha = 0 is assumed.
     """
     xp = namespace(a)
     primal = float((xp.vecdot(a, image, axis=0) / 2 + system.loss(u))[0])
@@ -287,14 +351,14 @@ def bounds(system: FiniteProblem, a: Array, image: Array, u: Array, g: Array, pr
 
 
 def dual_value(system: FiniteProblem, alpha: Array, image: Array) -> Array:
-    """The dual objective (c,) of a feasible alpha with its image G alpha."""
+    """Return the dual objective (c,) of a feasible alpha, given its image G alpha."""
     return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
 
 
 def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Array:
-    """J (c,), infinity where f is not in the space of a conditionally positive definite kernel: Q'a = 0 fails.
+    """Return J (c,); infinity if the kernel is conditionally positive definite and Q'a = 0 is violated.
 
-    An a so small that its norm is lost in the rounding of J counts as 0, which is in the space.
+    An a whose norm is within the rounding error of J counts as 0, which is feasible.
     """
     xp = namespace(a)
     value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(u)
@@ -307,13 +371,13 @@ def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Arra
 
 
 def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
-    """The dual objective (c,) of an alpha in the box, minus infinity where Q'alpha = 0 does not hold."""
+    """Return the dual objective (c,) of an alpha in the box, or minus infinity if Q'alpha = 0 does not hold."""
     value = dual_value(system, alpha, image)
     return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
 
 
 def feasible(system: FiniteProblem, alpha: Array) -> Array:
-    """A point of the dual near alpha: alpha itself where it is one, or the nearest."""
+    """Return alpha if it is dual feasible, else its projection onto the feasible set."""
     xp = namespace(alpha)
     parts = [alpha[t.rows] if _free(t) else between(alpha[t.rows], *t.box) for t in system.terms]
     inside = xp.concat(parts, axis=0)
@@ -323,12 +387,12 @@ def feasible(system: FiniteProblem, alpha: Array) -> Array:
 
 
 def _free(t: LossBlock) -> bool:
-    """Whether there are no bounds on the alpha of a term."""
+    """Return whether the alpha of a loss block is unbounded."""
     return t.loss.quadratic and bool(namespace(t.weight).all(t.weight > 0))
 
 
 def _balanced(system: FiniteProblem, alpha: Array) -> Array:
-    """For each output whether Q'alpha = 0, up to rounding."""
+    """Return for each output whether Q'alpha = 0 up to rounding."""
     xp = namespace(alpha)
     if not alpha.shape[0]:
         return xp.ones(alpha.shape[1:], dtype=xp.bool)

@@ -1,15 +1,15 @@
-"""Loss blocks in explicit features: moments of squared losses and rows of all others, which add up over blocks of data.
+"""Loss blocks in explicit features: moments of squared losses and rows of other losses, summed over blocks of data.
 
 With f = sum_j c_j p_j + sum_a tau_a psi_a and theta = (c, tau), a term of squared losses is
 
     sum_i w_i ((E theta)_i - b_i)^2 = theta'M theta - 2 m'theta + constant,    E = [P, L(psi)]
 
-with M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed a tile at a time and never held.  Other losses need
-their rows E, which are kept while they are few (`KEPT_BYTES`).
+with M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed one tile at a time, without storing E.  Other losses
+need their rows E, which are stored up to a limit (`KEPT_BYTES`).
 
-Rows come in groups whose weights can still be changed: row i has the share s_ij in group j, and with a factor f_j for
-each group its weight is w_i sum_j s_ij f_j.  A fold leaves out a group by a factor of 0, a grid of weights multiplies
-all of them, and in neither case is a row looked at again.
+Rows belong to groups whose weights can be changed later: row i has the share s_ij in group j, and with a factor f_j for
+each group its weight is w_i sum_j s_ij f_j.  A fold excludes a group by a factor of 0, and a grid of weights multiplies
+all groups, without another pass over the rows.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from rkhs.functionals._base import Functional
 from rkhs.functionals._points import pointwise
 from rkhs.losses._base import Loss
 
-KEPT_BYTES = 2**29  # of rows of losses that are not quadratic, up to which they are kept
-PATTERNS = 4  # groups for each fold, up to which rows are grouped by the folds that they are in
+KEPT_BYTES = 2**29  # memory limit, in bytes, for the rows of losses that are not quadratic
+PATTERNS = 4  # rows are grouped by the folds that contain them up to this many groups per fold
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """theta'M theta - 2 m'theta + constant of a squared loss, for each group and output: [M, m; m', b'Wb] = F'WF."""
+    """The moments F'WF = [M, m; m', b'Wb] with F = [E, b] of a squared loss, for each group of rows."""
 
     loss: Loss
-    sums: Array  # (g, r + p + c, r + p + c), F = [E, b]
-    cancelled: float = 1.0  # how much larger the numbers are, at most, that rows were computed from
-    strongest: float = 0.0  # the largest weight of a row times the square of these numbers
-    count: int = 0  # of functionals of positive weight
+    sums: Array  # (g, r + p + c, r + p + c)
+    cancelled: float = 1.0  # the largest ratio of the magnitudes of rows to their norms (cancellation)
+    strongest: float = 0.0  # the largest product of the weight of a row and its squared magnitude
+    count: int = 0  # number of functionals with a positive weight
 
     def __add__(self, other: Moments) -> Moments:
         cancelled, strongest = max(self.cancelled, other.cancelled), max(self.strongest, other.strongest)
         return Moments(self.loss, self.sums + other.sums, cancelled, strongest, self.count + other.count)
 
     def times(self, factor: float) -> Moments:
-        """Multiply all weights."""
+        """Return the moments with all weights multiplied by a factor."""
         return replace(self, sums=factor * self.sums, strongest=factor * self.strongest)
 
     def weighted(self, factors: Any) -> Matrix:
-        """Return F'WF with a factor for each group, or one for all."""
+        """Return F'WF with weights multiplied by a factor for each group, or by one factor."""
         return np.tensordot(np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.sums)), self.sums, axes=1)
 
 
 class Rows(NamedTuple):
     """Rows E (t, r + p), targets (t, c), weights (t, 1), magnitudes (t, 1 + r) and shares (t, g) in groups.
 
-    Magnitudes are of the numbers that a row is computed from: for functions of norm one, and for each basis function.
+    Magnitudes bound the terms from which a row is computed: for functions of unit norm, and for each basis function.
     """
 
     E: Any
@@ -73,18 +73,18 @@ class Rows(NamedTuple):
     shares: Matrix
 
     def weighted(self, factors: Any) -> Rows:
-        """Return the rows of positive weight, with a factor on the weights for each group, or one for all."""
+        """Return the rows of positive weight, with weights multiplied by a factor for each group, or by one factor."""
         weight = (
             self.weight * (self.shares @ np.broadcast_to(np.asarray(factors, float), self.shares.shape[1]))[:, None]
         )
-        seen = weight[:, 0] > 0
+        positive = weight[:, 0] > 0
         rows = self._replace(weight=weight)
-        return rows if np.all(seen) else Rows(*(part[seen] for part in rows))
+        return rows if np.all(positive) else Rows(*(part[positive] for part in rows))
 
 
 @dataclass(frozen=True, eq=False)
 class KeptRows:
-    """The rows of a loss that is not squared, in tiles; `tiles` is None once there are too many."""
+    """The stored rows of a loss that is not quadratic, in tiles; `tiles` is None if they exceed the memory limit."""
 
     loss: Loss
     count: int
@@ -92,31 +92,31 @@ class KeptRows:
 
     def __add__(self, other: KeptRows) -> KeptRows:
         tiles = None if self.tiles is None or other.tiles is None else self.tiles + other.tiles
-        many = tiles is not None and sum(tile.E.nbytes for tile in tiles) > KEPT_BYTES
-        return KeptRows(self.loss, self.count + other.count, None if many else tiles)
+        exceeded = tiles is not None and sum(tile.E.nbytes for tile in tiles) > KEPT_BYTES
+        return KeptRows(self.loss, self.count + other.count, None if exceeded else tiles)
 
     def times(self, factor: float) -> KeptRows:
-        """Multiply all weights."""
+        """Return the rows with all weights multiplied by a factor."""
         tiles = None if self.tiles is None else tuple(tile._replace(weight=factor * tile.weight) for tile in self.tiles)
         return replace(self, tiles=tiles)
 
     def joined(self) -> Rows:
-        """Return all rows as one tile."""
+        """Concatenate all tiles."""
         assert self.tiles
         return self.tiles[0] if len(self.tiles) == 1 else Rows(*map(np.concatenate, zip(*self.tiles, strict=True)))
 
 
 def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
-    """Return shares (t, g) of rows in groups, and each fold's factors (g,), from each fold's factors (t,) on the rows.
+    """Group rows by their factors in all folds: return shares (t, g) and the factors (g,) of each fold.
 
-    Rows that all folds treat alike are a group, and belong to no other; where there are too many such groups, each
-    fold is one.
+    `folds` contains the factors (t,) of the rows in each fold.  Rows with equal factors in all folds form a group; if
+    there are too many such groups, each fold is a group.
 
     Examples
     --------
     >>> import numpy as np
     >>> shares, factors = grouped([np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])])
-    >>> shares.tolist(), [own.tolist() for own in factors]
+    >>> shares.tolist(), [fold.tolist() for fold in factors]
     ([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
     """
     columns = np.stack(folds, axis=1)
@@ -128,10 +128,10 @@ def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
 
 @dataclass(frozen=True, eq=False)
 class FeatureBlocks:
-    """The loss blocks of a problem, one for each term; `+` adds the rows of two blocks of data.
+    """The loss blocks of a problem in explicit features, one for each term; `+` adds two blocks of data.
 
-    The features are the functions psi of the space, or the orthonormal `functions` of it: those cost three times as
-    much and have no closed forms, but keep digits that sums of products of nearly dependent psi lose.
+    The features are the functions psi of the space, or orthonormal `functions` in it.  The latter cost three times as
+    much and have no closed forms, but keep digits that moments of nearly dependent psi lose.
     """
 
     space: DenseSpace
@@ -142,12 +142,12 @@ class FeatureBlocks:
 
     @property
     def rank(self) -> int:
-        """r, the number of basis functions."""
+        """The number r of basis functions."""
         return 0 if self.basis is None else self.basis.size(self.space.dimension)
 
     @property
     def size(self) -> int:
-        """r + p, the number of features."""
+        """The number r + p of features."""
         return self.rank + (self.space.size if self.functions is None else len(self.functions.values))
 
     @classmethod
@@ -162,44 +162,42 @@ class FeatureBlocks:
         limit: float | None = None,
         shares: Mapping[int, Matrix] | None = None,
     ) -> FeatureBlocks:
-        """Sum up terms that are in memory, a tile at a time.
+        """Compute the loss blocks of terms that are in memory, one tile at a time.
 
-        Parameters
-        ----------
-        limit : bytes of rows that are kept
-        shares : of some terms' rows in groups, (t, g)
+        `limit` is the memory, in bytes, for stored rows; `shares` maps indices of terms to the shares (t, g) of their
+        rows in groups.
         """
         empty = cls(space, basis, outputs, (), functions)
-        tall = space.tile_rows
+        height = space.tile_rows
         while True:
             try:
-                sums = _Sums(empty, terms, KEPT_BYTES if limit is None else limit, shares or {}, tall)
+                sums = _Accumulator(empty, terms, KEPT_BYTES if limit is None else limit, shares or {}, height)
                 return replace(empty, blocks=tuple(sums.blocks()))
-            except out_of_memory():  # the device has less memory than it claims: once more, in smaller tiles
+            except out_of_memory():  # the device has less memory than it reports: retry with smaller tiles
                 release_memory()
-                if tall <= TILE_ROWS:
+                if height <= TILE_ROWS:
                     raise MemoryError(
-                        f"The device has too little memory for {space.size} functions, even {tall} rows at a time: "
-                        "take fewer functions, or leave `device` out."
+                        f"The device has too little memory for {space.size} functions, even {height} rows at a time: "
+                        "use fewer functions, or omit `device`."
                     ) from None
-                tall = max(TILE_ROWS, tall // 4)
+                height = max(TILE_ROWS, height // 4)
 
     def __add__(self, other: FeatureBlocks) -> FeatureBlocks:
         return replace(self, blocks=tuple(map(add, self.blocks, other.blocks)))
 
     def times(self, factors: Sequence[float]) -> FeatureBlocks:
-        """Multiply the weights of each term."""
-        blocks = tuple(one.times(factor) for one, factor in zip(self.blocks, factors, strict=True))
+        """Return the blocks with the weights of each term multiplied by a factor."""
+        blocks = tuple(block.times(factor) for block, factor in zip(self.blocks, factors, strict=True))
         return replace(self, blocks=blocks)
 
 
-class _Sums:
-    """The loss blocks of terms in memory, under way."""
+class _Accumulator:
+    """Partial sums of the loss blocks of terms in memory."""
 
     def __init__(
-        self, empty: FeatureBlocks, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], tall: int
+        self, empty: FeatureBlocks, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], height: int
     ) -> None:
-        self.terms, self.limit, self.shares, self.tall = terms, limit, shares, tall
+        self.terms, self.limit, self.shares, self.height = terms, limit, shares, height
         self.space, self.basis, self.rank, self.outputs = empty.space, empty.basis, empty.rank, empty.outputs or 1
         self.turn = None if empty.functions is None else like(empty.functions.map, empty.space.prototype)
         self.psi = slice(empty.rank, empty.size)
@@ -213,7 +211,7 @@ class _Sums:
                 self.moments[k] = Moments(term.loss, zeros((groups, size, size), self.space.prototype), count=count)
 
     def blocks(self) -> Iterator[Moments | KeptRows]:
-        """Sum up all terms, those at the same points together."""
+        """Sum all terms, those at the same points together, and yield their blocks."""
         groups: list[tuple[Array | None, list[int]]] = []
         for k in range(len(self.terms)):
             points = self._points(k)
@@ -239,16 +237,16 @@ class _Sums:
                 yield replace(self.moments[k], sums=to_numpy(self.moments[k].sums))
 
     def _points(self, k: int) -> Array | None:
-        """Return the points of values, or of whole gradients, that have a closed form in the space; None of others."""
+        """Return the points of a term of values or full gradients with closed forms in the space; None for others."""
         part = pointwise(self.terms[k].functional)
         if self.turn is not None or part is None or part.weight != 1.0:
             return None
         return None if self.space.tile(part.atoms.points[:0]) is None else part.atoms.points
 
     def _roots(self, k: int) -> Matrix | None:
-        """Return the square roots (t, 1) of the weights of whole gradients that should vanish; None of anything else.
+        """Return the square roots (t, 1) of the weights of a term of full gradients with target 0; None for others.
 
-        The basis must not change from point to point either: then only the normal matrix of the space is needed.
+        The basis must be constant, so that only the normal matrix of the space is needed.
         """
         term, constant = self.terms[k], isinstance(self.basis, Polynomials) and self.basis.degree <= 0
         if k in self.shares or not term.functional.order or not term.loss.quadratic:
@@ -262,10 +260,10 @@ class _Sums:
 
     def _add_tiles(self, points: Array, values: list[int], roots: dict[int, Matrix]) -> None:
         """Add values and gradients at the same points, by closed forms."""
-        share = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
+        per_point = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
         products: dict[int, list[Array]] = {}
-        for rows in self.space.tiles(int(points.shape[0]), self.tall):
-            self._tick(share * (rows.stop - rows.start))
+        for rows in self.space.tiles(int(points.shape[0]), self.height):
+            self._report(per_point * (rows.stop - rows.start))
             tile = self.space.tile(points[rows])
             assert tile is not None
             unit = None  # E'E of the values
@@ -277,39 +275,39 @@ class _Sums:
             for k, root in roots.items():
                 weight = _uniform(self.terms[k].weight, slice(None))
                 known = None if unit is None or not weight else weight * unit
-                more = tile.gradient_products(like(root[rows], self.space.prototype), known)
-                products[k] = list(map(add, products[k], more)) if k in products else more
-        for k, own in products.items():
+                tile_products = tile.gradient_products(like(root[rows], self.space.prototype), known)
+                products[k] = list(map(add, products[k], tile_products)) if k in products else tile_products
+        for k, total in products.items():
             sums = self.moments[k].sums
-            sums[0, self.psi, self.psi] += like(self.space.gradient_normal(own), sums)
+            sums[0, self.psi, self.psi] += like(self.space.gradient_normal(total), sums)
 
     def _add_rows(self, k: int) -> None:
-        """Add a term of any kind, some functionals at a time."""
+        """Add a term of any functionals, one tile of rows at a time."""
         functional, size = self.terms[k].functional, self.terms[k].size
-        for rows in self.space.tiles(size, self.tall):
-            self._tick(rows.stop - rows.start)
-            some = functional if size <= self.tall else functional.take(rows)
-            E = self.space.rows(some)
-            self._add(k, rows, some, E if self.turn is None else E @ self.turn)
+        for rows in self.space.tiles(size, self.height):
+            self._report(rows.stop - rows.start)
+            subset = functional if size <= self.height else functional.take(rows)
+            E = self.space.rows(subset)
+            self._add(k, rows, subset, E if self.turn is None else E @ self.turn)
             if k in self.moments:
-                there, own = self.space.brought(some), self.moments[k]
-                sizes = to_numpy(magnitudes(self.space.kernel, there))
-                strongest = float(np.max(self._weight(k, rows, sizes) * sizes**2, initial=own.strongest))
-                cancels = max(own.cancelled, cancelled(self.space.kernel, there))
-                self.moments[k] = replace(own, cancelled=cancels, strongest=strongest)
+                subset, moments = self.space.brought(subset), self.moments[k]
+                sizes = to_numpy(magnitudes(self.space.kernel, subset))
+                strongest = float(np.max(self._weight(k, rows, sizes) * sizes**2, initial=moments.strongest))
+                ratio = max(moments.cancelled, cancelled(self.space.kernel, subset))
+                self.moments[k] = replace(moments, cancelled=ratio, strongest=strongest)
 
-    def _tick(self, more: float) -> None:
-        """Report the share that is done, before so many functionals more."""
+    def _report(self, count: float) -> None:
+        """Report progress before the next `count` functionals."""
         tick(min(self.done / self.all, 1.0))
-        self.done += more
+        self.done += count
 
     def _weight(self, k: int, rows: slice, E: Array) -> Array:
-        """Return the weights (t, 1) of some rows; those of all rows of a term might be many."""
+        """Return the weights (t, 1) of some rows; those of all rows of a term may need much memory."""
         weight = self.terms[k].weight
         return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
 
     def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
-        """Add rows E (t, p) of a term; return E'WE where it has been computed for all rows."""
+        """Add rows E (t, p) of a term; return E'WE if the shares of each row sum to one."""
         term, xp, weight = self.terms[k], namespace(E), self._weight(k, rows, E)
         target = term.target[rows] if term.target.ndim == 2 else term.target[rows, None]
         target = like(namespace(target).broadcast_to(target, (len(E), self.outputs)), E)
@@ -320,14 +318,14 @@ class _Sums:
             return None
         F, sums, total = xp.concat([P, E, target], axis=1), self.moments[k].sums, 0.0
         for group, share in enumerate(shares.T):
-            some = slice(None) if len(shares.T) == 1 else np.flatnonzero(share)  # a copy, for `square` overwrites it
-            normal = square(F[some], xp.sqrt(weight[some] * like(share[some, None], E)))
+            members = slice(None) if len(shares.T) == 1 else np.flatnonzero(share)  # a copy, which `square` overwrites
+            normal = square(F[members], xp.sqrt(weight[members] * like(share[members, None], E)))
             sums[group] += normal
             total = total + normal[self.psi, self.psi]
         return total if np.all(shares.sum(axis=1) == 1) else None
 
     def _keep(self, k: int, functional: Functional, E: Array, target: Array, weight: Array, shares: Matrix) -> None:
-        """Keep rows as they are; none at all once they are too many."""
+        """Store rows; discard all rows of the term if the memory limit is exceeded."""
         tiles, E = self.kept[k], to_numpy(E)
         self.bytes += 0 if tiles is None else E.nbytes
         if tiles is None or self.bytes > self.limit:
@@ -340,8 +338,8 @@ class _Sums:
 
 
 def _uniform(weight: Any, rows: slice) -> float | None:
-    """Return the weight that all rows have; None if they differ."""
+    """Return the common weight of all rows, or None if they differ."""
     if isinstance(weight, float):
         return weight
-    own = weight[rows]
-    return float(own[0]) if len(own) and np.all(own == own[0]) else None
+    weights = weight[rows]
+    return float(weights[0]) if len(weights) and np.all(weights == weights[0]) else None

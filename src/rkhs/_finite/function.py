@@ -1,4 +1,4 @@
-"""Functions of an RKHS plus a basis: finite sums of representers, or of the functions of a space."""
+"""Functions in an RKHS plus a basis: finite sums of representers, or of the functions of a finite-dimensional space."""
 
 from __future__ import annotations
 
@@ -18,13 +18,26 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A function of the RKHS, which can be evaluated, differentiated, averaged, measured.
+    """A function in an RKHS, to which all bounded functionals can be applied.
 
-        f = sum_i a_i z_i + sum_j c_j p_j: representers of a family of functionals, and basis functions
+        f = sum_i a_i z_i + sum_j c_j p_j
 
-    `f(X)` evaluates it and `L(f)` applies any bounded functional to it:
-    L(f) = sum_i a_i <z_L, z_i> + sum_j c_j L(p_j).  With coefficients of shape (size, outputs) it has several
-    outputs, and so has everything made from it.
+    with the representers z_i of a family of functionals and basis functions p_j.  `f(X)` evaluates it, and `L(f)`
+    applies a functional: L(f) = sum_i a_i <z_L, z_i> + sum_j c_j L(p_j).  Coefficients of shape (size, outputs) define
+    a function with several outputs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of the RKHS.
+    functionals : Functional
+        The functionals whose representers are z_i.
+    coefficients : array-like of shape (size,) or (size, outputs)
+        The coefficients a_i.
+    basis : FunctionSpace, optional
+        The basis functions p_j.
+    basis_coefficients : array-like of shape (r,) or (r, outputs), optional
+        The coefficients c_j; required with `basis`.
 
     Examples
     --------
@@ -38,9 +51,9 @@ class Function:
 
     kernel: Kernel
     functionals: Functional
-    coefficients: Array  # (size,) or (size, outputs)
+    coefficients: Array
     basis: FunctionSpace | None = None
-    basis_coefficients: Array | None = None  # (r,) or (r, outputs)
+    basis_coefficients: Array | None = None
 
     def __post_init__(self) -> None:
         L = self.functionals
@@ -52,32 +65,54 @@ class Function:
             raise ValueError(f"coefficients have shape {shape}, and {L!r} needs {L.shape} or ({L.size}, outputs).")
         object.__setattr__(self, "coefficients", coefficients)
         if (self.basis is None) != (self.basis_coefficients is None):
-            raise ValueError("A basis goes with basis_coefficients: give both or neither.")
+            raise ValueError("basis and basis_coefficients must be given together.")
         if self.basis_coefficients is not None:
-            theirs = owned(like(self.basis_coefficients, coefficients))
-            if tuple(theirs.shape[1:]) != tuple(coefficients.shape[1:]):
+            basis_coefficients = owned(like(self.basis_coefficients, coefficients))
+            if tuple(basis_coefficients.shape[1:]) != tuple(coefficients.shape[1:]):
                 raise ValueError(
                     f"coefficients of shape {tuple(coefficients.shape)} and basis_coefficients of shape "
-                    f"{tuple(theirs.shape)} disagree on the number of outputs."
+                    f"{tuple(basis_coefficients.shape)} disagree on the number of outputs."
                 )
-            object.__setattr__(self, "basis_coefficients", theirs)
+            object.__setattr__(self, "basis_coefficients", basis_coefficients)
 
     @property
     def outputs(self) -> int | None:
-        """The number of outputs, or None for a function with values in R."""
+        """The number of outputs, or None for a scalar function."""
         return int(self.coefficients.shape[1]) if self.coefficients.ndim == 2 else None
 
     @property
     def active(self) -> int:
-        """The number of representers with a nonzero coefficient (in some output)."""
+        """The number of representers with a nonzero coefficient in some output."""
         return int(_largest(self.coefficients).astype(bool).sum())
 
     def __call__(self, X: Array) -> Array:
-        """f(x) at the rows of X: (t,) or (t, outputs)."""
+        """Return the values of f at points.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t,) or (t, outputs)
+            The values.
+        """
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        """Apply a family of functionals to f, on the device of f.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L.
+
+        Returns
+        -------
+        array of shape L.shape or (*L.shape, outputs)
+            The values L(f).
+        """
         if not in_one_place(functional.prototype, self.functionals.prototype):
             functional = functional.like(self.functionals.prototype)
         values = gram(self.kernel, functional, self.functionals) @ self.coefficients
@@ -86,25 +121,64 @@ class Function:
         return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
 
     def inner(self, other: Function) -> Any:
-        """<f, g> in H, the basis functions left out; one number per output."""
+        """Return the inner product <f, g> in the RKHS, which ignores the basis functions.
+
+        Parameters
+        ----------
+        other : Function
+            The function g, with the same kernel.
+
+        Returns
+        -------
+        float or array of shape (outputs,)
+            The inner product of each output.
+        """
         self._same_space(other)
         values = gram(self.kernel, self.functionals, other.functionals) @ other.coefficients
         products = namespace(values).vecdot(values, self.coefficients, axis=0)
         return float(products) if self.outputs is None else products
 
     def norm(self) -> Any:
-        """sqrt(<f, f>)."""
+        """Return the norm sqrt(<f, f>) in the RKHS, which ignores the basis functions.
+
+        Returns
+        -------
+        float or array of shape (outputs,)
+            The norm of each output.
+        """
         squared = self.inner(self)
         return max(squared, 0.0) ** 0.5 if self.outputs is None else namespace(squared).clip(squared, 0, None) ** 0.5
 
     def compress(self, tol: float = 0.0) -> Function:
-        """The same function without the representers whose coefficients are at most tol times the largest."""
+        """Drop the representers whose coefficients are zero or small.
+
+        Parameters
+        ----------
+        tol : float, default=0.0
+            The size, relative to the largest coefficient, up to which a coefficient is dropped.
+
+        Returns
+        -------
+        Function
+            The function without these representers.
+        """
         sizes = _largest(self.coefficients)
         kept = np.flatnonzero(sizes > tol * sizes.max(initial=0.0))
         return replace(self, functionals=self.functionals.take(kept), coefficients=taken(self.coefficients, kept))
 
     def output(self, which: int) -> Function:
-        """One output of a function with several."""
+        """Return one output of a function with several outputs.
+
+        Parameters
+        ----------
+        which : int
+            The index of the output.
+
+        Returns
+        -------
+        Function
+            The scalar function.
+        """
         basis = None if self.basis_coefficients is None else self.basis_coefficients[:, which]
         return replace(self, coefficients=self.coefficients[:, which], basis_coefficients=basis)
 
@@ -124,8 +198,8 @@ class Function:
         )
 
     def __mul__(self, factor: float) -> Function:
-        theirs = None if self.basis_coefficients is None else float(factor) * self.basis_coefficients
-        return replace(self, coefficients=float(factor) * self.coefficients, basis_coefficients=theirs)
+        basis = None if self.basis_coefficients is None else float(factor) * self.basis_coefficients
+        return replace(self, coefficients=float(factor) * self.coefficients, basis_coefficients=basis)
 
     __rmul__ = __mul__
 
@@ -137,13 +211,21 @@ class Function:
 
     def _same_space(self, other: Function) -> None:
         if self.kernel != other.kernel:
-            raise ValueError(f"The functions live in different spaces, of {self.kernel!r} and of {other.kernel!r}.")
+            raise ValueError(f"The functions are in different spaces, of {self.kernel!r} and of {other.kernel!r}.")
 
 
 def inner(f: Function, g: Function) -> Any:
-    """The inner product of two functions of one RKHS.
+    """Return the inner product of two functions in the same RKHS, which ignores their basis functions.
 
-        <f, g>
+    Parameters
+    ----------
+    f, g : Function
+        The functions, with the same kernel.
+
+    Returns
+    -------
+    float or array of shape (outputs,)
+        The inner product <f, g> of each output.
 
     Examples
     --------
@@ -156,16 +238,29 @@ def inner(f: Function, g: Function) -> Any:
 
 
 def _largest(coefficients: Array) -> np.ndarray[Any, Any]:
-    """The largest absolute coefficient of each representer over the outputs."""
+    """Return the largest absolute coefficient of each representer over the outputs."""
     sizes = np.abs(to_numpy(coefficients))
     return sizes if sizes.ndim == 1 else sizes.max(axis=1, initial=0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureFunction:
-    """f = sum_a tau_a psi_a + sum_j c_j p_j: features, such as random waves, and basis functions.
+    """A function in the span of features, such as random Fourier features, and basis functions.
 
-    It is used as `Function` is: `f(X)`, `L(f)`, `f.norm()`.
+        f = sum_a tau_a psi_a + sum_j c_j p_j
+
+    It has the interface of `Function`: `f(X)`, `L(f)`, `f.norm()`.
+
+    Parameters
+    ----------
+    features : FiniteSpace
+        The features psi_a.
+    coefficients : array of shape (p,) or (p, outputs)
+        The coefficients tau_a.
+    basis : FunctionSpace, optional
+        The basis functions p_j.
+    basis_coefficients : array of shape (r,) or (r, outputs), optional
+        The coefficients c_j.
 
     Examples
     --------
@@ -179,21 +274,21 @@ class FeatureFunction:
     """
 
     features: FiniteSpace
-    coefficients: Array  # (p,) or (p, outputs)
+    coefficients: Array
     basis: FunctionSpace | None = None
     basis_coefficients: Array | None = None
 
     @property
     def outputs(self) -> int | None:
-        """The number of outputs, or None for a function with values in R."""
+        """The number of outputs, or None for a scalar function."""
         return int(self.coefficients.shape[1]) if self.coefficients.ndim == 2 else None
 
     def __call__(self, X: Array) -> Array:
-        """f(x) at the rows of X: (t,) or (t, outputs)."""
+        """Return the values (t,) or (t, outputs) of f at the rows of X."""
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """L(f), in the shape of L, with a last axis for several outputs; computed where f is."""
+        """Return L(f) in the shape of L, with a last axis for several outputs, computed on the device of f."""
         functional = self.features.brought(functional)
         rows = self.features.rows(functional)
         values = rows @ like(self.coefficients, rows)
@@ -202,13 +297,13 @@ class FeatureFunction:
         return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
 
     def norm(self) -> Any:
-        """|f|; one number per output."""
+        """Return the norm of each output in the RKHS, which ignores the basis functions."""
         tau = to_numpy(self.coefficients)
         norms = np.sqrt(np.sum(tau * (self.features.gram @ tau), axis=0))
         return float(norms) if self.outputs is None else like(norms, self.coefficients)
 
     def output(self, which: int) -> FeatureFunction:
-        """One output of a function with several."""
+        """Return one output of a function with several outputs."""
         basis = None if self.basis_coefficients is None else self.basis_coefficients[:, which]
         return replace(self, coefficients=self.coefficients[:, which], basis_coefficients=basis)
 
@@ -216,7 +311,7 @@ class FeatureFunction:
 def function_in(
     space: FiniteSpace, tau: Array, basis: FunctionSpace | None, coefficients: Array | None
 ) -> Function | FeatureFunction:
-    """Return the function with coefficients tau (p,) or (p, outputs) on the functions of a space."""
+    """Return the function with coefficients tau (p,) or (p, outputs) in the functions of a space."""
     if isinstance(space, LandmarkSpace):
         return Function(space.kernel, space.functionals, tau, basis, coefficients)
     return FeatureFunction(space, tau, basis, coefficients)

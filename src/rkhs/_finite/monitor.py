@@ -1,4 +1,4 @@
-"""Watching a solver: progress, history, limits, and the best iterate if it is stopped."""
+"""Monitoring of solvers: progress, history, limits, and the best iterate to return if a solver is stopped."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
 from rkhs._progress import listening, seconds_left
 
-PATIENCE = 2.0  # seconds before progress is shown
-MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # what is shown meanwhile
-CHOICE, SUMMING = "choosing functions", "adding up rows"  # the same of an approximation
+PATIENCE = 2.0  # seconds before progress is displayed
+MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # progress messages of solvers
+CHOICE, SUMMING = "choosing functions", "adding up rows"  # progress messages of approximations
 
 
 @cache
 def slowness() -> float:
-    """Return how many times slower this computer is than the reference, by a product and a table of exponentials."""
+    """Return the ratio of the speeds of the reference computer and this one, by timing exp, a product and Cholesky."""
     A = np.random.default_rng(0).random((256, 256))
     times = []
     for _ in range(3):
@@ -35,15 +35,32 @@ def slowness() -> float:
         np.exp(-(A @ A) / 256)
         np.linalg.cholesky(A @ A.T + 256 * np.eye(256))
         times.append(perf_counter() - start)
-    return min(times) / 2.1e-3  # s that this takes on the computer on which costs were measured
+    return min(times) / 2.1e-3  # seconds on the reference computer, on which costs of solvers were measured
 
 
 class Stopped(Exception):
-    """A solver was asked to stop; the message is the status."""
+    """Raised to stop a solver before it has converged; the message becomes the status of the solution.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Monitor, Stopped
+    >>> try:
+    ...     Monitor(tol=1e-4, time_limit=0.0).check()
+    ... except Stopped as reason:
+    ...     print(reason)
+    time limit
+    """
 
 
 class OutOfIterations(Stopped):
-    """A solver came to its own limit."""
+    """Raised by a solver that has reached its iteration limit.
+
+    Examples
+    --------
+    >>> from rkhs.extend import OutOfIterations
+    >>> print(OutOfIterations())
+    iteration limit
+    """
 
     def __init__(self) -> None:
         super().__init__("iteration limit")
@@ -51,21 +68,53 @@ class OutOfIterations(Stopped):
 
 @dataclass
 class Monitor:
-    """Told about each iteration; raises `Stopped` when it is time.
+    """A record of a solver's progress, which raises `Stopped` if a limit is reached.
 
-    Solvers call `report` once an iteration, with the best iterate so far, which has all outputs of their system.  Gram
-    products count themselves (`watching`), and are not begun where they would end after the time limit.
+    Solvers call `report` once per iteration, with the best iterate so far for all outputs.  Gram products are counted
+    by the operators of `watching`, and do not start if they would end after the time limit.
+
+    Parameters
+    ----------
+    tol : float
+        The relative duality gap to reach.
+    time_limit : float, optional
+        The time limit in seconds.
+    callback : callable, optional
+        A function that is called with the `Record` of each iteration; a true result stops the solver.
+    verbose : bool, default=False
+        Whether to display progress on standard error after two seconds.
+
+    Attributes
+    ----------
+    best : Iterate or None
+        The iterate to return if the solver is stopped.
+    history : list of Record
+        The records of all iterations.
+    work : float
+        The number of Gram products; products with a part of the matrix count as a fraction.
+    seconds_each : float
+        The time of a Gram product in seconds, estimated or measured.
+    solver : str or None
+        The name of the solver that has replaced the first one.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Monitor
+    >>> monitor = Monitor(tol=1e-4)
+    >>> monitor.report(None, primal=2.0, gap=0.5)
+    >>> monitor.history[0].iteration, monitor.history[0].gap
+    (1, 0.5)
     """
 
     tol: float
     time_limit: float | None = None
     callback: Callable[[Record], Any] | None = None
-    verbose: bool = False  # print progress to standard error after two seconds
+    verbose: bool = False
     started: float = field(default_factory=perf_counter)
-    work: float = 0.0  # products so far, those of a part of the matrix by their share
-    seconds_each: float = 0.0  # of a product, estimated or measured
+    work: float = 0.0
+    seconds_each: float = 0.0
     best: Iterate | None = None
-    solver: str | None = None  # that has taken over from the one that began
+    solver: str | None = None
     history: list[Record] = field(default_factory=list)
     _display: Any = None
 
@@ -81,31 +130,50 @@ class Monitor:
 
     @property
     def seconds(self) -> float:
+        """The time in seconds since the monitor was created."""
         return perf_counter() - self.started
 
     @property
     def products(self) -> int:
-        """Gram products so far."""
+        """The number of Gram products so far, rounded up."""
         return ceil(self.work - 1e-6)
 
     @property
     def left(self) -> float:
-        """Seconds until the time limit, or that of the work around, less what the certificate takes."""
-        own = inf if self.time_limit is None else self.time_limit - self.seconds
-        # The certificate of what is returned takes two products.
-        return min(own, seconds_left()) - 2 * self.seconds_each
+        """The time in seconds until the limits of this monitor and of enclosing blocks, minus that of a certificate."""
+        remaining = inf if self.time_limit is None else self.time_limit - self.seconds
+        # The certificate of the returned iterate takes two products.
+        return min(remaining, seconds_left()) - 2 * self.seconds_each
 
     def watching(self, system: FiniteProblem) -> FiniteProblem:
-        """The system with products that count themselves and end in time."""
+        """Return the problem with Gram products that this monitor counts and limits.
+
+        Parameters
+        ----------
+        system : FiniteProblem
+            The problem.
+
+        Returns
+        -------
+        FiniteProblem
+            The same problem with monitored products.
+        """
         self.seconds_each = max(self.seconds_each, system.gram.seconds)
-        gram: Any = Watched(system.gram, self)
-        exact = Watched(system.exact, self) if system.inexact else gram
+        gram: Any = MonitoredGram(system.gram, self)
+        exact = MonitoredGram(system.exact, self) if system.inexact else gram
         return system.with_geometry(gram=gram, exact=exact)
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        """One more iteration: its objective and relative gap (infinity where not known yet).
+        """Record an iteration, and stop the solver if the callback or a limit requires it.
 
-        Without an iterate the best one stays what it was.
+        Parameters
+        ----------
+        iterate : Iterate or None
+            The best iterate so far; None keeps the previous one.
+        primal : float
+            The objective.
+        gap : float
+            The relative duality gap; infinity if it is not known yet.
         """
         self.keep(iterate)
         record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
@@ -116,43 +184,80 @@ class Monitor:
         self.check()
 
     def keep(self, iterate: Iterate | None) -> None:
-        """Make an iterate of all outputs the one to return if the solver is stopped; None changes nothing."""
+        """Store the iterate to return if the solver is stopped.
+
+        Parameters
+        ----------
+        iterate : Iterate or None
+            An iterate of all outputs; None keeps the previous one.
+        """
         self.best = self.best if iterate is None else iterate
 
     def taken_over(self, solver: str) -> None:
-        """Another solver goes on."""
+        """Record that another solver continues.
+
+        Parameters
+        ----------
+        solver : str
+            The name of the other solver.
+        """
         self.solver = solver
 
     def check(self, ahead: float = 0.0) -> None:
-        """Stop where this many seconds more would go beyond the time limit."""
+        """Raise `Stopped` if work of a given duration would exceed the time limit.
+
+        Parameters
+        ----------
+        ahead : float, default=0.0
+            The duration in seconds.
+        """
         if self.left < ahead:
             raise Stopped(TIME_LIMIT)
 
     def afford(self, cost: float) -> None:
-        """Stop where work of an estimated cost, in seconds of the reference computer, would go beyond the limit."""
+        """Raise `Stopped` if work of an estimated cost would exceed the time limit.
+
+        Parameters
+        ----------
+        cost : float
+            The cost in seconds of the reference computer.
+        """
         if self.left < inf:
             self.check(slowness() * cost)
 
     def tell(self, what: str) -> None:
-        """Show how far work is of which nobody knows how long it takes."""
+        """Display a message for work of unknown duration.
+
+        Parameters
+        ----------
+        what : str
+            The message.
+        """
         self._show(self.seconds, f"{what}, {self.seconds:.0f} s")
 
     @contextmanager
     def showing(self, what: str) -> Iterator[None]:
-        """Show how far work without iterations is; stop it where its next piece would end too late."""
+        """Display the progress of the block, and raise `Stopped` if its next part would exceed the time limit.
+
+        Parameters
+        ----------
+        what : str
+            The message to display.
+        """
         before: float | None = None
 
-        def told(share: float) -> None:
+        def progress(fraction: float) -> None:
             nonlocal before
             now = self.seconds
-            self._show(now, f"{what}: {share:.0%}, {now:.0f} s")
+            self._show(now, f"{what}: {fraction:.0%}, {now:.0f} s")
             self.check(0.0 if before is None else now - before)
             before = now
 
-        with listening(told):
+        with listening(progress):
             yield
 
     def close(self) -> None:
+        """Remove the display."""
         if self._display is not None:
             self._display.stop()
             self._display = None
@@ -166,7 +271,18 @@ class Monitor:
         self._display.update(line)
 
     def line(self, record: Record) -> str:
-        """What is shown."""
+        """Return the message that is displayed for an iteration.
+
+        Parameters
+        ----------
+        record : Record
+            The iteration.
+
+        Returns
+        -------
+        str
+            The message.
+        """
         return (
             f"solving: iteration {record.iteration}, {record.seconds:.0f} s, J = {record.primal:.6g}, "
             f"relative gap {record.gap:.1e} (to {self.tol:.0e})"
@@ -174,7 +290,7 @@ class Monitor:
 
 
 class _PlainDisplay:
-    """Prints a line every two seconds, where rich, which updates one line in place, is not installed."""
+    """A display that prints a line every two seconds, used if rich is not installed."""
 
     def __init__(self) -> None:
         self.printed = -inf
@@ -200,15 +316,15 @@ def _display(line: str) -> Any:
 
 
 def quiet(tol: float, seconds: float = inf) -> Monitor:
-    """For a problem inside another, of which nobody hears: it stops after so many seconds."""
+    """Return a monitor without output for a subproblem, with a time limit in seconds."""
     return Monitor(tol, None if seconds == inf else max(seconds, 0.0))
 
 
 @dataclass
 class InnerMonitor(Monitor):
-    """Watches a part of a problem for the monitor of the whole.
+    """The monitor of a subproblem, which forwards to the monitor `outer` of the problem.
 
-    `whole` makes the iterate of all of it from one of the part, and J is `above` the objective of the part.
+    `whole` maps an iterate of the subproblem to one of the problem, whose objective is larger by the constant `above`.
     """
 
     outer: Monitor = field(default_factory=lambda: Monitor(0.0))
@@ -237,12 +353,12 @@ class InnerMonitor(Monitor):
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
-    """A Gram operator whose products a monitor counts, and does not let begin too late."""
+class MonitoredGram:
+    """A Gram operator whose products a monitor counts, and stops if they would exceed the time limit."""
 
     gram: GramOperator
     monitor: Monitor
-    share: float = 1.0  # of the whole matrix
+    share: float = 1.0  # the fraction of the entries of the full matrix
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.gram, name)
@@ -251,12 +367,12 @@ class Watched:
         monitor = self.monitor
         monitor.check(self.share * monitor.seconds_each)
         start = perf_counter()
-        found = self.gram @ v
+        product = self.gram @ v
         if self.share == 1.0:
             seconds = perf_counter() - start
             monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
         monitor.work += self.share
-        return found
+        return product
 
     def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
         with self.monitor.showing(MATRIX):
@@ -270,9 +386,9 @@ class Watched:
         part = self.gram.part(rows, columns)
         if self.stored:
             return part
-        return Watched(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
+        return MonitoredGram(part, self.monitor, part.shape[0] * part.shape[1] / (self.shape[0] * self.shape[1]))
 
 
 def plain(gram: GramOperator) -> GramOperator:
-    """The operator without a monitor."""
-    return gram.gram if isinstance(gram, Watched) else gram
+    """Return the operator without its monitor."""
+    return gram.gram if isinstance(gram, MonitoredGram) else gram

@@ -1,7 +1,7 @@
-"""The finite problem of the representer theorem.
+"""The finite-dimensional problem of the representer theorem.
 
-With f = sum_i a_i z_i + sum_j c_j p_j, G the Gram matrix of all functionals of all terms and Q an orthonormal
-basis of the columns of P_ij = L_i(p_j), the problem is
+With f = sum_i a_i z_i + sum_j c_j p_j, the Gram matrix G of all functionals of all terms, and an orthonormal basis Q of
+the columns of P_ij = L_i(p_j), the problem is
 
     min over a, c       1/2 a'Ga + sum_i w_i loss_i(u_i; b_i),    u = Ga + Qc
 
@@ -9,8 +9,8 @@ and its dual
 
     max over alpha      -1/2 alpha'G alpha - sum_i w_i loss_i*(-alpha_i / w_i),    Q'alpha = 0
 
-with f = sum_i alpha_i z_i at the solution.  Several outputs are several such problems with one G, in the columns of a.
-On a subspace with explicit features it is a `ReducedProblem` (`solvers._reduced`).
+with f = sum_i alpha_i z_i at the solution.  Several outputs are several such problems with the same G, in the columns
+of a.  On a subspace with explicit features it is a `ReducedProblem` (`solvers._reduced`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy  # which imports scipy.optimize when it is first used
+import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, taken, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs.losses._base import Loss
 from rkhs.losses._interval import shifted
 
-LOST = {False: (32, 1), True: (1024, 2)}  # smooth? -> units of rounding that u may be off, order in which J sees that
+# loss.smooth -> (rounding error of u in units of eps, order in which J depends on it).  J of a smooth loss changes to
+# second order near its minimum.
+LOST = {False: (32, 1), True: (1024, 2)}
 
 
 @dataclass(frozen=True, eq=False)
 class LossBlock:
-    """The rows of one term: its loss, targets (n, c) and weights (n, 1), or (n, c) where outputs differ in them."""
+    """The rows of one term: its loss, targets (n, c) and weights (n, 1), or (n, c) if they differ between outputs."""
 
     rows: slice
     loss: Loss
@@ -41,11 +43,11 @@ class LossBlock:
     weight: Array
 
     def conjugate(self, alpha: Array) -> Array:
-        """Return sum_i w_i loss_i*(-alpha_i / w_i), per output (c,), for alpha (n, c) in the box up to rounding."""
+        """Return sum_i w_i loss_i*(-alpha_i / w_i) of each output (c,), for alpha (n, c) in the box up to rounding."""
         return namespace(alpha).sum(self.weight * self.loss.conjugate(self.dual_slope(alpha), self.target), axis=0)
 
     def dual_slope(self, alpha: Array) -> Array:
-        """Return s = -alpha / w, inside the domain of the conjugate."""
+        """Return s = -alpha / w, clipped to the domain of the conjugate."""
         xp = namespace(alpha)
         low, high = self.loss.domain(self.target)
         s = -alpha / xp.where(self.weight > 0, self.weight, xp.ones_like(self.weight))
@@ -53,7 +55,7 @@ class LossBlock:
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """Return the bounds (n, c) on alpha: -w times the domain of the conjugate; 0 for rows of weight zero."""
+        """The bounds (n, c) on alpha: -w times the domain of the conjugate, and 0 for rows of weight zero."""
         xp = namespace(self.target)
         low, high = self.loss.domain(self.target)
 
@@ -66,9 +68,24 @@ class LossBlock:
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """Coefficients a (N, c) of the representers and c (r, c) of the orthonormal basis Q.
+    """Coefficients of a function of a finite problem, the result of a solver.
 
-    `alpha` (N, c) is a point of the dual, from solvers that know one which is neither a nor given by u.
+    Parameters
+    ----------
+    a : array of shape (N, c)
+        The coefficients of the representers, for each of c outputs.
+    basis : array of shape (r, c)
+        The coefficients of the orthonormal basis Q.
+    alpha : array of shape (N, c), optional
+        A dual point, if the solver has a better one than a and the negative gradients of the losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import Iterate
+    >>> iterate = Iterate(np.zeros((3, 2)), np.zeros((1, 2)))
+    >>> iterate.output(1).a.shape
+    (3, 1)
     """
 
     a: Array
@@ -77,28 +94,63 @@ class Iterate:
 
     @classmethod
     def joined(cls, outputs: Sequence[Iterate]) -> Iterate:
-        """Join iterates of one output each."""
+        """Join iterates of one output each.
+
+        Parameters
+        ----------
+        outputs : sequence of Iterate
+            The iterates.
+
+        Returns
+        -------
+        Iterate
+            The iterate of all outputs.
+        """
         xp = namespace(outputs[0].a)
         alphas = [one.a if one.alpha is None else one.alpha for one in outputs]
         columns = ([one.a for one in outputs], [one.basis for one in outputs], alphas)
         return cls(*(xp.concat(column, axis=1) for column in columns))
 
     def output(self, which: int) -> Iterate:
-        """Return the iterate of one output."""
-        one = slice(which, which + 1)
-        return Iterate(self.a[:, one], self.basis[:, one], None if self.alpha is None else self.alpha[:, one])
+        """Return the iterate of one output.
+
+        Parameters
+        ----------
+        which : int
+            The index of the output.
+
+        Returns
+        -------
+        Iterate
+            An iterate with one column.
+        """
+        column = slice(which, which + 1)
+        return Iterate(self.a[:, column], self.basis[:, column], None if self.alpha is None else self.alpha[:, column])
 
     def with_output(self, which: int, other: Iterate) -> Iterate:
-        """Return the iterate with one output, a column, from another."""
+        """Replace one output.
+
+        Parameters
+        ----------
+        which : int
+            The index of the output.
+        other : Iterate
+            The new iterate of this output, with one column.
+
+        Returns
+        -------
+        Iterate
+            The iterate with the other column.
+        """
         return Iterate.joined([other if k == which else self.output(k) for k in range(int(self.a.shape[1]))])
 
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What all problems with the same functionals share: the Gram operator G and the basis Q (N, r), orthonormal.
+    """The Gram operator G and orthonormal basis Q (N, r), which all problems with the same functionals share.
 
-    `gram` is for solvers and may multiply in a lower precision; `exact`, for images from which others are computed and
-    for certificates, does not.  A kernel that is positive definite only where Q'a = 0 is not `definite`.
+    `gram` is for solvers and may multiply in a lower precision; `exact` has full precision, for certificates and images
+    that are reused.  `definite` is False for kernels that are positive definite only on {Q'a = 0}.
     """
 
     gram: GramOperator
@@ -110,63 +162,184 @@ class Geometry:
 
     @cached_property
     def sizes(self) -> Array:
-        """(N, 1): G_ij is computed from numbers of size sizes_i sizes_j (`gram.magnitude`); norms where that is all."""
+        """Magnitudes (N, 1): the rounding error of G_ij is of order eps sizes_i sizes_j (`operator.magnitudes`)."""
         if self.magnitudes is not None:
             return self.magnitudes()
         return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
 
     @property
     def basis_sizes(self) -> Array:
-        """(N, r), the same for Q_ik (`Basis.sizes`)."""
+        """Magnitudes (N, r) of the entries of Q (`Basis.sizes`)."""
         return abs(self.Q) if self.of_basis is None else self.of_basis
 
 
 class FiniteProblem:
-    """The finite problem: what problems with the same functionals share, and a block of losses for each term.
+    """The finite-dimensional convex problem of the representer theorem, which solvers minimize.
 
-    Q (N, r) carries the namespace, dtype and device of all that the problem computes with.
+        min over a, c of  1/2 a'Ga + sum_i w_i loss_i(u_i; b_i),    u = Ga + Qc
+
+    The namespace, dtype and device of Q are those of all arrays of the problem.
+
+    Parameters
+    ----------
+    geometry : Geometry
+        The Gram operator G (N, N) and the orthonormal basis Q (N, r).
+    terms : tuple of LossBlock
+        The losses with their targets and weights, one block for each term.
+    outputs : int, optional
+        The number of outputs; None for a scalar function.
+
+    Attributes
+    ----------
+    gram, exact : GramOperator
+        The operator G, in the precision of the solver and in full precision.
+    Q : array of shape (N, r)
+        The orthonormal basis.
+    size, columns : int
+        The number N of functionals and the number c of outputs.
+    smooth, quadratic : bool
+        Whether all losses are smooth, or quadratic.
+    definite : bool
+        Whether the kernel is positive definite, not only conditionally.
+    inexact : bool
+        Whether products of solvers are computed in a lower precision.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0])
+    >>> system = rkhs.Problem(rkhs.Gaussian(), [term]).system
+    >>> system.size, system.smooth, system.loss(system.zeros())
+    (2, True, array([1.]))
     """
 
     def __init__(self, geometry: Geometry, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
         self.geometry, self.terms, self.outputs = geometry, terms, outputs
         self.gram, self.exact, self.Q, self.definite = geometry.gram, geometry.exact, geometry.Q, geometry.definite
-        self.inexact = self.gram is not self.exact  # whether products of solvers are in a lower precision
+        self.inexact = self.gram is not self.exact
         self.size, self.columns = int(self.Q.shape[0]), outputs or 1
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
 
     @classmethod
     def stored(cls, G: Array, Q: Array, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
-        """Return the problem of a Gram matrix (N, N) that is at hand."""
+        """Return the problem of a Gram matrix that is stored.
+
+        Parameters
+        ----------
+        G : array of shape (N, N)
+            The Gram matrix.
+        Q : array of shape (N, r)
+            The orthonormal basis.
+        terms : tuple of LossBlock
+            The losses.
+        outputs : int, optional
+            The number of outputs.
+
+        Returns
+        -------
+        FiniteProblem
+            The problem.
+        """
         matrix = GramMatrix(G)
         return cls(Geometry(matrix, matrix, Q), terms, outputs)
 
     def with_geometry(self, **changes: Any) -> FiniteProblem:
-        """Return the problem with another Gram operator or basis."""
+        """Return the problem with another Gram operator or basis.
+
+        Parameters
+        ----------
+        **changes
+            The fields of `Geometry` to replace.
+
+        Returns
+        -------
+        FiniteProblem
+            The new problem.
+        """
         return FiniteProblem(replace(self.geometry, **changes), self.terms, self.outputs)
 
     def with_rows(self, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
-        """Return the problem of the same functionals with other losses, weights or targets."""
+        """Return the problem of the same functionals with other losses, weights or targets.
+
+        Parameters
+        ----------
+        terms : tuple of LossBlock
+            The new losses.
+        outputs : int, optional
+            The number of outputs.
+
+        Returns
+        -------
+        FiniteProblem
+            The new problem.
+        """
         return FiniteProblem(self.geometry, terms, outputs)
 
     def shifted(self, shift: Array) -> FiniteProblem:
-        """Return the problem with u + shift in place of u in all losses."""
+        """Return the problem with u + shift instead of u in all losses.
+
+        Parameters
+        ----------
+        shift : array of shape (N, c)
+            The shift.
+
+        Returns
+        -------
+        FiniteProblem
+            The new problem.
+        """
         if not np.any(to_numpy(shift)):
             return self
         return self.with_rows(tuple(replace(t, loss=shifted(t.loss, shift[t.rows])) for t in self.terms))
 
     def part(self, rows: Vector, terms: Sequence[LossBlock]) -> FiniteProblem:
-        """Return the problem of some functionals, which are those of the given blocks, with their rows of Q."""
+        """Return the problem of a subset of the functionals.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The indices of the functionals.
+        terms : sequence of LossBlock
+            The losses of these functionals.
+
+        Returns
+        -------
+        FiniteProblem
+            The smaller problem.
+        """
         operator = diagonal_part(self.exact, rows)
         geometry = Geometry(operator, operator, taken(self.Q, rows), self.definite)
         return FiniteProblem(geometry, consecutive(terms), self.outputs)
 
     def output(self, which: int) -> FiniteProblem:
-        """Return the problem of one output."""
+        """Return the problem of one output.
+
+        Parameters
+        ----------
+        which : int
+            The index of the output.
+
+        Returns
+        -------
+        FiniteProblem
+            The problem of a scalar function.
+        """
         return self.with_rows(self.some([which]).terms)
 
     def some(self, which: Any) -> FiniteProblem:
-        """Return the problem of some outputs."""
+        """Return the problem of a subset of the outputs.
+
+        Parameters
+        ----------
+        which : sequence of int
+            The indices of the outputs.
+
+        Returns
+        -------
+        FiniteProblem
+            The problem of these outputs.
+        """
 
         def of(columns: Array) -> Array:
             return columns if columns.shape[1] == 1 < self.columns else columns[:, which]
@@ -175,60 +348,133 @@ class FiniteProblem:
         return self.with_rows(terms, int(terms[0].target.shape[1]))
 
     def zeros(self, columns: int | None = None) -> Array:
+        """Return zero coefficients of the representers.
+
+        Parameters
+        ----------
+        columns : int, optional
+            The number of columns, by default that of the outputs.
+
+        Returns
+        -------
+        array of shape (N, columns)
+            Zeros.
+        """
         return zeros((self.size, self.columns if columns is None else columns), self.Q)
 
     def start(self) -> Iterate:
-        """Return f = 0."""
+        """Return the iterate f = 0.
+
+        Returns
+        -------
+        Iterate
+            Zero coefficients.
+        """
         return Iterate(self.zeros(), zeros((self.Q.shape[1], self.columns), self.Q))
 
     def inside(self, a: Array) -> Array:
-        """Project on {Q'a = 0} for kernels whose norm is one only there; twice, for rounding."""
-        for _ in range(0 if self.definite else 2):
+        """Project coefficients onto {Q'a = 0} if the kernel is only conditionally positive definite.
+
+        Parameters
+        ----------
+        a : array of shape (N, c)
+            The coefficients.
+
+        Returns
+        -------
+        array of shape (N, c)
+            The projection, or a itself for positive definite kernels.
+        """
+        for _ in range(0 if self.definite else 2):  # the second pass removes the rounding error of the first
             a = a - self.Q @ (self.Q.T @ a)
         return a
 
     def loss(self, u: Array) -> Array:
-        """Return sum_i w_i loss_i(u_i), per output (c,)."""
+        """Return the total loss sum_i w_i loss_i(u_i).
+
+        Parameters
+        ----------
+        u : array of shape (N, c)
+            The values of the functionals.
+
+        Returns
+        -------
+        array of shape (c,)
+            The loss of each output.
+        """
         xp = namespace(u)
         return sum(xp.sum(t.weight * t.loss.value(u[t.rows], t.target), axis=0) for t in self.terms)
 
     def gradient(self, u: Array) -> Array:
-        """Return w_i loss_i'(u_i), (N, c)."""
+        """Return the derivatives w_i loss_i'(u_i).
+
+        Parameters
+        ----------
+        u : array of shape (N, c)
+            The values of the functionals.
+
+        Returns
+        -------
+        array of shape (N, c)
+            The derivatives.
+        """
         return self._rowwise(lambda t: t.weight * t.loss.gradient(u[t.rows], t.target))
 
     def hessian_diagonal(self, u: Array) -> Array:
-        """Return w_i loss_i''(u_i), (N, c)."""
+        """Return the second derivatives w_i loss_i''(u_i).
+
+        Parameters
+        ----------
+        u : array of shape (N, c)
+            The values of the functionals.
+
+        Returns
+        -------
+        array of shape (N, c)
+            The second derivatives.
+        """
         return self._rowwise(lambda t: t.weight * t.loss.curvature(u[t.rows], t.target))
 
     def conjugate(self, alpha: Array) -> Array:
-        """Return sum_i w_i loss_i*(-alpha_i / w_i), per output, for alpha in the box up to rounding."""
+        """Return the conjugate sum_i w_i loss_i*(-alpha_i / w_i) of the total loss.
+
+        Parameters
+        ----------
+        alpha : array of shape (N, c)
+            A dual point within the box up to rounding.
+
+        Returns
+        -------
+        array of shape (c,)
+            The value of each output.
+        """
         return sum(t.conjugate(alpha[t.rows]) for t in self.terms)
 
     @cached_property
     def box(self) -> tuple[Array, Array]:
-        """Return the bounds (N, c) that the conjugates put on alpha."""
+        """The lower and upper bounds (N, c) of alpha, from the domains of the conjugates."""
         boxes = [t.box for t in self.terms]
         low, high = (namespace(self.Q).concat(ends, axis=0) for ends in zip(*boxes, strict=True))
         return low, high
 
     @property
     def weight(self) -> Array:
-        """Return w (N, 1)."""
+        """The weights w of shape (N, 1)."""
         return self._rowwise(lambda t: t.weight)
 
     @property
     def target(self) -> Array:
-        """Return b (N, c)."""
+        """The targets b of shape (N, c)."""
         return self._rowwise(lambda t: t.target)
 
     @cached_property
     def at_zero(self) -> Vector:
-        """Return J(0) of each output."""
+        """The objective J(0) of each output."""
         return to_numpy(self.loss(self.zeros())).astype(np.float64)
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
-        """Return for each output the J that is zero but for the rounding of u, by which smooth losses change less."""
+        """For each output the value of J below which it is indistinguishable from zero because of rounding errors."""
         total = np.zeros(self.columns)
         for t in self.terms:
             xp = namespace(t.target)
@@ -239,12 +485,12 @@ class FiniteProblem:
 
     @cached_property
     def quadratic_rows(self) -> Vector:
-        """Return the indices of the functionals with a squared loss."""
+        """The indices of the functionals with a quadratic loss."""
         return _indices([t for t in self.terms if t.loss.quadratic])
 
     @cached_property
     def other_rows(self) -> Vector:
-        """Return the indices of the others."""
+        """The indices of the functionals with other losses."""
         return _indices([t for t in self.terms if not t.loss.quadratic])
 
     def _rowwise(self, values: Callable[[LossBlock], Array]) -> Array:
@@ -253,9 +499,9 @@ class FiniteProblem:
 
 
 def check_range(terms: Iterable[LossBlock]) -> None:
-    """Refuse targets and weights for which J(0) of an output overflows, or underflows.
+    """Raise ValueError if J(0) of an output overflows or underflows.
 
-    J(0) is less than a normal number because it underflows where the derivative of a smooth loss is not zero.
+    A J(0) below the smallest normal number is an underflow if the derivative of a smooth loss is not zero.
     """
     at_zero: Any = 0.0
     slopes: Any = 0.0
@@ -277,11 +523,12 @@ def check_range(terms: Iterable[LossBlock]) -> None:
 
 
 def recedes(problem: FiniteProblem, output: int) -> bool:
-    """Return whether some function of the basis, which is not penalized, lowers the losses without end.
+    """Return whether the objective decreases without end along an unpenalized basis function.
 
-    Then the minimum is at infinity.  A linear program in the coefficients of the basis: maximize the sum of s_i v_i
-    over the rows of losses without a minimum (the logistic loss), all of them >= 0, where v = Q c, |c_j| <= 1, and
-    s_i = +1 or -1 is the direction in which the loss does not grow; rows that grow in both directions need v_i = 0.
+    Then there is no minimizer.  Such a direction is found by a linear program in the coefficients c of the basis, with
+    v = Qc and |c_j| <= 1: maximize the sum of s_i v_i over the rows of losses that do not attain their infimum (such as
+    the logistic loss) subject to s_i v_i >= 0, where s_i = +1 or -1 is the direction in which the loss does not grow.
+    Losses that grow in both directions require v_i = 0.
     """
     Q = to_numpy(problem.Q).astype(np.float64) * problem.size**0.5
     if Q.shape[1] == 0 or all(t.loss.attained for t in problem.terms):
@@ -300,8 +547,8 @@ def recedes(problem: FiniteProblem, output: int) -> bool:
     if len(down) == 0:
         return False
     above = np.concatenate([down, flat])
-    zero = np.linalg.qr(fixed, mode="r")  # as many equations as unknowns say the same
-    found = scipy.optimize.linprog(
+    zero = np.linalg.qr(fixed, mode="r")  # the same equations in at most r rows
+    result = scipy.optimize.linprog(
         -np.mean(down, axis=0),
         A_ub=-above,
         b_ub=np.zeros(len(above)),
@@ -309,11 +556,11 @@ def recedes(problem: FiniteProblem, output: int) -> bool:
         b_eq=np.zeros(len(zero)),
         bounds=(-1, 1),
     )
-    return bool(found.status == 0 and np.max(down @ found.x) > 1e-5)  # linear programs are solved to 1e-7
+    return bool(result.status == 0 and np.max(down @ result.x) > 1e-5)  # linprog has a tolerance of 1e-7
 
 
 def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
-    """Renumber the rows of some blocks, one after the other."""
+    """Return the blocks with consecutive row indices."""
     ends = np.cumsum([0, *(t.rows.stop - t.rows.start for t in terms)])
     return tuple(replace(t, rows=slice(int(a), int(b))) for t, a, b in zip(terms, ends[:-1], ends[1:], strict=True))
 

@@ -1,4 +1,4 @@
-"""From a problem on paper to the finite problem of its coefficients, and back to functions."""
+"""Reduction of a problem to finitely many coefficients by the representer theorem, and conversion back to functions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class RepresenterProblem:
-    """The functionals of all terms, whose representers and basis functions make f, and the losses on their values.
+    """The functionals of all terms, whose representers span the solution together with the basis, and their losses.
 
-    Functionals of weight zero are left out.  With `dropped`, so is the null space (Walder and Chapelle 2007, 6.2).
+    Functionals of weight zero are omitted.  `dropped` omits the null space too (Walder and Chapelle 2007, 6.2).
     """
 
     kernel: Kernel
@@ -47,7 +47,7 @@ class RepresenterProblem:
         precision: str | None = None,
         dropped: bool = False,
     ) -> RepresenterProblem:
-        """With a `place`, an array, all numbers are brought to its namespace, dtype and device."""
+        """Reduce a problem; arrays are converted to the namespace, dtype and device of the array `place` if given."""
         outputs = outputs_of(terms)
         families, rows, start = [], [], 0
         for term in terms:
@@ -68,12 +68,11 @@ class RepresenterProblem:
 
     @property
     def system(self) -> FiniteProblem:
-        """The finite problem."""
         return self._finite[0]
 
     @cached_property
     def _finite(self) -> tuple[FiniteProblem, Restriction | None]:
-        """The finite problem, and the map from its coefficients to those of the representers if they differ."""
+        """The finite problem, and the map from its coefficients to those of the representers (None: the identity)."""
         exact = gram(self.kernel, self.functionals)
         fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
         definite, basis = self.kernel.order == 0, self.basis
@@ -82,12 +81,12 @@ class RepresenterProblem:
         return without_null_space(system) if self.dropped else (system, None)
 
     def hidden(self, system: FiniteProblem) -> int:
-        """How many basis functions rounding hides on the rows of a system that have a weight: see `Basis.hidden`."""
+        """Return `Basis.hidden` on the rows of a finite problem that have a positive weight."""
         space = self.basis.space
         if self.dropped or space is None or (isinstance(space, Polynomials) and space.degree == 0):
             return 0
         rows = np.flatnonzero(to_numpy(system.weight).max(axis=1, initial=0.0) > 0)
-        key = rows.tobytes()  # cells of a grid share their folds
+        key = rows.tobytes()  # cached, because the cells of a grid share their folds
         if key not in self._hidden:
             whole = len(rows) == self.functionals.size
             functionals = self.functionals if whole else self.functionals.take(rows)
@@ -104,7 +103,7 @@ class RepresenterProblem:
         return magnitudes(self.kernel, self.functionals)
 
     def function(self, iterate: Iterate) -> Function:
-        """f from its coefficients."""
+        """Return the function with the coefficients of an iterate."""
         a = iterate.a if self._finite[1] is None else self._finite[1] @ iterate.a
 
         def flat(columns: Array) -> Array:
@@ -116,7 +115,7 @@ class RepresenterProblem:
         return Function(self.kernel, self.functionals, flat(a), self.basis.space, flat(coefficients))
 
     def iterate(self, f: Function) -> Iterate:
-        """The coefficients of a function of a problem with the same functionals."""
+        """Return the coefficients of a function that is a solution of a problem with the same functionals."""
         if f.functionals.shape != self.functionals.shape:
             raise ValueError(
                 f"start has {f.functionals.size} representers and this problem {self.functionals.size}: "
@@ -125,35 +124,35 @@ class RepresenterProblem:
         a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
         basis = self.system.start().basis
         if f.basis is not None and f.basis_coefficients is not None and not self.dropped:
-            theirs = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
-            basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ theirs, a)
+            c = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
+            basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ c, a)
         return Iterate(a, basis)
 
 
 def outputs_of(terms: Sequence[Term]) -> int | None:
-    """The number of outputs of some terms, None where no target has such an axis."""
+    """Return the common number of outputs of the terms, or None if no target has an axis of outputs."""
     counts = {term.outputs for term in terms if term.outputs is not None}
     if len(counts) > 1:
         raise ValueError(f"The terms disagree on the number of outputs: {sorted(counts)}.")
     return counts.pop() if counts else None
 
 
-def represented_by(given: Any, who: str) -> RepresenterProblem:
-    """The finite problem of a `Problem`, or what is one already, for those who need all of the space."""
-    if getattr(given, "approximation", None) is not None:
+def represented_by(problem: Any, caller: str) -> RepresenterProblem:
+    """Return the `RepresenterProblem` of a `Problem`, or the argument if it is one; raise for approximations."""
+    if getattr(problem, "approximation", None) is not None:
         raise ValueError(
-            f"{who} is about the whole space, and the problem has approximation={given.approximation!r}: leave that "
-            "out, or ask solution.posterior."
+            f"{caller} is about the whole space, and the problem has approximation={problem.approximation!r}: omit the "
+            "approximation, or use solution.posterior."
         )
-    found = getattr(given, "represented", given)
-    if not isinstance(found, RepresenterProblem):
-        raise TypeError(f"{who} needs an rkhs.Problem, got {given!r}.")
-    return found
+    represented = getattr(problem, "represented", problem)
+    if not isinstance(represented, RepresenterProblem):
+        raise TypeError(f"{caller} needs an rkhs.Problem, got {problem!r}.")
+    return represented
 
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """alpha -> a = alpha - (Q - W) Q'alpha, from the coefficients of representers in S to those of the z_i."""
+    """The map alpha -> a = alpha - (Q - W) Q'alpha from coefficients of representers in S to those of the z_i."""
 
     Q: Array
     excess: Array  # Q - W
@@ -163,17 +162,17 @@ class Restriction:
 
 
 def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restriction]:
-    """Leave out the polynomials of a conditionally positive definite kernel (Walder and Chapelle 2007, 6.2).
+    """Drop the null space of a conditionally positive definite kernel (Walder and Chapelle 2007, 6.2).
 
-    They are not penalized, so where they separate the data they take over.  Leaving them out leaves f = sum a_i z_i
-    with P'a = 0: a space S of functions, finite-dimensional here, with inner product a'Ga.  On it every functional is
-    bounded, and the Gram matrix of their representers in S is
+    Its polynomials are not penalized: if they separate the data, the minimizer ignores the kernel.  Without them
+    f = sum a_i z_i with P'a = 0, a finite-dimensional space S of functions with inner product a'Ga.  Every functional
+    is bounded on S, and the Gram matrix of the representers in S is
 
         K = G Z (Z'GZ)^-1 Z'G,         Z an orthonormal basis of {P'a = 0}
 
-    positive semi-definite and without a basis: the problem is an ordinary one, with K in the place of G, and
-    coefficients alpha of it belong to f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z.  With Q an
-    orthonormal basis of the columns of P and the saddle point  GW + QT = GQ, Q'W = 0,  which costs one factorization,
+    which is positive semidefinite.  So the problem is an ordinary one with K instead of G and without a basis, and its
+    coefficients alpha define f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z: with an orthonormal
+    basis Q of the columns of P and the saddle point system  GW + QT = GQ, Q'W = 0,  which takes one factorization,
 
         K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
     """

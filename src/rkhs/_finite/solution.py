@@ -1,4 +1,4 @@
-"""What a solver returns: a function, a certificate, and how it went."""
+"""Solutions of problems: the function, its certificate, and the history of the solver."""
 
 from __future__ import annotations
 
@@ -17,30 +17,61 @@ TIME_LIMIT = "time limit"
 
 @dataclass(frozen=True)
 class Record:
-    """One line of a solver's history."""
+    """The state of a solver after an iteration.
+
+    Attributes
+    ----------
+    iteration : int
+        The number of the iteration, starting at 1.
+    products : int
+        The number of Gram products so far.
+    seconds : float
+        The time in seconds so far.
+    primal : float
+        The objective J.
+    gap : float
+        The relative duality gap, as estimated by the solver.
+    """
 
     iteration: int
     products: int
     seconds: float
     primal: float
-    gap: float  # relative, as the solver saw it
+    gap: float
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The minimizer that was found, and how far from the true one it can be.
+    """The solution of a problem, with a certificate of its distance from the minimum.
 
-    `status` is "converged" when the relative gap is within the tolerance, and otherwise says what stopped the
-    solver: an iteration or time limit, an interruption, or no further progress.  "rounding leaves 3e-06" is by how much
-    rounding may have hidden a larger gap, relative to J; "rounding hides 3 of 15 basis functions" (or of the functions
-    of a span) that f does not use functions which rounding cannot tell from others: with these J may be less, so the
-    lower bound is 0.
-
-    `span` names the functions among which an approximation looked for f.  Primal, dual and gap are then those of the
-    problem in their span, and say nothing about functions outside; None is for the whole space.
-
-    `basis_rank` is how many of the basis functions, the kernel's polynomials among them, are independent on the
-    functionals, and how many there are; None without a basis, and in a span.
+    Attributes
+    ----------
+    function : Function
+        The minimizer; a `FeatureFunction` for approximations by features.
+    certificate : Certificate
+        The duality gap with bounds on its rounding errors.
+    status : str
+        "converged" if the relative duality gap is within the tolerance.  Otherwise the reason for which the solver
+        stopped: an iteration or time limit, an interruption, or no further progress.  "rounding leaves 3e-06" means
+        that rounding errors may hide a gap of this size, relative to J.  "rounding hides 3 of 15 basis functions" (or
+        functions of a span) means that f does not use functions which are linearly dependent on the others up to
+        rounding.  J might be smaller with them, so that the lower bound is 0.
+    solver : str
+        The name of the solver.
+    iterations, products : int
+        The numbers of iterations and of Gram products.
+    seconds : float
+        The time in seconds.
+    history : tuple of Record
+        The state of the solver after each iteration.
+    span : str or None
+        The functions of an approximation.  Primal, dual and gap are then those of the problem restricted to their span.
+        None for the whole RKHS.
+    basis_rank : tuple of int or None
+        The number of basis functions, including the null space of the kernel, that are independent on the functionals,
+        and their total number.  None without a basis, and for approximations.
+    source : object or None
+        The data from which `posterior` is computed.
 
     Examples
     --------
@@ -51,7 +82,7 @@ class Solution:
     ('converged', True, array([0.6]))
     """
 
-    function: Any  # a Function; a FeatureFunction of an approximation by features
+    function: Any
     certificate: Certificate
     status: str
     solver: str
@@ -65,9 +96,10 @@ class Solution:
 
     @property
     def posterior(self) -> Posterior:
-        """Error bars: what is known of f around this minimizer, where all losses are squared; an `rkhs.results.Posterior`.
+        """The posterior distribution of f given the data, if all losses are squared.
 
-        `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.
+        An `rkhs.results.Posterior` with the methods `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any
+        functionals L and M.
 
         Examples
         --------
@@ -81,14 +113,14 @@ class Solution:
         if self.source is None:
             raise ValueError(
                 "A posterior needs all losses to be Squared, and a null space that is kept; in a span, a problem that "
-                "was solved alone, not in a grid. For other losses look at what is left out: problem.leave_out(), or "
-                "problem.grid(.., held_out=..)."
+                "was solved alone, not in a grid. For other losses use errors on held-out rows: problem.leave_out(), "
+                "or problem.grid(.., held_out=..)."
             )
         return self.source.posterior(self)
 
     @property
     def primal(self) -> float:
-        """J(f)."""
+        """The objective J(f)."""
         return float(self.certificate.primal.sum())
 
     @property
@@ -98,11 +130,12 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """primal - dual: J(f) is at most this far above the minimum."""
+        """The duality gap primal - dual: J(f) exceeds its minimum by at most this."""
         return self.certificate.gap
 
     @property
     def relative_gap(self) -> float:
+        """The largest duality gap of any output relative to its J."""
         return self.certificate.relative
 
     def __repr__(self) -> str:
@@ -118,9 +151,9 @@ class Solution:
 def with_hidden(
     certificate: Certificate, status: str, hidden: int, size: int, functions: str
 ) -> tuple[Certificate, str]:
-    """Return certificate and status where rounding hides some of `size` functions, with which J might be less.
+    """Return the certificate and status if rounding hides some of `size` functions, with which J might be smaller.
 
-    Of the minimum nothing is known then but that no J is below zero.
+    The only lower bound of the minimum is then zero.
     """
     if hidden:
         certificate = replace(certificate, gaps=certificate.primal)

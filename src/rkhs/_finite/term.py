@@ -1,4 +1,4 @@
-"""Terms: what is known about f, and how much it costs to disagree."""
+"""Terms of the objective: functionals of f with a loss, targets and weights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,21 @@ class Term:
 
     Parameters
     ----------
-    functional : a family of functionals L
-    loss : the loss on each L_i(f)
-    target : a number, an array of the shape of L, or one with a further axis for several outputs
-        (classes, for example, which then share all work).  NaN is for what was not observed: such rows are left out
-    weight : a number, or one for each functional; zero leaves a functional out; `rkhs.Tunable()`, or `rkhs.Tunable() * w`,
-        where `Problem.tune` is to find it
+    functional : Functional
+        The family of functionals L.
+    loss : Loss
+        The loss of each L_i(f).
+    target : float or array-like of shape L.shape or (*L.shape, outputs), default=0.0
+        The targets; a last axis is for several outputs, such as classes, which share the computations.  NaN marks
+        missing observations, whose functionals are omitted.
+    weight : float, array-like of shape L.shape, or Tunable, default=1.0
+        The weight of all functionals, or of each.  Functionals of weight zero are omitted.  `Problem.tune` finds the
+        weight `rkhs.Tunable()`, or the factor in `rkhs.Tunable() * w`.
+
+    Attributes
+    ----------
+    observed : ndarray of bool of shape (size,) or None
+        The mask of the functionals whose target is not NaN; None if all are observed.
 
     Examples
     --------
@@ -34,7 +43,7 @@ class Term:
     >>> rkhs.Term(rkhs.Evaluation(np.zeros((3, 2))), rkhs.Hinge(), target=[1, -1, 1], weight=10.0)
     Term(Evaluation(3 points in R^2), Hinge(), weight=10.0)
 
-    Slopes of which one is not known:
+    A gradient with one missing component:
 
     >>> slopes = rkhs.Term(rkhs.Gradient(np.zeros((1, 3))), rkhs.Squared(), target=[[0.5, np.nan, -1.0]])
     >>> slopes.observed
@@ -45,7 +54,7 @@ class Term:
     loss: Loss
     target: Any = 0.0
     weight: Any = 1.0
-    observed: Any = field(init=False, default=None, repr=False)  # (size,) a mask in NumPy; None where all are
+    observed: Any = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.functional, Functional):
@@ -67,20 +76,32 @@ class Term:
 
     @property
     def size(self) -> int:
+        """The number of functionals."""
         return self.functional.size
 
     @property
     def outputs(self) -> int | None:
-        """The number of outputs, or None for a target without that axis."""
+        """The number of outputs, or None for a target without an axis of outputs."""
         return int(self.target.shape[1]) if self.target.ndim == 2 else None
 
     def changed(self, **parts: Any) -> Term:
-        """The same term with another loss, target or weight."""
+        """Return the term with another functional, loss, target or weight.
+
+        Parameters
+        ----------
+        **parts
+            The parameters of `Term` to replace.
+
+        Returns
+        -------
+        Term
+            The new term.
+        """
         return replace(self, **{"target": self.told, **parts})
 
     @property
     def told(self) -> Array:
-        """The targets in the shape of the functionals, NaN where there was no observation."""
+        """The targets in the shape of the functionals, with NaN for missing observations."""
         target = self.target
         if self.observed is not None:
             target = like(
@@ -89,17 +110,22 @@ class Term:
         return namespace(target).reshape(target, (*self.functional.shape, *target.shape[1:]))
 
     def weights(self) -> Array:
-        """The weights as a column, (size, 1)."""
+        """Return the weights of all functionals as a column.
+
+        Returns
+        -------
+        array of shape (size, 1)
+            The weights.
+        """
         if isinstance(self.weight, Tunable):
             raise ValueError(
-                f"{self!r} is not known yet: its weight is left open. Let problem.tune() find what is open, or give a "
-                "number."
+                f"{self!r} is not known yet: its weight is left open. Call problem.tune() to find it, or pass a number."
             )
-        whole = np.full((self.size, 1), self.weight) if isinstance(self.weight, float) else self.weight[:, None]
-        return like(whole, self.functional.prototype)
+        column = np.full((self.size, 1), self.weight) if isinstance(self.weight, float) else self.weight[:, None]
+        return like(column, self.functional.prototype)
 
     def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
-        """(size,) or (size, outputs), of the family's dtype; and where it was observed, None for everywhere."""
+        """Return the targets (size,) or (size, outputs) in the dtype of the functionals, and the mask `observed`."""
         L = self.functional
         target = owned(as_real(self.target, "target"))
         xp = namespace(target)
@@ -118,11 +144,11 @@ class Term:
         if observed is not None:
             target = xp.where(xp.isnan(target), xp.ones_like(target), target)
         if self.loss.classification and not bool(xp.all(abs(target) == 1)):
-            raise ValueError(f"{self.loss!r} needs targets +1 and -1; encode the classes so.")
+            raise ValueError(f"{self.loss!r} needs targets +1 and -1: encode the two classes as +1 and -1.")
         return owned(like(as_array(target, "target"), L.prototype)), observed
 
     def _observed(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-        """Where the target is not NaN, (size,); None where it never is."""
+        """Return the mask (size,) of targets that are not NaN; None if no target is NaN."""
         missing = np.isnan(target)
         if not np.any(missing):
             return None
@@ -130,29 +156,28 @@ class Term:
         if missing.ndim == 2 and np.any(missing.any(axis=1) & ~whole):
             row = int(np.flatnonzero(missing.any(axis=1) & ~whole)[0])
             raise ValueError(
-                f"Row {row} of the target of {self.functional!r} is NaN, not observed, in some outputs and a number in "
-                "others, and outputs share their rows: solve a problem for each output."
+                f"Row {row} of the target of {self.functional!r} is NaN (missing) in some outputs but not in others; "
+                "all outputs must have the same missing rows: solve a problem for each output."
             )
         if np.all(whole):
             raise ValueError(
-                f"Every target of {self.functional!r} is NaN, not observed: there is nothing to learn from this term. "
-                "Leave it out."
+                f"Every target of {self.functional!r} is NaN (missing), so that the term has no effect: omit the term."
             )
         return ~whole
 
     def _on_observed(self, observed: np.ndarray[Any, Any]) -> Any:
-        """The weights, zero where nothing was observed."""
+        """Return the weights with zeros for missing observations."""
         if isinstance(self.weight, Tunable):
             shares = np.ones(self.size) if self.weight.shares is None else self.weight.shares
             return replace(self.weight, shares=np.where(observed, shares, 0.0))
         return np.where(observed, self.weight, 0.0)
 
     def _as_weight(self) -> Any:
-        """A float, (size,) in NumPy, or open."""
+        """Return the validated weight: a float, an ndarray (size,), or a Tunable."""
         if isinstance(self.weight, Tunable):
             shares = self.weight.shares
             if self.weight.each:
-                raise ValueError(f"The weight of a term is one number: leave each=True out of {self.weight!r}.")
+                raise ValueError(f"The weight of a term is one number: omit each=True in {self.weight!r}.")
             if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
                 raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
             return self.weight
@@ -163,4 +188,5 @@ class Term:
             )
         if np.any(weight < 0):
             raise ValueError(f"Weights must not be negative (the problem would not be convex), got {weight.min():g}.")
+
         return float(weight) if weight.ndim == 0 else weight.reshape(-1)

@@ -1,11 +1,11 @@
-"""Verified products: certificates from images that a solver has at hand, and one Gram product that checks them all.
+"""Verified products: certificates from images Ga that a solver has computed, checked by a single Gram product.
 
-With independent normal numbers r_k, the vector
+With independent standard normal numbers r_k, the vector
 
     G (sum_k r_k a_k)  -  sum_k r_k (Ga)_k  =  sum_k r_k e_k
 
-is as long as the errors e_k of the images are together, up to a normal number: it is shorter than a thousandth of
-that with a probability below one in a thousand (Freivalds' check of a matrix product).
+is normally distributed, and as large as the errors e_k of the images: its norm is below a thousandth of theirs with a
+probability of less than one in a thousand (Freivalds' check of a matrix product).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import plain
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate
 
-SHARE = 1e-4  # of a tolerance that may come from errors of images
-_VERIFIED = object()  # known to this file alone: a solver cannot make a certificate of its own
+SHARE = 1e-4  # the fraction of a tolerance that errors of images may contribute
+_VERIFIED = object()  # private to this module, so that solvers cannot construct certificates
 
 
 class VerifiedIterate(Iterate):
-    """An iterate whose certificate rests on verified images; only `VerifiedProducts` can make one."""
+    """An iterate whose certificate is based on verified images; only `VerifiedProducts` can create one."""
 
     certificate: Certificate
 
     def __init__(self, iterate: Iterate, certificate: Certificate, seal: Any) -> None:
         if seal is not _VERIFIED:
-            raise TypeError("Verified iterates come from VerifiedProducts whose images are right: return an Iterate.")
+            raise TypeError("Only VerifiedProducts can create a VerifiedIterate: return an Iterate.")
         super().__init__(iterate.a, iterate.basis, iterate.alpha)
         object.__setattr__(self, "certificate", certificate)
 
@@ -48,14 +48,14 @@ def joined(outputs: Sequence[Iterate]) -> Iterate:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """An iterate whose gap is small enough, if the images that say so are right."""
+    """An iterate whose gap is within the tolerance, provided that its images are correct."""
 
     iterate: Iterate
     certificate: Certificate
 
 
 class VerifiedProducts:
-    """Points a (N, c) with their images Ga, each with the factor by which an error of the image matters.
+    """Random combinations of points a (N, c) and their images Ga, weighted by the effect of an error of the image.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class VerifiedProducts:
     """
 
     def __init__(self, geometry: Geometry) -> None:
-        self.exact = plain(geometry.exact)  # the last look is taken in any case
+        self.exact = plain(geometry.exact)  # without a monitor: the check is not subject to the time limit
         self.random = np.random.default_rng(0)
         self.points: Array = None
         self.images: Array = None
@@ -83,7 +83,7 @@ class VerifiedProducts:
         self.entries: list[Entry] = []
 
     def add(self, a: Array, image: Array, factor: Array) -> None:
-        """Add the columns of a and what is believed to be Ga, with a factor (c,) each."""
+        """Add the columns of a and their claimed images Ga, with the weights `factor` (c,)."""
         r = like((factor * self.random.standard_normal(len(factor)))[:, None], a)
         before = (0.0, 0.0) if self.points is None else (self.points, self.images)
         self.points, self.images = before[0] + a @ r, before[1] + image @ r
@@ -92,7 +92,7 @@ class VerifiedProducts:
     def enter(
         self, system: FiniteProblem, iterate: Iterate, image: Array, alpha_image: Array, tol: float
     ) -> Entry | None:
-        """Enter an iterate of one output with an alpha, if its gap is within tol by the images of both."""
+        """Add an iterate of one output with an alpha if, by the images of both, its gap is within tol; else None."""
         assert iterate.alpha is not None
         energy = inner(iterate.a - iterate.alpha, image - alpha_image, axis=0)
         certificate = certificate_of(system, iterate, image, tol, energy)
@@ -108,19 +108,19 @@ class VerifiedProducts:
         return self.entries[-1]
 
     def right(self, tol: float) -> bool:
-        """Return whether errors of images, times their factors, are small beside `tol`; takes one product."""
+        """Return whether the weighted errors of all images are small compared with `tol`; takes one product."""
         if self.points is None:
             return True
         xp = namespace(self.points)
         error = float(xp.linalg.vector_norm(self.exact @ self.points - self.images))
-        # A product itself is right to 64 units of rounding.
+        # The product that checks has itself a rounding error of up to 64 eps.
         self.closed = error <= max(SHARE * tol, 64 * float(xp.finfo(self.points.dtype).eps))
         return self.closed
 
     def verified(self, entry: Entry) -> VerifiedIterate:
-        """Return the iterate of an entry, once all images were found right."""
+        """Return the iterate of an entry after a successful check of all images."""
         if not self.closed:
-            raise RuntimeError("The images were not found right, or not checked since the last entry.")
-        if not any(entry is own for own in self.entries):
-            raise RuntimeError("This entry is not of these products: its images were not checked.")
+            raise RuntimeError("The images failed the check, or were not checked since the last entry: call `right`.")
+        if not any(entry is known for known in self.entries):
+            raise RuntimeError("This entry belongs to other products: its images were not checked.")
         return VerifiedIterate(entry.iterate, entry.certificate, _VERIFIED)

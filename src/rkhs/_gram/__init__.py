@@ -1,4 +1,4 @@
-"""The one place where kernels meet functionals."""
+"""Gram matrices of functionals under a kernel, as operators; the only package that knows both."""
 
 from rkhs._gram.operator import Gram, gram
 

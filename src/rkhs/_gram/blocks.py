@@ -1,10 +1,10 @@
-"""From a kernel and two families to blocks that can be computed, and their tables: sums split, blurs resolved.
+"""Decomposition of Gram matrices into blocks, and their computation entry by entry.
 
     <L, M>  =  sum over blocks of  weight * (parts of L) x (parts of M) under one kernel
 
-Every part of a block is sharp (or its kernel averages by itself), so all that is left is `kernel.pair` on atoms: dense,
-as a diagonal, and tile by tile.  That is the reference, whatever the order and the kernel; the faster ways to the same
-numbers are tested against it.
+Sums of kernels are split into summands, and blurs are replaced by closed forms or cubature, unless the kernel handles
+them itself.  Then `kernel.pair` on atoms gives all entries: the dense matrix, the diagonal, or one tile at a time.
+This works for every order and kernel, and is the reference against which faster products are tested.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class GramBlock:
-    """weight * the inner products of all left with all right parts under the kernel."""
+    """A summand of a Gram matrix: weight * the inner products of all left and all right parts under a kernel."""
 
     weight: float
     kernel: Kernel
@@ -42,26 +42,27 @@ def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[GramBlock]:
     lefts_by_blur = _by_blur(parts[: len(L.parts)])
     rights_by_blur = lefts_by_blur if M is L else _by_blur(parts[len(L.parts) :])
     pairs = product(lefts_by_blur, rights_by_blur)
-    return [one for lefts, rights in pairs for block in _unfolded(kernel, lefts, rights) for one in _resolved(block)]
+    unfolded = (block for lefts, rights in pairs for block in _unfolded(kernel, lefts, rights))
+    return [resolved for block in unfolded for resolved in _resolved(block)]
 
 
 def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> Iterator[GramBlock]:
-    """Yield the summands of a kernel; one that pushes its inputs becomes the kernel behind it, on pushed parts."""
+    """Yield a block for each summand of the kernel; pushed kernels become their inner kernel on pushed parts."""
     for weight, summand in kernel.summands():
         if not isinstance(summand, PushedKernel):
             yield GramBlock(weight, summand, lefts, rights)
             continue
         for factor, on_left, on_right in summand.pushes():
-            ours = pushed(lefts, on_left, summand.takes_blur)
+            new_lefts = pushed(lefts, on_left, summand.takes_blur)
             same = on_left is on_right and lefts is rights
-            theirs = ours if same else pushed(rights, on_right, summand.takes_blur)
-            if ours and theirs:
-                for block in _unfolded(summand.kernel, ours, theirs):
+            new_rights = new_lefts if same else pushed(rights, on_right, summand.takes_blur)
+            if new_lefts and new_rights:
+                for block in _unfolded(summand.kernel, new_lefts, new_rights):
                     yield replace(block, weight=weight * factor * block.weight)
 
 
 def pushed(parts: tuple[Part, ...], push: Push | None, takes_blur: bool) -> tuple[Part, ...]:
-    """Return the parts with pushed atoms; where one atom becomes several, as many parts on the same rows."""
+    """Push the atoms of all parts forward; atoms that become a sum yield several parts on the same rows."""
     if push is None:
         return parts
     sharp = parts if takes_blur else tuple(map(_by_cubature, parts))
@@ -69,7 +70,7 @@ def pushed(parts: tuple[Part, ...], push: Push | None, takes_blur: bool) -> tupl
 
 
 def check_bounded(kernel: Kernel, L: Functional) -> None:
-    """Refuse a family that takes derivatives which the kernel does not bound, before any number is computed."""
+    """Raise NotBoundedError if a family takes derivatives that are not bounded on the RKHS of the kernel."""
     n = L.dimension
     limit = kernel.smoothness(n)
     if L.order >= limit:
@@ -82,7 +83,7 @@ def check_bounded(kernel: Kernel, L: Functional) -> None:
 
 
 def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """Return the parts grouped by their blur; those without atoms have nothing to add."""
+    """Group the parts by their blur; omit parts without atoms."""
     groups: dict[Any, list[Part]] = {}
     for part in parts:
         blur = part.atoms.blur
@@ -93,7 +94,7 @@ def _by_blur(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
 
 
 def _resolved(block: GramBlock) -> list[GramBlock]:
-    """Return blocks without blur that equal (or, by cubature, approximate) the given one."""
+    """Return blocks without blur whose sum is equal to the given one, or approximates it by cubature."""
     covariance = add_covariances(block.lefts[0].atoms.blur, block.rights[0].atoms.blur)
     if covariance is None or block.kernel.blurs:
         return [block]
@@ -125,9 +126,9 @@ def add_table(
     budget: int,
     lower: bool = False,
 ) -> None:
-    """Add the table of two parts to the rows and columns of `out` that they belong to.
+    """Add the inner products of two parts to their rows and columns of `out`.
 
-    Tiles above the diagonal of `out` are left out where only its `lower` half is asked for.
+    With `lower`, tiles above the diagonal of `out` are omitted.
     """
     target = out[left.rows, right.rows]
     half = lower and left.matrix is None and right.matrix is None
@@ -138,37 +139,42 @@ def add_table(
 
 
 def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple[slice, Atoms, slice, Atoms]]:
-    """Yield tiles of the table of the atoms of two parts, square where it allows it: their rows and columns."""
+    """Yield (rows, left atoms, columns, right atoms) of the tiles of two parts, square tiles if possible."""
     entries = tile_entries(budget, array)
-    tall = max(1, min(left.atoms.size, max(int(entries**0.5), entries // max(right.atoms.size, 1))))
-    for i, a in left.atoms.tiled(tall):
+    height = max(1, min(left.atoms.size, max(int(entries**0.5), entries // max(right.atoms.size, 1))))
+    for i, a in left.atoms.tiled(height):
         for j, b in right.atoms.tiled(max(1, entries // a.size)):
             yield i, a, j, b
 
 
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
-    """Add the table of parts with themselves, of which one half is the mirror image of the other."""
+    """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it."""
     side = max(1, int(tile_entries(budget, out) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
-    for k, (left, one) in enumerate(pieces):
+    for k, (left, a) in enumerate(pieces):
         rows = out[left.rows]
-        for i, (right, other) in enumerate(pieces[: k + 1]):
+        for i, (right, b) in enumerate(pieces[: k + 1]):
             tick((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
-            tile = _tile(kernel, left, right, one, other, weight)
-            there = rows[_rows(left, one[0]), right.rows][:, _rows(right, other[0])]
-            mirror = out[right.rows, left.rows][_rows(right, other[0]), _rows(left, one[0])]
-            if other is one:
-                there += (tile + tile.T) / 2
+            tile = _tile(kernel, left, right, a, b, weight)
+            target = rows[_rows(left, a[0]), right.rows][:, _rows(right, b[0])]
+            transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
+            if b is a:
+                target += (tile + tile.T) / 2
                 continue
-            there += tile
-            mirror += tile.T
+            target += tile
+            transposed += tile.T
 
 
 def _tile(
-    kernel: Kernel, left: Part, right: Part, one: tuple[slice, Atoms], other: tuple[slice, Atoms], weight: float
+    kernel: Kernel,
+    left: Part,
+    right: Part,
+    left_piece: tuple[slice, Atoms],
+    right_piece: tuple[slice, Atoms],
+    weight: float,
 ) -> Array:
-    """Return what a piece of the atoms of one part and a piece of those of another add to the table."""
-    (i, a), (j, b) = one, other
+    """Return the contribution of a piece of the left atoms and a piece of the right atoms to the Gram matrix."""
+    (i, a), (j, b) = left_piece, right_piece
     tile, factor = kernel.pair(AllPairs(a, b)), weight * left.weight * right.weight
     if factor != 1:
         tile = factor * tile
@@ -181,17 +187,17 @@ def _tile(
 
 @dataclass(frozen=True, eq=False)
 class TableProduct:
-    """The product with the table of two parts, which never holds more than a tile of it."""
+    """The product with the Gram matrix of two parts, computed tile by tile from its entries."""
 
     kernel: Kernel
     left: Part
     right: Part
     weight: float
     budget: int
-    steady: ClassVar[bool] = False  # `pair` may look for near points
+    steady: ClassVar[bool] = False  # `pair` may search for near points, which depends on the values
 
     def add_to(self, out: Array, v: Array) -> None:
-        """out += G @ v."""
+        """Add G @ v to `out`."""
         left, right = self.left, self.right
         coefficients = right.adjoint(self.weight * v)
         values = zeros((left.atoms.size, v.shape[1]), v)
@@ -201,7 +207,7 @@ class TableProduct:
 
 
 def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
-    """Add the inner products of two parts without matrices, functional by functional."""
+    """Add the inner products <L_i, M_i> of two parts without matrices to `out`."""
     entries = tile_entries(budget, out, 8 * max(left.atoms.dimension, 1))
     target = out[left.rows]
     pieces = zip(left.atoms.tiled(entries), right.atoms.tiled(entries), strict=True)
@@ -210,17 +216,17 @@ def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: fl
 
 
 def mirror(table: Array) -> None:
-    """Make a table symmetric, in place: its upper half becomes the mirror image of the lower one."""
-    xp, size, tall = namespace(table), int(table.shape[0]), 1024  # rows of a tile
-    for start in range(0, size, tall):
-        rows = slice(start, start + tall)
+    """Copy the lower triangle of a square matrix to its upper triangle, in place."""
+    xp, size, height = namespace(table), int(table.shape[0]), 1024  # rows of a tile
+    for start in range(0, size, height):
+        rows = slice(start, start + height)
         tile = table[rows, rows]
         table[rows, rows] = xp.tril(tile) + xp.matrix_transpose(xp.tril(tile, k=-1))
-        for below in range(start + tall, size, tall):
-            others = slice(below, below + tall)
+        for below in range(start + height, size, height):
+            others = slice(below, below + height)
             table[rows, others] = xp.matrix_transpose(table[others, rows])
 
 
 def _rows(part: Part, piece: slice) -> slice:
-    """Where a piece of a part's atoms is written: everywhere, if a matrix mixes them."""
+    """Return the rows to which a piece of a part's atoms contributes: all of them if the part has a matrix."""
     return piece if part.matrix is None else slice(None)

@@ -1,15 +1,15 @@
-"""How far integrals by nodes are from the true ones, and how many nodes are enough.
+"""Quadrature errors of integral functionals in the RKHS norm, and the number of nodes that reaches a tolerance.
 
-Where the kernel is a Gaussian, the error of q Gauss-Legendre nodes has a bound that needs no integral.  On a line of
-half-length c, in units of the scale, k(x, y) = exp(-(x - y)^2 / 2) is analytic in both arguments, and in the ellipse
-with foci at the ends and half-axes (rho +- 1/rho) c / 2 at most exp(c^2 (rho - 1/rho)^2 / 2) =: M^2.  So its Chebyshev
-coefficients are at most 4 M^2 rho^-(k + l).  The rule is right for degrees below 2q and for odd ones, and off by at
-most 2 + 2/(k^2 - 1) for the others (Trefethen, Approximation Theory and Approximation Practice, chapter 19), of a
-length of 2:
+For a Gaussian kernel the error of q Gauss-Legendre nodes has an a priori bound.  On a segment of half-length c, in
+units of the length scale, k(x, y) = exp(-(x - y)^2 / 2) is analytic in both arguments, and at most
+exp(c^2 (rho - 1/rho)^2 / 2) =: M^2 in the Bernstein ellipse with foci at the ends and semi-axes (rho +- 1/rho) c / 2.
+So its Chebyshev coefficients are at most 4 M^2 rho^-(k + l).  On [-1, 1] the rule is exact for degrees below 2q and for
+odd degrees, and its error is at most 2 + 2/(k^2 - 1) for the others (Trefethen, Approximation Theory and Approximation
+Practice, chapter 19).  Relative to the length of the segment,
 
     |L - L*|_H  <=  (2 + 2/(4q^2 - 1)) rho^-2q / (1 - rho^-2) exp(c^2 (rho - 1/rho)^2 / 4)      for every rho > 1
 
-of the length.  A box is one line after the other: the errors of its sides add up.
+A rule on a box is the product of rules on its sides, and their errors add up.
 """
 
 from __future__ import annotations
@@ -27,11 +27,24 @@ from rkhs.kernels._gaussian import Gaussian
 
 
 def quadrature_error(kernel: Kernel, L: Integral) -> Array:
-    """Return how far integrals by finitely many nodes may be off, as a share: (t,).
+    """Return the relative quadrature error of integral functionals in the RKHS of a kernel.
 
-    |L - L*| / |L| in the space of the kernel, so that |L(f) - L*(f)| is at most this share of |L| |f| for every f.  L*
-    is the integral itself where the kernel is a Gaussian, or made of such ones by `+`, `*` and `@`: then a bound is
-    known that is right to any digit.  Else L* has twice the nodes, and what is below about 1e-8 is rounding.
+    The error is |L - L*| / |L| in the norm of the RKHS, so that |L(f) - L*(f)| is at most this times |L| |f| for every
+    f.  For Gaussian kernels, and sums, products and linear changes of input of them, L* is the exact integral and the
+    result is an upper bound.  For other kernels L* has twice as many nodes, and the result is an estimate that
+    cannot resolve errors below about 1e-8.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    L : Integral
+        The integrals over t regions.
+
+    Returns
+    -------
+    array of shape (t,)
+        The relative errors.
 
     Examples
     --------
@@ -43,24 +56,38 @@ def quadrature_error(kernel: Kernel, L: Integral) -> Array:
     True
     """
     if not isinstance(L, Integral):
-        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
+        raise TypeError(f"quadrature_error needs an rkhs.Integral, got {L!r}.")
     fine = L.with_nodes(2 * L.nodes)
-    difference, size = (gram(kernel, one).diagonal() for one in (L - fine, fine))
+    difference, size = (gram(kernel, family).diagonal() for family in (L - fine, fine))
     xp = namespace(difference)
-    seen = xp.sqrt(xp.clip(difference, 0, None) / size)
+    estimate = xp.sqrt(xp.clip(difference, 0, None) / size)
     bound = bounded(kernel, L)
     if bound is None:
-        return seen
-    seen = xp.clip(seen, 1e-7, None)  # a smaller difference of two rules is rounding
-    return xp.minimum(like(bound, seen) / xp.sqrt(size), seen)
+        return estimate
+    estimate = xp.clip(estimate, 1e-7, None)  # smaller differences of two rules are rounding errors
+    return xp.minimum(like(bound, estimate) / xp.sqrt(size), estimate)
 
 
 def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
-    """Return the same integrals with the fewest nodes a side whose `quadrature_error` is at most tol.
+    """Return the integrals with the fewest nodes per side whose quadrature error is within a tolerance.
 
-    For Gaussian kernels (and sums, products and linear changes of input of them) that is integrals to rounding: 8 nodes
-    a side for sides of a scale, 13 for three, 31 for ten, 141 for fifty.  Other kernels are rougher: ask for a tol of
-    1e-7 or more.
+    For Gaussian kernels (and sums, products and linear changes of input of them) the default tolerance needs 8 nodes
+    for sides of one length scale, 13 for three, 31 for ten and 141 for fifty.  For other kernels the error is an
+    estimate: use a tolerance of 1e-7 or more.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    L : Integral
+        The integrals; their number of nodes is ignored.
+    tol : float, default=1e-12
+        The largest relative error, see `quadrature_error`.
+
+    Returns
+    -------
+    Integral
+        The same integrals with another number of nodes.
 
     Examples
     --------
@@ -70,36 +97,36 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
     Integral(2 boxes in R^1, 16 nodes a side)
     """
     if not isinstance(L, Integral):
-        raise TypeError(f"The error of nodes is that of an rkhs.Integral, got {L!r}.")
+        raise TypeError(f"quadrature_nodes needs an rkhs.Integral, got {L!r}.")
     if not 0 < tol < 1:
-        raise ValueError(f"tol is a share between 0 and 1, got {tol!r}.")
-    left, size = inf, np.full(len(L.places), inf)
+        raise ValueError(f"tol must be between 0 and 1, got {tol!r}.")
+    error, size = inf, np.full(len(L.places), inf)
     known = bounded(kernel, L) is not None
     for nodes in range(1, MOST + 1) if known else (2, 4, 8, 16, 32, 64):
-        found = L.with_nodes(nodes)
-        bound = bounded(kernel, found)
+        rule = L.with_nodes(nodes)
+        bound = bounded(kernel, rule)
         if bound is None:
-            left = float(np.max(to_numpy(quadrature_error(kernel, found))))
-        elif np.all(bound <= tol * size):  # |L| is known to some digits by then
-            size = np.sqrt(to_numpy(gram(kernel, found).diagonal()))
-            left = float(np.max(bound / size))
-        if left <= tol:
-            return found
+            error = float(np.max(to_numpy(quadrature_error(kernel, rule))))
+        elif np.all(bound <= tol * size):  # with that many nodes, |L| is accurate to some digits
+            size = np.sqrt(to_numpy(gram(kernel, rule).diagonal()))
+            error = float(np.max(bound / size))
+        if error <= tol:
+            return rule
     raise ValueError(
-        f"{L!r} has an error of {left:.0e} with as many as {nodes} nodes a side for {kernel!r}, more than tol={tol:g}: "
-        "cut the regions into smaller ones, or allow more."
+        f"{L!r} has an error of {error:.0e} with {nodes} nodes per side for {kernel!r}, more than tol={tol:g}: "
+        "split the regions into smaller ones, or increase tol."
     )
 
 
 def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
-    """Return a bound of |L - L*| in the space of a kernel made of Gaussians, (t,); None for other kernels."""
+    """Return a bound of |L - L*| (t,) in the RKHS of a kernel composed of Gaussians; None for other kernels."""
     n, total = L.places.shape[2], np.zeros(len(L.places))
     for weight, summand in kernel.summands():
-        found = _gaussian(summand, n)
-        if found is None:
+        gaussian = _gaussian(summand, n)
+        if gaussian is None:
             return None
-        factor, linear = found
-        errors: Matrix = np.zeros(len(L.places))  # of the lines that the rule goes along, which add up
+        factor, linear = gaussian
+        errors: Matrix = np.zeros(len(L.places))  # the sum over the sides of each region
         for line in L.lines:
             half = np.linalg.norm(line.sides @ linear.T, axis=-1) / 2
             np.add.at(errors, line.region, line.size * _along(half, L.nodes, line.growing))
@@ -108,33 +135,33 @@ def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
 
 
 def _along(half: Matrix, nodes: int, growing: bool) -> Matrix:
-    """Return the bound above for lines of the given half-lengths (m,), where the weights have the sum one.
+    """Return the error bound for segments of the given half-lengths (m,) and weights that sum to one.
 
-    With a density u on [0, 1], as triangles have, the integrand is larger in the ellipse, by |u|.
+    Triangles have a density u on [0, 1] (`growing`), by which the integrand is larger in the ellipse.
     """
-    rho = np.exp(np.linspace(0.02, 7.0, 400))  # of the ellipses that are tried
+    rho = np.exp(np.linspace(0.02, 7.0, 400))  # the grid of ellipses over which the bound is minimized
     logs = np.log(2 + 2 / (4 * nodes**2 - 1)) - 2 * nodes * np.log(rho) - np.log1p(-(rho**-2))
     logs = logs + half[:, None] ** 2 * (rho - 1 / rho) ** 2 / 4
     if growing:
         logs = logs + np.log(0.5 + (rho + 1 / rho) / 4)
-    return np.asarray(np.minimum(np.exp(np.minimum(logs.min(axis=1), 1.0)), 2.0))  # two averages differ by 2 at most
+    return np.asarray(np.minimum(np.exp(np.minimum(logs.min(axis=1), 1.0)), 2.0))  # two averages differ by at most 2
 
 
 def _gaussian(kernel: Kernel, n: int) -> tuple[float, Matrix] | None:
-    """Return a number and A (m, n) with k(x, y) = number * exp(-|A(x - y)|^2 / 2); None for other kernels."""
+    """Return c and A (m, n) with k(x, y) = c exp(-|A(x - y)|^2 / 2); None for other kernels."""
     match kernel:
         case Gaussian():
             return 1.0, np.diag(np.broadcast_to(kernel.linear(n), (n,)))
         case Multiple():
-            found = _gaussian(kernel.kernel, n)
-            return None if found is None else (kernel.factor * found[0], found[1])
+            inner = _gaussian(kernel.kernel, n)
+            return None if inner is None else (kernel.factor * inner[0], inner[1])
         case Pullback():
             change = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
-            found = _gaussian(kernel.kernel, len(change))
-            return None if found is None else (found[0], found[1] @ change)
+            inner = _gaussian(kernel.kernel, len(change))
+            return None if inner is None else (inner[0], inner[1] @ change)
         case Product():
-            factors = [one for k in kernel.kernels if (one := _gaussian(k, n)) is not None]
+            factors = [factor for k in kernel.kernels if (factor := _gaussian(k, n)) is not None]
             if len(factors) < len(kernel.kernels):
                 return None
-            return prod(number for number, _ in factors), np.concatenate([linear for _, linear in factors])
+            return prod(c for c, _ in factors), np.concatenate([linear for _, linear in factors])
     return None

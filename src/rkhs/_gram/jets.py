@@ -1,19 +1,19 @@
-"""Jets: the product with a Gram matrix of values and first derivatives that never forms it.
+"""Matrix-free products with Gram matrices of values and first derivatives, by 1-jets.
 
-All functionals of order at most one at the points y_j are linear in the values and gradients of f there
-(its 1-jet).  For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), coefficients c_j on the values and A_j on
-the gradients at y_j give
+All functionals of order at most one at the points y_j are linear in the values and gradients of f there (its 1-jet).
+For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), coefficients c_j of the values and A_j of the gradients at y_j
+give
 
     f(x_i)      =  sum_j  phi c_j + phi' S_ij                     S_ij = <A_j, x_i - rho y_j>
     grad f(x_i) =  sum_j  Q_ij (y_j - rho x_i) + phi' A_j         Q_ij = phi' c_j + phi'' S_ij
 
-(phi, phi', phi'' at q_ij): four matrix products of t x t x n and some element-wise work on tiles that stay
-in the cache.  The column of ones that makes S and the row sums of Q part of those products is all the
-overhead that rho = 1 has.  Directional derivatives scatter their coefficients to A_j = sum_a alpha_ja V_ja before,
-and contract grad f with their directions, <V_ia, grad f(x_i)>, after.
+with phi, phi', phi'' at q_ij.  These are four matrix products of size t x t x n and element-wise operations on tiles
+that stay in the cache.  For rho = 1 an additional column of ones makes S and the row sums of Q part of those products.
+Directional derivatives scatter their coefficients to A_j = sum_a alpha_ja V_ja first, and finally contract grad f with
+their directions, <V_ia, grad f(x_i)>.
 
-In the product of a family with itself, tile (j, i) has the derivatives of phi of tile (i, j): half of the element-wise
-work and an eighth of the matrix products are saved.
+In the product of a family with itself, tile (j, i) shares the derivatives of phi with tile (i, j), which saves half of
+the element-wise operations and an eighth of the matrix products.
 """
 
 from __future__ import annotations
@@ -32,104 +32,104 @@ from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals._base import Part
 
-ORDER = 1  # of the jets: parts up to this order of derivative take part
-SHARED = 2**20  # pairs of points from which threads share the tiles
+ORDER = 1  # the highest order of derivatives that jets support
+SHARED = 2**20  # from this number of pairs of points on, several threads are used
 
 
 @dataclass(frozen=True, eq=False)
 class Jets:
-    """The 1-jets of r functions at t points, or coefficients on them; None for a part that is not needed."""
+    """The values and gradients of r functions at t points, or coefficients of these; None if they are not needed."""
 
     values: Array | None  # (t, r)
     gradients: Array | None  # (r, t, n)
 
 
 class JetPoints:
-    """One set of points with the parts of a family that read or write jets there."""
+    """A set of points with all parts of a family whose functionals are taken there."""
 
     def __init__(
         self, parts: Sequence[Part], form: Form, origin: Array | None, products: Products, fine: Products
     ) -> None:
-        given = parts[0].atoms.points
-        self.parts, self.given, self.rho, self.products = parts, given, form.rho, products
-        self.points = mapped(given if origin is None else given - origin, form.linear)  # (t, n)
-        self.linear = None if form.linear is None else like(form.linear, given)
-        self.halves = namespace(given).sum(self.points * self.points, axis=1) / 2  # |x|^2 / 2, (t,)
-        self.largest = float(namespace(given).max(self.halves)) if given.shape[0] else 0.0
-        self.fine = fine.operand(self.points)  # for differences of large numbers
+        original = parts[0].atoms.points
+        self.parts, self.original, self.rho, self.products = parts, original, form.rho, products
+        self.points = mapped(original if origin is None else original - origin, form.linear)  # (t, n)
+        self.linear = None if form.linear is None else like(form.linear, original)
+        self.halves = namespace(original).sum(self.points * self.points, axis=1) / 2  # |x|^2 / 2, (t,)
+        self.largest = float(namespace(original).max(self.halves)) if original.shape[0] else 0.0
+        self.fine = fine.operand(self.points)  # more accurate, for q, which suffers from cancellation
 
     @cached_property
     def operands(self) -> tuple[Any, Any]:
-        """[X, 1], or X for a dot product, as operands by rows and by columns."""
+        """[X, 1], or X for a dot product, as operands stored by rows and by columns."""
         ones = namespace(self.points).ones_like(self.points[:, :1])
         return self.products.operands(augmented(self.points, ones) if self.rho else self.points)
 
     def scatter(self, v: Array) -> Jets:
-        """Return the coefficients of the jets, from those (size, r) of the functionals."""
+        """Return the coefficients of the jets for coefficients v (size, r) of the functionals."""
         xp, c, A = namespace(v), None, None
         for part in self.parts:
-            atoms, own = part.atoms, part.adjoint(v)
+            atoms, coefficients = part.atoms, part.adjoint(v)
             if atoms.order == 0:
-                c = own if c is None else c + own
+                c = coefficients if c is None else c + coefficients
                 continue
-            alpha = xp.reshape(own, (atoms.points.shape[0], atoms.per_point, v.shape[1]))
+            alpha = xp.reshape(coefficients, (atoms.points.shape[0], atoms.per_point, v.shape[1]))
             if not atoms.shared:
                 along = xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
             else:
                 along = xp.permute_dims(alpha, (2, 0, 1))
                 along = xp.asarray(along, copy=True) if atoms.gradient else along @ atoms.directions[:, 0, :]
             A = along if A is None else A + along  # sum_a alpha_ia V_ia, (r, t, n)
-        return Jets(c, None if A is None else mapped(A, self.linear))  # after the change of input
+        return Jets(c, None if A is None else mapped(A, self.linear))
 
     def zeros(self, r: int) -> Jets:
-        """Return zeros for the jets that the parts need."""
+        """Return zero jets of r functions, as far as the parts need them."""
         t, n = self.points.shape
         orders = {part.atoms.order for part in self.parts}
         values = zeros((t, r), self.points) if 0 in orders else None
         return Jets(values, zeros((r, t, n), self.points) if 1 in orders else None)
 
     def contract(self, jets: Jets, out: Array) -> None:
-        """Add the functionals of f to `out`, from the jets of f."""
+        """Add the values of the functionals on f to `out`, given the jets of f."""
         xp, gradients = namespace(out), jets.gradients
-        if gradients is not None:  # of f(A x), from those of f at A x
+        if gradients is not None:  # from gradients of f at A x to those of f(A x)
             gradients = pulled_back(gradients, self.linear)
         for part in self.parts:
-            atoms, found = part.atoms, jets.values
+            atoms, values = part.atoms, jets.values
             if atoms.order and gradients is not None:  # <V_ia, g_i>, (t, k, r)
                 if atoms.shared:
                     along = gradients if atoms.gradient else gradients @ atoms.directions[:, 0, :].T
-                    found = xp.permute_dims(along, (1, 2, 0))
+                    values = xp.permute_dims(along, (1, 2, 0))
                 else:
-                    found = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))
-                found = xp.reshape(found, (atoms.size, out.shape[1]))
-            out[part.rows] += part.forward(found)
+                    values = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))
+                values = xp.reshape(values, (atoms.size, out.shape[1]))
+            out[part.rows] += part.forward(values)
 
 
 def augmented(A: Array, column: Array) -> Array:
-    """Return [A, column], on accelerators with zeros up to a multiple of 8 columns: tensor cores need aligned rows."""
-    more = 0 if on_cpu(A) else -(A.shape[-1] + 1) % 8
-    return namespace(A).concat([A, column, zeros((*A.shape[:-1], more), A)], axis=-1)
+    """Return [A, column], padded to a multiple of 8 columns on accelerators, where tensor cores need aligned rows."""
+    padding = 0 if on_cpu(A) else -(A.shape[-1] + 1) % 8
+    return namespace(A).concat([A, column, zeros((*A.shape[:-1], padding), A)], axis=-1)
 
 
 def by_points(parts: Sequence[Part]) -> list[list[Part]]:
-    """Group the parts by the points they share."""
+    """Group the parts that share the same points."""
     groups: list[list[Part]] = []
     for part in parts:
-        known = [group for group in groups if same_points(group[0].atoms.points, part.atoms.points)]
-        if known:
-            known[0].append(part)
+        matching = [group for group in groups if same_points(group[0].atoms.points, part.atoms.points)]
+        if matching:
+            matching[0].append(part)
         else:
             groups.append([part])
     return groups
 
 
-def same_points(one: Array, other: Array) -> bool:
-    """Return whether two arrays hold the same points in the same order."""
-    return one is other or (one.shape == other.shape and bool(namespace(one).all(one == other)))
+def same_points(X: Array, Y: Array) -> bool:
+    """Return whether two arrays contain the same points in the same order."""
+    return X is Y or (X.shape == Y.shape and bool(namespace(X).all(X == Y)))
 
 
-class Flow:
-    """From coefficients at the source points to the jets of f at the target points: the formula at the top."""
+class JetMap:
+    """The linear map from coefficients at source points to the jets of f at target points (formula at the top)."""
 
     def __init__(
         self,
@@ -146,19 +146,19 @@ class Flow:
         g: Array = jets.gradients
         self.count = int(f.shape[1] if f is not None else g.shape[0])  # r
         last = (A is not None) + (g is not None)
-        self.orders = range(0 if c is not None and f is not None else min(last, 1), last + 1)  # of derivatives of phi
-        self.slopes = slopes  # [A, -<A, y>], whose product with [X, 1] is S, by rows and by columns; A for rho = 0
+        self.orders = range(0 if c is not None and f is not None else min(last, 1), last + 1)  # derivatives of phi
+        self.slopes = slopes  # [A, -<A, y>], or A if rho = 0; S is its product with [X, 1].  By rows and by columns
         if A is not None and slopes is None:
-            own = augmented(A, -inner(A, source.points)[:, :, None]) if self.rho else A
-            self.slopes = self.products.operands(own)
-        self.sums: Array = None  # sum_j Q_ij, (r, t): what rho x_i is multiplied with in the end
+            self.slopes = self.products.operands(augmented(A, -inner(A, source.points)[:, :, None]) if self.rho else A)
+        self.sums: Array = None  # sum_j Q_ij, (r, t), which is multiplied by rho x_i in the end
         if self.rho and g is not None:
             self.sums = zeros((self.count, target.points.shape[0]), target.points)
 
     def add(self, phi: dict[int, Array], first: Any, i: slice, j: slice, mirrored: bool = False) -> None:
-        """Add the share of the source points j to the jets at the target points i; `first` is phi' as an operand.
+        """Add the contribution of the source points j to the jets at the target points i.
 
-        The derivatives of a mirrored tile are transposed, and what meets them is laid out as they are.
+        `first` is phi' as an operand.  The derivatives of a mirrored tile are transposed views, and S is computed in
+        the same memory layout.
         """
         c: Array = self.coefficients.values
         f: Array = self.jets.values
@@ -175,7 +175,7 @@ class Flow:
             else:
                 B, columns = (slopes[r, j] for slopes in self.slopes)
                 straight = self.products(first, columns)
-                if f is not None:  # sum_j phi' S_ij, of straight * [X, 1]
+                if f is not None:  # sum_j phi' S_ij is the inner product of `straight` and [X, 1]
                     along = inner(straight[:, :n], self.target.points[i])
                     f[i, r] += along + straight[:, n] if self.rho else along
                 if g is None:
@@ -189,7 +189,7 @@ class Flow:
                 self.sums[r, i] += moved[:, n]
 
     def add_near(self, phi: dict[int, Array], i: Array, j: Array, difference: Array) -> None:
-        """Add the shares of pairs of near points, from their differences x - y."""
+        """Add the contributions of near pairs, computed from their differences x - y."""
         for r in range(self.count):
             c = None if self.coefficients.values is None else self.coefficients.values[j, r]
             A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
@@ -201,23 +201,23 @@ class Flow:
                 straight = 0.0 if A is None else phi[1][:, None] * A
                 add_at(self.jets.gradients[r], i, straight - Q[:, None] * difference)
 
-    def apart(self) -> Flow:
-        """Return the same flow to jets of its own, zero so far."""
-        own = (
+    def with_zero_jets(self) -> JetMap:
+        """Return the same map with new target jets, which are zero: partial sums for one thread."""
+        jets = (
             None if array is None else zeros(array.shape, array) for array in (self.jets.values, self.jets.gradients)
         )
-        return Flow(self.source, self.coefficients, self.target, Jets(*own), self.slopes)
+        return JetMap(self.source, self.coefficients, self.target, Jets(*jets), self.slopes)
 
-    def gather(self, other: Flow) -> None:
-        """Add the jets of a flow that was apart."""
-        mine, theirs = ((flow.jets.values, flow.jets.gradients, flow.sums) for flow in (self, other))
-        for total, share in zip(mine, theirs, strict=True):
+    def gather(self, other: JetMap) -> None:
+        """Add the partial sums of another thread."""
+        totals, partials = ((one.jets.values, one.jets.gradients, one.sums) for one in (self, other))
+        for total, partial in zip(totals, partials, strict=True):
             if total is not None:
-                total += share
+                total += partial
 
 
 class JetProduct:
-    """The product with the Gram matrix of two tuples of parts under phi(q)."""
+    """The product with the Gram matrix of two tuples of parts under a kernel phi(q)."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class JetProduct:
     ) -> None:
         self.form, self.weight, self.budget = form, weight, budget
         self.products = products = products_in(precision)
-        self.fine = fine = products_in("tf32x3" if precision == "tf32" else precision)  # as accurate as their operands
+        self.fine = fine = products_in("tf32x3" if precision == "tf32" else precision)  # at least float32 accuracy
         origin = None
         if form.rho:
             points = rights[0].atoms.points
@@ -242,99 +242,103 @@ class JetProduct:
 
     @property
     def steady(self) -> bool:
-        """Whether the product does the same to all numbers: no near points to look for, nothing from another device."""
+        """Whether an accelerator can record the product: no search for near points, no matrix from another device."""
         groups = self.lefts + self.rights
         furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
         return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
 
     def add_to(self, out: Array, v: Array) -> None:
-        """out += G @ v."""
+        """Add G @ v to `out`."""
         symmetric = self.lefts is self.rights
         coefficients = [right.scatter(self.weight * v) for right in self.rights]
         jets = [left.zeros(v.shape[1]) for left in self.lefts]
         for a, left in enumerate(self.lefts):
             for b, right in enumerate(self.rights):
-                if symmetric and a > b:  # the way back of (b, a)
+                if symmetric and a > b:  # added together with (b, a)
                     continue
-                flow = Flow(right, coefficients[b], left, jets[a])
-                back = None
+                forward = JetMap(right, coefficients[b], left, jets[a])
+                adjoint = None
                 if symmetric:
-                    back = flow if a == b else Flow(left, coefficients[a], right, jets[b])
-                self.add_flow(flow, back)
-        for left, found in zip(self.lefts, jets, strict=True):
-            left.contract(found, out)
+                    adjoint = forward if a == b else JetMap(left, coefficients[a], right, jets[b])
+                self.add_jets(forward, adjoint)
+        for left, result in zip(self.lefts, jets, strict=True):
+            left.contract(result, out)
 
-    def add_flow(self, flow: Flow, back: Flow | None) -> None:
-        """Add the jets of a flow, tile by tile; and those of the flow back, which needs the same derivatives of phi.
+    def add_jets(self, forward: JetMap, adjoint: JetMap | None) -> None:
+        """Add the target jets of a map tile by tile, and those of its adjoint, which needs the same derivatives of phi.
 
-        A flow that is its own way back only takes the tiles on and above the diagonal.
+        For a self-adjoint map only the tiles on and above the diagonal are computed.
         """
-        t, s = flow.target.points.shape[0], flow.source.points.shape[0]
-        both = [flow] if back is None or back is flow else [flow, back]
-        hands = 1
-        if t * s >= SHARED:  # as many threads as there are cores, where each has work and its jets fit
-            arrays = [array for one in both for array in (one.jets.values, one.jets.gradients) if array is not None]
-            room = sum(8 * prod(array.shape) for array in arrays)
-            hands = max(1, min(cores(flow.target.points), self.budget // (2 * max(room, 1)), t * s * 2 // SHARED))
-        entries = tile_entries(self.budget // hands, flow.target.points)
-        if hands > 1:
-            entries = min(entries, t * s // (4 * hands))  # four tiles for each thread, so that all end together
-        work = [(i, j) for i, j in tiles(t, s, entries) if flow is not back or i.start <= j.start]
-        # Each thread adds up jets of its own, from tiles that depend on nothing but their number: sums repeat.
-        own = [flow] if hands == 1 else [flow.apart() for _ in range(hands)]
-        backs = own if back is flow else [back if hands == 1 or back is None else back.apart() for _ in range(hands)]
+        t, s = forward.target.points.shape[0], forward.source.points.shape[0]
+        maps = [forward] if adjoint is None or adjoint is forward else [forward, adjoint]
+        threads = 1
+        if t * s >= SHARED:  # one thread per core, as long as each has enough work and its partial sums fit in memory
+            arrays = [array for one in maps for array in (one.jets.values, one.jets.gradients) if array is not None]
+            size = sum(8 * prod(array.shape) for array in arrays)
+            threads = max(1, min(cores(forward.target.points), self.budget // (2 * max(size, 1)), t * s * 2 // SHARED))
+        entries = tile_entries(self.budget // threads, forward.target.points)
+        if threads > 1:
+            entries = min(entries, t * s // (4 * threads))  # at least four tiles per thread balance the load
+        work = [(i, j) for i, j in tiles(t, s, entries) if forward is not adjoint or i.start <= j.start]
+        # Each thread has its partial sums and a fixed set of tiles, so that results are reproducible.
+        forwards = [forward] if threads == 1 else [forward.with_zero_jets() for _ in range(threads)]
+        adjoints: list[JetMap | None] = [adjoint] * threads
+        if adjoint is forward:
+            adjoints = [*forwards]
+        elif adjoint is not None and threads > 1:
+            adjoints = [adjoint.with_zero_jets() for _ in range(threads)]
 
         def add(item: tuple[int, slice, slice]) -> None:
             k, i, j = item
-            self._add_tile(own[k], None if flow is back and i == j else backs[k], i, j)
+            self._add_tile(forwards[k], None if forward is adjoint and i == j else adjoints[k], i, j)
 
-        shares = [[(k, i, j) for i, j in work[k::hands]] for k in range(hands)]
-        if hands == 1:
+        shares = [[(k, i, j) for i, j in work[k::threads]] for k in range(threads)]
+        if threads == 1:
             for item in shares[0]:
                 add(item)
         else:
             in_threads(add, shares)
-            for mine, returned in zip(own, backs, strict=True):
-                flow.gather(mine)
-                if back is not None and back is not flow and returned is not None:
-                    back.gather(returned)
-        for one in both:
+            for partial, partial_adjoint in zip(forwards, adjoints, strict=True):
+                forward.gather(partial)
+                if adjoint is not None and adjoint is not forward and partial_adjoint is not None:
+                    adjoint.gather(partial_adjoint)
+        for one in maps:
             if one.sums is not None and one.jets.gradients is not None:
                 one.jets.gradients[...] -= one.sums[:, :, None] * one.target.points  # rho x_i sum_j Q_ij
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
-        """q of the points i and j, a difference of large numbers."""
+        """Return q at all pairs of the points i and j."""
         q = self.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
             q -= right.halves[j]
         return q
 
-    def _add_tile(self, flow: Flow, back: Flow | None, i: slice, j: slice) -> None:
-        left, right = flow.target, flow.source
+    def _add_tile(self, forward: JetMap, adjoint: JetMap | None, i: slice, j: slice) -> None:
+        left, right = forward.target, forward.source
         q = self.quadratic(left, right, i, j)
         near = []
-        if self.form.careful(left.largest + right.largest):  # there, q and the slopes come from the differences
+        if self.form.careful(left.largest + right.largest):  # see "Near points" in `forms`
             near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))
         for a, b in near:
-            difference = self.form.difference(left.given[i][a], right.given[j][b])
+            difference = self.form.difference(left.original[i][a], right.original[j][b])
             q[a, b] = -namespace(q).vecdot(difference, difference, axis=-1) / 2
-        phi = self.form.radial_derivatives(q, flow.orders)
-        for a, b in near if flow.orders[-1] else []:
-            difference = self.form.difference(left.given[i][a], right.given[j][b])
-            own = {k: table[a, b] for k, table in phi.items()}
-            flow.add_near(own, a + i.start, b + j.start, difference)
-            if back is not None:
-                back.add_near(own, b + j.start, a + i.start, -difference)
+        phi = self.form.radial_derivatives(q, forward.orders)
+        for a, b in near if forward.orders[-1] else []:
+            difference = self.form.difference(left.original[i][a], right.original[j][b])
+            near_phi = {k: table[a, b] for k, table in phi.items()}
+            forward.add_near(near_phi, a + i.start, b + j.start, difference)
+            if adjoint is not None:
+                adjoint.add_near(near_phi, b + j.start, a + i.start, -difference)
             for table in phi.values():
                 table[a, b] = 0.0
         first = self.products.operand(phi[1]) if 1 in phi else None
-        flow.add(phi, first, i, j)
-        if back is not None:
+        forward.add(phi, first, i, j)
+        if adjoint is not None:
             transposed = None if first is None else first.T
-            back.add({k: table.T for k, table in phi.items()}, transposed, j, i, mirrored=True)
+            adjoint.add({k: table.T for k, table in phi.items()}, transposed, j, i, mirrored=True)
 
 
 def _total(terms: list[tuple[Array | None, Array | None]]) -> Array:
-    """Return the sum of the products of which both factors are there."""
-    return sum(one * other for one, other in terms if one is not None and other is not None)
+    """Return the sum of the products whose factors are both not None."""
+    return sum(a * b for a, b in terms if a is not None and b is not None)

@@ -1,4 +1,4 @@
-"""What solvers ask of a Gram matrix, stored or not."""
+"""The interface of Gram matrices that solvers use, and Gram matrices that are stored."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from rkhs._backend.memory import budget_bytes
 
 
 class GramOperator(Protocol):
-    """The Gram matrix G of two families of functionals, in a problem (N, N) of one with itself."""
+    """The Gram matrix G of two families of functionals; in a problem both are the same, and G is (N, N)."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
 
     @property
     def budget(self) -> int:
-        """Bytes that work with it may take."""
+        """The memory, in bytes, that computations with the matrix may use."""
 
     @property
     def stored(self) -> bool:
-        """Whether the matrix is at hand, so that its entries cost nothing."""
+        """Whether the matrix is in memory, so that its entries cost nothing."""
 
     @property
     def steady(self) -> bool:
-        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        """Whether products run the same operations for all values, so that an accelerator can record them."""
 
     @property
     def seconds(self) -> float:
-        """What a product is estimated to take; nothing on an accelerator, where that is not known."""
+        """The estimated time of a product in seconds; 0 on an accelerator, for which there is no estimate."""
 
     @property
     def core_seconds(self) -> float:
-        """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
+        """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
 
     @property
     def firsts(self) -> Vector:
-        """Return the rows at which groups begin that are best taken together: all functionals of a point."""
+        """The first rows of groups that are best selected together: all functionals at a point."""
 
     def __matmul__(self, v: Array) -> Array: ...
 
     def dense(self) -> Array: ...
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
-        """Return the whole matrix in NumPy and float64, computed so even for points in float32; added to `out`."""
+        """Return the matrix as a float64 NumPy array, computed in float64 even for float32 points; add it to `out`."""
 
     def diagonal(self) -> Array: ...
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """Return the dense submatrix of some rows and columns."""
+        """Return a submatrix as an array."""
 
     def part(self, rows: Any, columns: Any) -> Any:
-        """Return the same submatrix: an operator where the whole is one, an array where it is stored."""
+        """Return a submatrix as an operator, or as an array if the matrix is stored."""
 
 
-CALL, ENTRY = 2e-4, 1e-9  # seconds of a product, and for each entry: `python -m benchmarks.regret`
+CALL, ENTRY = 2e-4, 1e-9  # seconds per product and per entry, measured by `python -m benchmarks.regret`
 
 
 @dataclass(frozen=True, eq=False)
 class GramMatrix:
-    """The interface of `Gram` for a symmetric matrix that has been computed."""
+    """A symmetric Gram matrix that is stored, with the interface of `GramOperator`."""
 
     matrix: Array
     stored = steady = True
@@ -93,10 +93,10 @@ class GramMatrix:
         return self.matrix
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
-        found = to_numpy(self.matrix).astype(np.float64, copy=False)
+        matrix = to_numpy(self.matrix).astype(np.float64, copy=False)
         if out is None:
-            return found
-        out += found
+            return matrix
+        out += matrix
         return out
 
     def diagonal(self) -> Array:
@@ -109,6 +109,6 @@ class GramMatrix:
 
 
 def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:
-    """Return the operator of some functionals with each other; stored where the whole is."""
+    """Return the principal submatrix of some rows as an operator; it is stored if the whole matrix is."""
     part = gram.part(rows, rows)
     return GramMatrix(part) if gram.stored else part

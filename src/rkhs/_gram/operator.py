@@ -1,4 +1,4 @@
-"""The Gram operator: G_ij = <z_i, w_j>, the inner products of the representers of two families."""
+"""The Gram operator G_ij = <z_i, w_j>: the inner products of the representers of two families of functionals."""
 
 from __future__ import annotations
 
@@ -37,34 +37,41 @@ def gram(
     memory: float | None = None,
     precision: str | None = None,
 ) -> Gram:
-    """Return the matrix of inner products of two families of functionals under a kernel, as an operator.
+    """Return the Gram matrix of two families of functionals under a kernel, as an operator.
 
-        G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M (of L and L if M is None)
+        G_ij = L_i^x M_j^y k(x, y), the inner products of the representers of L and M
 
     Parameters
     ----------
     kernel : Kernel
-    L, M : families of functionals; multi-dimensional ones count in C order
-    memory : bytes that products may take beyond their input and output; a quarter of what is free by default
-    precision : "float64", "float32", "tf32x3" (float32 from tensor cores) or "tf32", in which products are computed;
-        that of the points by default.  Vectors, blocks and the diagonal keep the type of the points
+        The kernel k.
+    L : Functional
+        The functionals of the rows; multi-dimensional families are flattened in C order.
+    M : Functional, optional
+        The functionals of the columns; L by default.
+    memory : float, optional
+        The memory, in bytes, that products may use in addition to their input and output; a quarter of the free memory
+        by default.
+    precision : {"float64", "float32", "tf32x3", "tf32"}, optional
+        The precision of products, that of the points by default.  "tf32x3" has the accuracy of float32 on tensor cores.
+        Vectors, blocks and the diagonal keep the dtype of the points.
 
     Returns
     -------
     Gram
-        An operator: nothing is computed before it is used, and nothing dense unless `dense` asks for it.
+        A lazy operator; its dense matrix is computed only by `dense`.
 
     Raises
     ------
     NotBoundedError
-        When a functional has no representer in the kernel's space.
+        If a functional is not bounded on the RKHS of the kernel, so that it has no representer.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.random.default_rng(0).standard_normal((2000, 100))
     >>> G = rkhs.gram(rkhs.Gaussian(scale=10.0), rkhs.Gradient(X))
-    >>> G.shape                                        # dense, this would be 298 GiB
+    >>> G.shape                                        # the dense matrix would take 298 GiB
     (200000, 200000)
     >>> (G @ np.ones(200000)).shape
     (200000,)
@@ -78,7 +85,7 @@ def gram(
                 f"{family!r} is not a family of functionals; for values at points X use rkhs.Evaluation(X)."
             )
     if M is not None and L.dimension != M.dimension:
-        raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
+        raise ValueError(f"{L!r} and {M!r} have points of different dimension.")
     check_precision(precision)
     check_bounded(kernel, L)
     if M is not None:
@@ -88,7 +95,29 @@ def gram(
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """The Gram operator of two families under a kernel; made by `gram`.
+    """The Gram matrix of two families of functionals under a kernel, as an operator.
+
+    Use `rkhs.gram` to create one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    L, M : Functional
+        The functionals of the rows and of the columns.
+    budget : int
+        The memory, in bytes, that products may use in addition to their input and output.
+    precision : str, optional
+        The precision of products, see `rkhs.gram`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The number of functionals in L and in M.
+    symmetric : bool
+        Whether L and M are the same object.
+    dtype : dtype
+        The dtype of the entries.
 
     Examples
     --------
@@ -104,9 +133,9 @@ class Gram:
     budget: int
     precision: str | None = None
     shape: tuple[int, int] = field(init=False)
-    symmetric: bool = field(init=False)  # whether both families are the same
+    symmetric: bool = field(init=False)
     dtype: Any = field(init=False)
-    _empty: Array = field(init=False)  # no numbers, of the dtype, namespace and device of the result
+    _empty: Array = field(init=False)  # an empty array with the dtype, namespace and device of the result
     stored = False
 
     def __post_init__(self) -> None:
@@ -119,10 +148,22 @@ class Gram:
 
     @property
     def T(self) -> Gram:
+        """The transposed operator."""
         return Gram(self.kernel, self.M, self.L, self.budget, self.precision)
 
     def __matmul__(self, v: Array) -> Array:
-        """G @ v for a vector or a block of right-hand sides, tiled within the memory budget."""
+        """Return G @ v, computed in tiles within the memory budget.
+
+        Parameters
+        ----------
+        v : array of shape (M.size,) or (M.size, r)
+            A vector, or a block of right-hand sides.
+
+        Returns
+        -------
+        array of shape (L.size,) or (L.size, r)
+            The product.
+        """
         v = as_real(v, "v")
         if isinstance(v, np.ndarray) and not isinstance(self._empty, np.ndarray):
             v = like(v, self._empty)
@@ -131,7 +172,7 @@ class Gram:
                 f"{self!r} has shape {self.shape}; it multiplies arrays of shape ({self.shape[1]},) or "
                 f"({self.shape[1]}, r), got {tuple(v.shape)}."
             )
-        namespace(v, self._empty)  # refuses arrays of different libraries
+        namespace(v, self._empty)  # raises TypeError for arrays of different libraries
         v = like(v, self._empty)
         if self._cast is not None:
             return like(self._cast @ like(v, self._cast._empty), v)
@@ -145,11 +186,11 @@ class Gram:
         return out[:, 0] if v.ndim == 1 else out
 
     def _in_smaller_tiles(self, v: Array) -> Array:
-        """Return the same product where a device has less memory than it said; later products use the same tiles."""
-        if self.budget < 2**20:  # bytes, under which smaller tiles would not help
+        """Return G @ v with smaller tiles after a device ran out of memory; later products use the same tiles."""
+        if self.budget < 2**20:  # bytes; below that, smaller tiles would not help
             raise MemoryError(
                 f"The device of {self!r} has too little memory for {v.shape[1]} right-hand sides, even in small tiles: "
-                'multiply fewer at a time, use precision="float32", or leave the data on the CPU.'
+                'multiply fewer at a time, use precision="float32", or keep the data on the CPU.'
             )
         release_memory()
         smaller = replace(self, budget=self.budget // 4)
@@ -159,21 +200,21 @@ class Gram:
 
     @property
     def seconds(self) -> float:
-        """What a product is estimated to take; nothing on an accelerator, where that is not known."""
+        """The estimated time of a product in seconds; 0 on an accelerator, for which there is no estimate."""
         return self.core_seconds if on_cpu(self._empty) else 0.0
 
     @property
     def firsts(self) -> Vector:
-        """Return the rows at which the functionals of a point begin."""
+        """The index of the first functional at each point."""
         return self.L.firsts()
 
     @cached_property
     def core_seconds(self) -> float:
-        """What a product is estimated to take on one core, wherever it is computed: a measure of its work."""
-        # Seconds of a call, of a pair of points with derivatives or values alone, and of a point and a functional:
-        # `python -m benchmarks.regret`.
+        """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
+        # Seconds per call, per pair of points (with derivatives, or with values only), and per point and functional,
+        # measured by `python -m benchmarks.regret`.
         seconds, pair, entry = CALL, 25e-9 if self.L.order or self.M.order else 8e-9, 8e-11
-        for block in self.blocks:  # one for each summand of the kernel, and for each element of a symmetry group
+        for block in self.blocks:  # one for each summand of the kernel and each element of a symmetry group
             left, right = (
                 sum(int(group[0].atoms.points.shape[0]) for group in by_points(side))
                 for side in (block.lefts, block.rights)
@@ -183,13 +224,21 @@ class Gram:
 
     @property
     def steady(self) -> bool:
-        """Whether products do the same whatever their numbers are, so that an accelerator can record them."""
+        """Whether products run the same operations for all values, so that an accelerator can record them."""
         return self._cast.steady if self._cast is not None else all(step.steady for step in self._product)
 
     def dense(self, out: Array | None = None) -> Array:
-        """Return the whole matrix, from `Kernel.pair`; exactly symmetric when both families are the same.
+        """Return the matrix as an array, exactly symmetric if both families are the same.
 
-        `out` is an array of zeros to write it to.
+        Parameters
+        ----------
+        out : array of shape (L.size, M.size), optional
+            An array of zeros to write the result to.
+
+        Returns
+        -------
+        array of shape (L.size, M.size)
+            The matrix.
         """
         out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
@@ -198,11 +247,11 @@ class Gram:
                 with subtask(k, len(self.blocks)):
                     add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
                 sizes = [sum(part.size for part in parts) for parts in (self.L.parts, block.lefts)]
-                disjoint = sizes == [self.shape[0]] * 2  # no entry is a sum of several: mirror images are exact
+                disjoint = sizes == [self.shape[0]] * 2  # no entry is a sum, whose rounding would break the symmetry
                 exact = len(self.blocks) == 1 and disjoint and all(part.matrix is None for part in block.lefts)
                 continue
             pairs = list(product(block.lefts, block.rights))
-            for i, (left, right) in enumerate(pairs):  # one such block need not be symmetric, all of them together are
+            for i, (left, right) in enumerate(pairs):  # these blocks need not be symmetric, but their sum is
                 with subtask(k * len(pairs) + i, len(self.blocks) * len(pairs)):
                     add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
         if not exact:
@@ -210,7 +259,18 @@ class Gram:
         return out
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
-        """Return the whole matrix in NumPy and float64, computed in float64 even for points in float32."""
+        """Return the matrix as a float64 NumPy array, computed in float64 even for float32 points.
+
+        Parameters
+        ----------
+        out : ndarray of shape (L.size, M.size), optional
+            An array of zeros to write the result to.
+
+        Returns
+        -------
+        ndarray of shape (L.size, M.size)
+            The matrix.
+        """
         xp = namespace(self._empty)
         if self._empty.dtype == xp.float64:
             if out is None or isinstance(self._empty, np.ndarray):
@@ -222,11 +282,17 @@ class Gram:
         return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out)
 
     def diagonal(self) -> Array:
-        """G_ii for i up to the smaller side."""
+        """Return the diagonal of the matrix.
+
+        Returns
+        -------
+        array of shape (min(L.size, M.size),)
+            The entries G_ii.
+        """
         size = min(self.shape)
         out = zeros((size,), self._empty)
         pairs = [(block, left, right) for block in self.blocks for left, right in product(block.lefts, block.rights)]
-        # Where functional i of each side is atom i of its parts, the diagonal is a matched pairing.
+        # If functional i of each side is atom i of its part, the diagonal is a `Matched` pairing.
         aligned = self.shape[0] == self.shape[1] and all(
             (left.matrix is None and right.matrix is None)
             and (
@@ -241,27 +307,49 @@ class Gram:
                 if left.rows == right.rows:
                     add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
             return out
-        some = 64
-        for start in range(0, size, some):
-            rows = slice(start, min(start + some, size))
+        step = 64
+        for start in range(0, size, step):
+            rows = slice(start, min(start + step, size))
             out[rows] = namespace(out).linalg.diagonal(self.block(rows, rows))
         return out
 
     def block(self, rows: Any, columns: Any) -> Array:
-        """Return the dense submatrix of the given rows and columns: integers, slices or masks."""
+        """Return a submatrix as an array.
+
+        Parameters
+        ----------
+        rows, columns : int, slice, or array-like of int or bool
+            The rows and columns.
+
+        Returns
+        -------
+        array
+            The submatrix.
+        """
         return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
 
     def part(self, rows: Any, columns: Any) -> Gram:
-        """Return the operator of the given rows and columns; all of them, without a copy, for slice(None)."""
+        """Return a submatrix as an operator.
+
+        Parameters
+        ----------
+        rows, columns : int, slice, or array-like of int or bool
+            The rows and columns.  All rows, as slice(None), need no copy.
+
+        Returns
+        -------
+        Gram
+            The operator.
+        """
         whole = isinstance(rows, slice) and rows == slice(None)
         L = self.L if whole else self.L.take(rows)
         return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
 
     @cached_property
     def _cast(self) -> Gram | None:
-        """The same operator on points of the precision's type, where that is another one."""
+        """The same operator with points in the dtype of `precision`; None if they have it already."""
         xp = namespace(self._empty)
-        dtype = xp.float64 if self.precision == "float64" else xp.float32  # in which operands are held
+        dtype = xp.float64 if self.precision == "float64" else xp.float32  # dtype of the operands
         if self.precision is None or dtype == self._empty.dtype:
             return None
         empty = xp.astype(self._empty, dtype)
@@ -270,12 +358,12 @@ class Gram:
 
     @cached_property
     def blocks(self) -> list[GramBlock]:
-        """What the matrix is the sum of."""
+        """The blocks whose sum is the matrix."""
         return blocks(self.kernel, self.L, self.M)
 
     @cached_property
     def _product(self) -> list[JetProduct | TableProduct]:
-        """What adds up to the product: jets where they apply, tables elsewhere."""
+        """The operators whose sum is the matrix: jets if they apply, tables otherwise."""
         steps: list[JetProduct | TableProduct] = []
         for block in self.blocks:
             form = block.kernel.form(block.lefts[0].atoms.dimension)
@@ -292,19 +380,19 @@ class Gram:
 
 
 def magnitudes(kernel: Kernel, L: Functional) -> Array:
-    """Return m (N, 1) with entries G_ij that are sums of numbers of size m_i m_j at most, or about that.
+    """Return m (N, 1) such that the rounding error of G_ij is of the order of eps m_i m_j.
 
-    By these the rounding of a Gram matrix is judged, not by its entries: an entry for f(x) - f(y) at near points is a
-    difference of large numbers, right to a unit of rounding of those.
+    An entry G_ij may be much smaller than the terms whose sum it is: those of f(x) - f(y) at near points suffer from
+    cancellation, and their absolute error is a rounding error of the terms.
 
-    For positive definite kernels m_i = sum_a |c_a| |z_a| over the atoms of L_i.  The representers of others have no
-    norms: a product with random signs shows how large the entries are.
+    For positive definite kernels m_i = sum_a |c_a| |z_a| over the atoms of L_i.  The representers of conditionally
+    positive definite kernels have no norms; there a product with random signs estimates the size of the terms.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> x = np.array([[0.0], [1.0]])
-    >>> magnitudes(rkhs.Gaussian(1.0), rkhs.Difference(x, x))  # which is zero
+    >>> magnitudes(rkhs.Gaussian(1.0), rkhs.Difference(x, x))  # these functionals are zero
     array([[2.],
            [2.]])
     """
@@ -319,11 +407,13 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
     xp = namespace(squares)
-    return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # thrice, for a sample of one
+    return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # a safety factor of 3 for one sample
 
 
 def cancelled(kernel: Kernel, L: Functional) -> float:
-    """Return how much larger, at most, the numbers are that functionals are computed from than the functionals.
+    """Return the largest ratio of the magnitudes of functionals (see `magnitudes`) to their norms.
+
+    It is 1 without cancellation.
 
     Examples
     --------

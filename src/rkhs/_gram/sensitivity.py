@@ -1,19 +1,20 @@
-"""How a weighted sum of Gram entries changes with the settings of the kernel:  sum_ij B_ij dG_ij / dlog theta.
+"""Derivatives of weighted sums of Gram entries in the parameters of the kernel:  sum_ij B_ij dG_ij / dlog theta.
 
-With B from the derivative of any function of G this is that function's derivative, for all settings at once.
+If B is the gradient of a function of G, this is the derivative of that function, for all parameters at once.
 
-*Values and first derivatives of radial kernels* know the scales only through z = x / s and directions u / s.  With
-d = z_i - z_k and the sums  s = <u, d>, r = <v, d>  an entry of phi(q) is  phi,  phi' r,  -phi' s,  or
-phi' <u, v> - phi'' s r,  and its derivatives in all log s_j are, with that entry's P of the next derivative of phi,
+*Values and first derivatives under radial kernels* depend on the length scales only through z = x / s and directions
+u / s.  With d = z_i - z_k, s = <u, d> and r = <v, d>, an entry of phi(q) is  phi,  phi' r,  -phi' s,  or
+phi' <u, v> - phi'' s r.  Let P be the same expression with the next higher derivatives of phi.  The derivatives in
+log s_j are the sum of
 
     P d_j^2   and    -2 phi' v_j d_j    or    2 phi'' d_j (u_j r + v_j s) - 2 phi' u_j v_j
 
-Summed over pairs, each is a product of a table of the size of B with points or directions: a few passes over B, for all
-features together.
+Summed over all pairs, each is a product of a matrix of the size of B with points or directions: a few passes over B for
+all features together.
 
-*Values of the Laplace kernel* have the derivatives d_j k, d_j the distance in feature j: B k times a table for each.
+*Values under the Laplace kernel* have the derivatives d_j k with d_j the distance in feature j.
 
-*Anything else* takes the table of `Kernel.tangent`, for one setting after the other.  It is the reference.
+*All other cases* use the Gram matrix of `Kernel.tangent`, for one parameter after the other.  It is the reference.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from rkhs.kernels._base import Kernel
 from rkhs.kernels._laplace import Laplace
 from rkhs.kernels._scaled import ScaledKernel
 
-TILE = 2**18  # entries of B that are looked at together
-Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and a feature where each has its own
+TILE = 2**18  # entries of B per tile
+Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and the feature if it has one value for each
 
 
 def sensitivity(
     kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
-    """sum_ij B_ij dG_ij / dlog theta for the Gram matrix G of L and M, in NumPy, and each of the settings.
+    """Return sum_ij B_ij dG_ij / dlog theta for the Gram matrix G of L and M and each of the parameters theta.
 
     Examples
     --------
@@ -52,61 +53,61 @@ def sensitivity(
     >>> sensitivity(rkhs.Gaussian(scale=(1.0, 2.0)), L, L, np.ones((2, 2)), [("scale", 0), ("scale", 1)])
     {('scale', 0): 0.7357588823428847, ('scale', 1): 0.7357588823428847}
     """
-    found: dict[Setting, float] = {}
+    result: dict[Setting, float] = {}
     if isinstance(kernel, Sum | Multiple | PushedKernel):
-        for place, child in kernel.children().items():
-            inside = [(name.removeprefix(place + "."), j) for name, j in settings if name.startswith(place + ".")]
-            for weight, left, right in _seen(kernel, L, M) if inside else ():
+        for prefix, child in kernel.children().items():
+            inside = [(name.removeprefix(prefix + "."), j) for name, j in settings if name.startswith(prefix + ".")]
+            for weight, left, right in _pushed_families(kernel, L, M) if inside else ():
                 for (name, j), value in sensitivity(child, left, right, B, inside).items():
-                    found[f"{place}.{name}", j] = found.get((f"{place}.{name}", j), 0.0) + weight * value
+                    result[f"{prefix}.{name}", j] = result.get((f"{prefix}.{name}", j), 0.0) + weight * value
     elif isinstance(kernel, Laplace):
-        found = _of_laplace(kernel, L, M, B, settings)
+        result = _of_laplace(kernel, L, M, B, settings)
     else:
-        found = _of_scales(kernel, L, M, B, settings)
+        result = _of_scales(kernel, L, M, B, settings)
     for name, feature in settings:
-        if (name, feature) not in found:
-            table = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
-            found[name, feature] = float(np.vdot(B, table))
-    return {setting: found[setting] for setting in settings}
+        if (name, feature) not in result:
+            tangent = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
+            result[name, feature] = float(np.vdot(B, tangent))
+    return {setting: result[setting] for setting in settings}
 
 
-def _seen(kernel: Kernel, L: Functional, M: Functional) -> Iterator[tuple[float, Functional, Functional]]:
-    """Yield the families on which the children of a kernel add up to it, with their weights."""
+def _pushed_families(kernel: Kernel, L: Functional, M: Functional) -> Iterator[tuple[float, Functional, Functional]]:
+    """Yield weights and families such that the weighted Gram matrices of a child of the kernel add up to G."""
     if not isinstance(kernel, PushedKernel):
         yield kernel.factor if isinstance(kernel, Multiple) else 1.0, L, M
         return
     for weight, on_left, on_right in kernel.pushes():
-        ours, theirs = (pushed(F.parts, push, kernel.takes_blur) for F, push in ((L, on_left), (M, on_right)))
-        if ours and theirs:
-            yield weight, Combination(L.shape, ours, repr(L)), Combination(M.shape, theirs, repr(M))
+        lefts, rights = (pushed(F.parts, push, kernel.takes_blur) for F, push in ((L, on_left), (M, on_right)))
+        if lefts and rights:
+            yield weight, Combination(L.shape, lefts, repr(L)), Combination(M.shape, rights, repr(M))
 
 
 def _of_scales(
     kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
-    """Return those of the scales of a radial kernel, perhaps after a linear map, where there are formulas."""
-    place = "kernel." if isinstance(kernel, Pullback) else ""
-    wanted = [(name, j) for name, j in settings if name == place + "scale"]
+    """Return the derivatives in the scales of a radial kernel, perhaps after a linear map, if the formulas apply."""
+    prefix = "kernel." if isinstance(kernel, Pullback) else ""
+    scales = [(name, j) for name, j in settings if name == prefix + "scale"]
     inner = kernel.kernel if isinstance(kernel, Pullback) else kernel
-    form = kernel.form(L.dimension) if wanted and isinstance(inner, ScaledKernel) else None
+    form = kernel.form(L.dimension) if scales and isinstance(inner, ScaledKernel) else None
     parts = L.parts + M.parts
     if form is None or any(part.atoms.order > ORDER or part.atoms.blur is not None for part in parts):
         return {}
     total = np.zeros(np.asarray(form.linear).shape[0])
     for left in L.parts:
         for right in M.parts:
-            own = _on_atoms(B[left.rows, right.rows], left, right)
+            weight = _on_atoms(B[left.rows, right.rows], left, right)
             if left.atoms.order <= right.atoms.order:
-                total += _contracted(form, left.atoms, right.atoms, own)
+                total += _contracted(form, left.atoms, right.atoms, weight)
             else:
-                total += _contracted(form, right.atoms, left.atoms, own.T)
-    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in wanted}
+                total += _contracted(form, right.atoms, left.atoms, weight.T)
+    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in scales}
 
 
 def _of_laplace(
     kernel: Laplace, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
-    """Return those of the scales of a Laplace kernel, where all atoms are values."""
+    """Return the derivatives in the scales of a Laplace kernel if the formula applies."""
     if any(part.atoms.blur is not None for part in L.parts + M.parts):
         return {}
     factors = kernel.linear(L.dimension)
@@ -121,7 +122,7 @@ def _of_laplace(
 
 
 def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:
-    """Return the coefficients on pairs of atoms, from those on pairs of functionals."""
+    """Convert coefficients of pairs of functionals to coefficients of pairs of atoms."""
     if left.matrix is not None:
         B = apply_matrix(left.matrix.T, B)
     if right.matrix is not None:
@@ -131,26 +132,26 @@ def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:
 
 
 def _contracted(form: Form, left: Atoms, right: Atoms, B: Matrix) -> Matrix:
-    """sum over pairs of atoms of B times the derivatives in all log s_j, (m,); no order on the left is above the right.
+    """Return the sums over pairs of atoms of B times the derivatives in all log s_j, (m,).
 
-    Some points of the left at a time.
+    The order of the left atoms must not exceed that of the right atoms.
     """
     k, columns = left.per_point, B.shape[1]
     origin = np.mean(to_numpy(right.points), axis=0) if right.size else 0.0
-    there = _Side.of(right, form, origin)
-    total = np.zeros(there.Z.shape[1])
-    for rows, some in left.tiled(max(1, TILE // max(columns, 1)) * k):
-        total += _Tile(form, _Side.of(some, form, origin), there).contracted(B[rows])
+    right_side = _Side.of(right, form, origin)
+    total = np.zeros(right_side.Z.shape[1])
+    for rows, piece in left.tiled(max(1, TILE // max(columns, 1)) * k):
+        total += _Tile(form, _Side.of(piece, form, origin), right_side).contracted(B[rows])
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """Points (t, n) as they were given, z (t, m), and directions u (t or 1, k, m) of atoms after the linear map."""
+    """The original points (t, n) of atoms, and their points Z (t, m) and directions U after the linear map."""
 
-    given: Matrix
+    original: Matrix
     Z: Matrix
-    U: Any  # None where they are values
+    U: Any  # (t or 1, k, m); None for values
     per_point: int
 
     @classmethod
@@ -160,7 +161,7 @@ class _Side:
 
 
 class _Tile:
-    """Some left points against all right ones; U on the left only if there is one on the right."""
+    """A tile of left points and all right points; the left side has directions only if the right side has."""
 
     def __init__(self, form: Form, left: _Side, right: _Side) -> None:
         self.left, self.right = left, right
@@ -177,8 +178,8 @@ class _Tile:
             self.s = np.sum(left.U * left.Z[:, None, :], axis=-1)[:, :, None] - left.U @ right.Z.T
         self.near = []
         if 0 not in q.shape and form.careful(float(x_halves.max() + y_halves.max())):
-            self.near = list(near_pairs(form, q, x_halves, y_halves, left.given.shape[1]))
-        self.differences = [form.difference(left.given[i], right.given[k]) for i, k in self.near]
+            self.near = list(near_pairs(form, q, x_halves, y_halves, left.original.shape[1]))
+        self.differences = [form.difference(left.original[i], right.original[k]) for i, k in self.near]
         for (i, k), d in zip(self.near, self.differences, strict=True):
             q[i, k] = -np.sum(d * d, axis=1) / 2
             if self.r is not None:
@@ -188,7 +189,7 @@ class _Tile:
         self.phi = form.radial_derivatives(q, range(1, order + 2))
 
     def contracted(self, B: Matrix) -> Matrix:
-        """Return the sum over the pairs of this tile, (m,)."""
+        """Return the sum over the pairs of atoms of this tile, (m,)."""
         t, s = len(self.left.Z), len(self.right.Z)
         B = B.reshape(t, self.left.per_point, s, self.right.per_point)
         phi, r = self.phi, self.r
@@ -204,14 +205,14 @@ class _Tile:
         return self._of_slopes(B)
 
     def _of_slopes(self, B: Matrix) -> Matrix:
-        """Return the sum where there are derivatives on both sides."""
+        """Return the sum for derivatives on both sides."""
         phi, r, s, left, right = self.phi, self.r, self.s, self.left, self.right
         t, a, p, _ = B.shape
         y = np.einsum("iakb,ikb->iak", B, r)  # sum_b B r
         x = np.einsum("iakb,iak->ikb", B, s)  # sum_a B s
-        both = np.einsum("iak,iak->ik", s, y)
-        across, own = self._products(B)
-        total = self._squares(phi[2] * across - phi[3] * both) - 2 * own
+        srB = np.einsum("iak,iak->ik", s, y)  # sum_ab B s r
+        uvB, features = self._products(B)
+        total = self._squares(phi[2] * uvB - phi[3] * srB) - 2 * features
         y *= phi[2][:, None, :]
         x *= phi[2][:, :, None]
         from_left = left.Z[:, None, :] * y.sum(axis=2)[:, :, None] - (y.reshape(t * a, p) @ right.Z).reshape(t, a, -1)
@@ -219,7 +220,7 @@ class _Tile:
         return total + 2 * np.sum(left.U * from_left, axis=(0, 1)) + 2 * np.sum(right.U * from_right, axis=(0, 1))
 
     def _products(self, B: Matrix) -> tuple[Matrix, Matrix]:
-        """sum_ab B <u_a, v_b> of each pair of points, and sum phi' B u_aj v_bj of each feature."""
+        """Return sum_ab B <u_a, v_b> for each pair of points, and sum phi' B u_aj v_bj for each feature."""
         left, right, first = self.left, self.right, self.phi[1]
         t, a, p, b = B.shape
         if left.U.shape[0] == right.U.shape[0] == 1:  # the same directions at all points
@@ -233,7 +234,7 @@ class _Tile:
         return across, np.sum(U * (weighted @ V), axis=0)
 
     def _squares(self, P: Matrix) -> Matrix:
-        """sum_ik P_ik d_ikj^2; P is overwritten."""
+        """Return sum_ik P_ik d_ikj^2 for each feature j; P is overwritten."""
         near = np.zeros(self.left.Z.shape[1])
         for (i, k), d in zip(self.near, self.differences, strict=True):
             near += P[i, k] @ (d * d)

@@ -1,1 +1,1 @@
-"""Linear algebra that SciPy does not have: projections, saddle points, Krylov methods on blocks."""
+"""Linear algebra that SciPy lacks: saddle point systems, block conjugate gradients, projections onto boxes."""

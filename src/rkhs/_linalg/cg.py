@@ -1,10 +1,10 @@
-"""Conjugate gradients on blocks: saddle points by products alone.
+"""Conjugate gradients for saddle point systems with several right-hand sides.
 
     K a + Q c = b,    Q'a = 0,         K = G + diag(d)
 
-Each column is a problem of its own; they share the products with K, which cost little more for several columns than
-for one.  The preconditioner solves the same equations with an M near K in its place, so that all directions satisfy the
-constraint.
+The columns are independent iterations that share the products with K, which cost little more for several columns than
+for one.  The preconditioner solves the same equations with an approximation M of K, so that all search directions
+satisfy the constraint (projected conjugate gradients: Gould, Hribar and Nocedal 2001).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, identity, inner, like, namespace, taken, to_numpy, zeros
 
-ROWS = 2**14  # of F at a time
+ROWS = 2**14  # rows of F per block, which bounds the memory of temporary arrays
 
 
 class BlockCG:
-    """The state of conjugate gradients on several columns, and its steps.
+    """The state of conjugate gradients on k columns.
 
-    `a` (N, k) satisfies Q'a = 0, and `residual` is b - K a - Q c for a `basis` c (r, k) that keeps it small: what of it
-    were in the span of Q would drown the rest.
+    `a` (N, k) satisfies Q'a = 0.  `residual` is b - K a - Q c for a `basis` c (r, k) that keeps it small: otherwise the
+    component in the span of Q would dominate it, and the rest would be lost in rounding.
     """
 
     def __init__(self, product: Callable[[Array], Array], precondition: Preconditioner) -> None:
         self.product, self.precondition = product, precondition
 
     def begin(self, a: Array, residual: Array) -> None:
-        """Start from a with the residual b - K a."""
+        """Start from a, given its residual b - K a."""
         xp = namespace(a)
         self.a = xp.asarray(a, copy=True)
         self.basis, self.residual, self.direction = self.precondition(residual)
         self.size = inner(self.direction, self.residual, axis=0)
 
     def step(self, columns: Any) -> None:
-        """One more direction for the given columns (an index), one product for all of them; all in place."""
+        """Perform one iteration for the given columns (an index) in place, with one product for all of them."""
         p, size = self.direction[:, columns], self.size[columns]
         image = self.product(p)
         length = _ratio(size, inner(p, image, axis=0))
@@ -53,7 +53,7 @@ class BlockCG:
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """M a + Q c = r, Q'a = 0 for M = diag(m) + F F'; where m is infinite, a = r / m."""
+    """Solve M a + Q c = r, Q'a = 0 for M = diag(m) + F F'; rows with infinite m have a = r / m = 0."""
 
     inverse: Array  # 1 / m, (N, 1)
     F: Array  # (N, p)
@@ -64,54 +64,54 @@ class Preconditioner:
 
     @classmethod
     def of(cls, inverse: Array, F: Array, Q: Array) -> Preconditioner:
-        """From 1/m (N, 1), F (N, p) and Q (N, r) with orthonormal columns."""
+        """Return the preconditioner for 1/m (N, 1), F (N, p) and Q (N, r) with orthonormal columns."""
         xp = namespace(F)
         S = identity(xp.astype(F[:0], xp.float64))
         for start in range(0, int(F.shape[0]), ROWS):
-            some, finite = F[start : start + ROWS], inverse[start : start + ROWS]
-            seen = np.flatnonzero(to_numpy(finite[:, 0]) > 0)
-            if 2 * len(seen) < int(finite.shape[0]):  # where most rows cost nothing, a copy of the others pays
-                some, finite = taken(some, seen), taken(finite, seen)
-            S = S + xp.astype(some.T @ (finite * some), xp.float64)
+            block, weight = F[start : start + ROWS], inverse[start : start + ROWS]
+            nonzero = np.flatnonzero(to_numpy(weight[:, 0]) > 0)
+            if 2 * len(nonzero) < int(weight.shape[0]):  # a copy of the nonzero rows is cheaper than their product
+                block, weight = taken(block, nonzero), taken(weight, nonzero)
+            S = S + xp.astype(block.T @ (weight * block), xp.float64)
         root = xp.linalg.inv(xp.linalg.cholesky(S)) if F.shape[1] else S
-        found = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)
+        result = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)
         if not Q.shape[1]:
-            return found
+            return result
         diagonal = inverse / (1 + inverse * row_squares(F))
-        return replace(found, inner=_left_inverse(Q, found._solve(inverse * Q)), onto=_left_inverse(Q, diagonal * Q))
+        return replace(result, inner=_left_inverse(Q, result._solve(inverse * Q)), onto=_left_inverse(Q, diagonal * Q))
 
     def __call__(self, r: Array) -> tuple[Array, Array, Array]:
-        """c, r - Qc = M a, and a."""
+        """Return c, r - Q c = M a, and a."""
         c = self.inner @ r
         r = r - self.Q @ c
         a = self._solve(self.inverse * r)
-        return c, r, a - self.onto.T @ (self.Q.T @ a)  # to rounding, whatever was lost in the difference
+        return c, r, a - self.onto.T @ (self.Q.T @ a)  # restores Q'a = 0, which cancellation violates
 
     def solve(self, v: Array) -> Array:
-        """a of the right-hand side m v, which need not be finite."""
+        """Return a for the right-hand side m v, where m need not be finite."""
         a = self._solve(v)
         return a - self.inner.T @ (self.Q.T @ a)
 
     def _solve(self, v: Array) -> Array:
-        """M^-1 (m v)."""
+        """Return M^-1 (m v)."""
         return v - self.inverse * (self.F @ (self.core @ (self.F.T @ v)))
 
 
 def row_squares(F: Array) -> Array:
     """Return the diagonal of FF', (N, 1), without a copy of F."""
-    found = zeros((int(F.shape[0]), 1), F)
+    squares = zeros((int(F.shape[0]), 1), F)
     for start in range(0, int(F.shape[0]), ROWS):
-        some = F[start : start + ROWS]
-        found[start : start + ROWS, 0] = inner(some, some)
-    return found
+        block = F[start : start + ROWS]
+        squares[start : start + ROWS, 0] = inner(block, block)
+    return squares
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The c that leaves least of a residual, and how much: min over c of 1/2 |r - Qc|^2 in the norm of diag(1/d).
+    """The weighted least-squares fit of a residual by the columns of Q: min over c of 1/2 |r - Qc|^2_{diag(1/d)}.
 
-    For a with Q'a = 0 and r = b - K a, that is the duality gap of a as a solution of the least-squares problem whose
-    equations these are, and bounds 1/2 |a - a*|^2 in the norm of K.
+    For a with Q'a = 0 and r = b - K a the minimum is the duality gap of a in the least-squares problem whose optimality
+    conditions the saddle point system states, and it bounds 1/2 |a - a*|^2 in the norm of K.
     """
 
     d: Array  # (N, 1)
@@ -128,32 +128,33 @@ class Fit:
         return cls(d, Q, xp.linalg.solve(R, (root * U).T))
 
     def __call__(self, r: Array) -> tuple[Array, Array]:
-        """c (r, k) and r - Qc (N, k)."""
+        """Return c (r, k) and r - Qc (N, k)."""
         c = self.left @ r
         return c, r - self.Q @ c
 
     def gap(self, rest: Array) -> Array:
-        """1/2 |rest|^2 in the norm of diag(1/d), (k,)."""
+        """Return 1/2 |rest|^2 in the norm of diag(1/d), (k,)."""
         return namespace(rest).sum(rest**2 / self.d, axis=0) / 2
 
 
 def _left_inverse(Q: Array, MQ: Array) -> Array:
-    """(Q'MQ)^-1 (MQ)'."""
+    """Return (Q'MQ)^-1 (MQ)'."""
     return like(np.linalg.pinv(to_numpy(Q.T @ MQ).astype(np.float64), hermitian=True), Q) @ MQ.T
 
 
-def _ratio(top: Array, bottom: Array) -> Array:
-    """top / bottom, 0 where the bottom is not positive: a column that has converged stays where it is."""
-    xp = namespace(top)
-    positive = bottom > 0
-    return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(top))
+def _ratio(numerator: Array, denominator: Array) -> Array:
+    """Return the quotient, or 0 if the denominator is not positive, so that converged columns do not change."""
+    xp = namespace(numerator)
+    positive = denominator > 0
+    safe = xp.where(positive, denominator, xp.ones_like(denominator))
+    return xp.where(positive, numerator / safe, xp.zeros_like(numerator))
 
 
 class IterativeSaddle:
-    """K a + Q c = b, Q'a = e by conjugate gradients, for any number of right-hand sides, some at a time.
+    """Solve K a + Q c = b, Q'a = e by conjugate gradients, for any number of right-hand sides in batches.
 
-    A column is done when the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka that was found, or is nothing but
-    the rounding of b.
+    A column has converged if the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka, or at the level of the
+    rounding errors of b.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class IterativeSaddle:
         self.fit, self.together = Fit.of(d, precondition.Q), together
 
     def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
-        """a (N, k), c (r, k) and the residual b - K a - Q c (N, k); Q must have orthonormal columns here."""
+        """Return a (N, k), c (r, k) and the residual b - K a - Q c (N, k); Q must have orthonormal columns."""
         xp = namespace(b)
         pieces = [slice(k, k + self.together) for k in range(0, b.shape[1], self.together)]
         solved = [self._solve(b[:, piece], e[:, piece]) for piece in pieces]
@@ -182,11 +183,11 @@ class IterativeSaddle:
             b = b - self.product(particular)
         cg = BlockCG(self.product, self.precondition)
         cg.begin(xp.zeros_like(b), b)
-        lost = self.fit.gap(b) * (4 * float(xp.finfo(b.dtype).eps)) ** 2  # units by which a zero residual may differ
-        for _ in range(10_000):  # steps, at most
+        rounding = self.fit.gap(b) * (4 * float(xp.finfo(b.dtype).eps)) ** 2  # residuals are accurate to 4 eps |b|
+        for _ in range(10_000):  # the iteration limit
             c, rest = self.fit(cg.residual)
             energy = inner(cg.a, b + rest, axis=0) / 2
-            columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy + lost))
+            columns = np.flatnonzero(to_numpy(self.fit.gap(rest) > self.tol * energy + rounding))
             if len(columns) == 0:
                 break
             cg.step(columns)

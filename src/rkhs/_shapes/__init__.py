@@ -1,1 +1,1 @@
-"""Shapes that a learned function has everywhere on a box: claims, proofs, and the constraints that make them hold."""
+"""Shape constraints that hold everywhere on a box: claims, proofs, and constraints at points that enforce them."""

@@ -1,19 +1,19 @@
 """Lower bounds of derivatives of a learned function over cells of a box.
 
-In a cell of center c and half sides h, Taylor's formula with f's norm for a bound of the remainder gives
+In a cell with center c and half sides h, Taylor's theorem with the norm of f as a bound of the remainder gives
 
     L_x f  =  sum over |tau| <= p of D^tau L_c f t^tau / tau!  +  r,     |t_k| <= h_k,     |r| <= N(h) |f| / (p + 1)!
 
-with N(h) = |D_h^(p+1) L_x|, the largest over the cell by symmetry, which does not depend on x for a kernel of x - y:
+with N(h) = |D_h^(p+1) L_x|, the maximum over the cell by symmetry, which does not depend on x for a kernel of x - y:
 
     N(h)^2 = sum over |s| = p + 1 of (2p + 2)! / (2s)! h^(2s) |D^s L|^2
 
-The polynomial is bounded from below by its terms of order two, of which those of two features count as squares,
-|t_j t_k| <= (t_j^2 h_k / h_j + t_k^2 h_j / h_k) / 2, so that each feature has a parabola of its own; terms of higher
-order count by their size.  Where L_x f touches its bound it is a parabola: a small margin does not need small cells.
+The polynomial is bounded from below by one parabola for each feature: mixed terms of order two are bounded by squares,
+|t_j t_k| <= (t_j^2 h_k / h_j + t_k^2 h_j / h_k) / 2, and terms of higher order by their absolute values.  Near a point
+where L_x f attains its bound it is nearly a parabola, so that a small margin does not need small cells.
 
-A Hessian is looked at in the axes of its center: with a_ii bounded from below and |a_ij| from above, its least
-eigenvalue is at least that of the matrix with these on and, negative, off the diagonal.
+A Hessian is transformed to the eigenvectors at the center of the cell.  With lower bounds of a_ii and upper bounds of
+|a_ij|, its least eigenvalue is at least that of the matrix with the former on the diagonal and minus the latter off it.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, pl
 from rkhs.kernels._algebra import Multiple, Sum
 from rkhs.kernels._base import Kernel
 
-DEGREES = (1, 4, 2)  # of the polynomial, for 0, 1 and more features that act: more terms, and fewer cells
-UNITS = 64  # of rounding, for each entry of a sum
+DEGREES = (1, 4, 2)  # degrees of Taylor polynomials for 0, 1 and more active features; more terms need fewer cells
+UNITS = 64  # rounding error of a sum in units of eps per entry
 
 
 @dataclass(frozen=True, eq=False)
 class CellBounds:
-    """What is known of L_x f - bound on m cells; of a Hessian, of its least eigenvalue."""
+    """Bounds of L_x f - bound on m cells; for a Hessian, of its least eigenvalue."""
 
     values: Matrix  # (m,), at the centers
-    plain: Matrix  # (m,), the same in the units of the features
-    lower: Matrix  # (m,), on the whole cells
-    costs: Matrix  # (m, n): what each side of a cell takes from its bound
-    places: Matrix  # (m, n): about where it is least in the cell
-    directions: Matrix  # (m, n): in which a Hessian is least at the center
+    plain: Matrix  # (m,), at the centers, in units of the features
+    lower: Matrix  # (m,), lower bounds on the cells
+    costs: Matrix  # (m, n), the contribution of each side of a cell to values - lower
+    points: Matrix  # (m, n), approximate minimizers in the cells
+    directions: Matrix  # (m, n), the eigenvectors of the least eigenvalues at the centers
 
 
 class ActivePart:
-    """The part of a function that some claims depend on: its derivatives, its norm, and norms of functionals."""
+    """The part of a function on which claims depend: its derivatives, its norm, and norms of functionals."""
 
     def __init__(self, f: Function) -> None:
         self.f, self.n = f, f.functionals.dimension
         radial = [(weight, axis_factors(kernel, self.n)) for weight, kernel in f.kernel.summands()]
-        self._radial = [(weight, *own) for weight, own in radial if own is not None]
+        self._radial = [(weight, *form_and_factors) for weight, form_and_factors in radial if form_and_factors]
 
     @cached_property
     def derivatives(self) -> Derivatives:
@@ -68,12 +68,12 @@ class ActivePart:
 
     @cached_property
     def _energy_and_total(self) -> tuple[float, float]:
-        """a'Ga, and sum_i |a_i| |z_i|; raises `Stopped` where the product would end after the time limit."""
-        own, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
-        if seconds_left() < own.seconds:
+        """a'Ga and sum_i |a_i| |z_i|; raises `Stopped` if the product would exceed the time limit."""
+        G, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
+        if seconds_left() < G.seconds:
             raise Stopped(TIME_LIMIT)
-        sizes = np.sqrt(np.clip(to_numpy(own.diagonal()), 0, None))
-        return float(a @ (own @ a)), float(np.abs(to_numpy(a)) @ sizes)
+        sizes = np.sqrt(np.clip(to_numpy(G.diagonal()), 0, None))
+        return float(a @ (G @ a)), float(np.abs(to_numpy(a)) @ sizes)
 
     @property
     def rounding(self) -> float:
@@ -82,7 +82,7 @@ class ActivePart:
 
     @property
     def norm(self) -> float:
-        """A bound of |f| that holds whatever rounding does."""
+        """An upper bound of |f| that includes rounding errors."""
         squared, total = self._energy_and_total
         return float(np.sqrt(max(squared, 0.0) + self.rounding * total))
 
@@ -97,58 +97,57 @@ class ActivePart:
 
     @cached_property
     def rates(self) -> Matrix:
-        """How fast functions of the space change with each feature, (n,): |D_k| compared with values."""
+        """The norms |D_k| (n,) of derivatives along each feature relative to those of values: inverse length scales."""
         size = self.squared_norm((0,) * self.n)
         return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
 
 
 def lower_bounds(claims: Sequence[Claim], f: Function) -> list[LowerBound]:
-    """Return the bounds for several claims about one function, which share what they can, computed in float64.
+    """Return lower bounds for several claims about a function, in float64, which share the parts of the function.
 
-    A derivative depends on the summands of the kernel that have all its features, a Hessian on those with one of them.
+    A derivative depends on the summands of the kernel that have all its features, a Hessian on those with any of them.
     """
     f, n = in_double(f), f.functionals.dimension
     parts: dict[Kernel, ActivePart] = {}
-    found, smoothness = [], f.kernel.smoothness(n)
+    result, smoothness = [], f.kernel.smoothness(n)
     for claim in claims:
         check_provable(claim, f)
         summands, active = [], set()
         for weight, kernel in f.kernel.summands():
             radial = axis_factors(kernel, n)
-            own = set(() if radial is None else np.flatnonzero(radial[1]).tolist())
-            if own & set(claim.jointly) if claim.jointly else own >= set(claim.axes):
+            features = set(() if radial is None else np.flatnonzero(radial[1]).tolist())
+            if features & set(claim.jointly) if claim.jointly else features >= set(claim.axes):
                 summands.append(Multiple(weight, kernel))
-                active |= own
-        whole = Sum(tuple(summands)) if len(summands) > 1 else summands[0] if summands else f.kernel
+                active |= features
+        active_kernel = Sum(tuple(summands)) if len(summands) > 1 else summands[0] if summands else f.kernel
         degree = polynomial_degree(f.basis)
-        if degree is not None and degree > claim.order:  # the basis changes with features that the kernel may not see
+        if degree is not None and degree > claim.order:  # the basis may depend on features that the kernel ignores
             active = set(range(n))
         most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
-        part = parts.setdefault(whole, ActivePart(replace(f, kernel=whole)))
+        part = parts.setdefault(active_kernel, ActivePart(replace(f, kernel=active_kernel)))
         degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
-        found.append(LowerBound(claim, part, tuple(sorted(active)), degree))
-    return found
+        result.append(LowerBound(claim, part, tuple(sorted(active)), degree))
+    return result
 
 
 class LowerBound:
-    """Lower bounds of L_x f over cells, for the part of f that has a say in it."""
+    """Lower bounds of L_x f over cells, for the part of f that L_x f depends on."""
 
     def __init__(self, claim: Claim, part: ActivePart, active: tuple[int, ...], degree: int) -> None:
         self.claim, self.part, self.active, self.degree, self.n = claim, part, active, degree, part.n
-        self._taus = np.array(multi_indices(degree, active, self.n), dtype=int).reshape(
-            -1, self.n
-        )  # exponents, by order
+        # The exponents of the Taylor polynomial, by order.
+        self._taus = np.array(multi_indices(degree, active, self.n), dtype=int).reshape(-1, self.n)
         self._orders = self._taus.sum(axis=1)
         self._entries = [along(axes, self.n) for row in claim.entries for axes in row]
         rates = part.rates[list(claim.jointly)]
-        self.units = 1 / np.where(rates > 0, rates, 1.0)  # of the features of a Hessian, (s,): the kernel's reach
+        self.units = 1 / np.where(rates > 0, rates, 1.0)  # (s,), the length scales of the features of a Hessian
 
     def __call__(self, centers: Matrix, h: Matrix) -> CellBounds:
         """Return the bounds on the cells with these centers and half sides (m, n)."""
-        own = list(self.active)
-        h = np.where(np.isin(np.arange(self.n), own), h, 0.0)
-        given = self._coefficients(centers, self.degree)
-        C, V = _in_own_axes(given)  # (m, s, s, k) and the axes (m, s, s)
+        active = list(self.active)
+        h = np.where(np.isin(np.arange(self.n), active), h, 0.0)
+        coefficients = self._coefficients(centers, self.degree)
+        C, V = _in_eigenvectors(coefficients)  # (m, s, s, k) and the eigenvectors (m, s, s)
         size, orders = C.shape[1], self._orders
         monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / factorials(self._taus).prod(axis=1)  # (m, k)
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
@@ -157,38 +156,38 @@ class LowerBound:
         low = diagonal[..., 0] + parabola.sum(axis=2) - high[..., 0]
         M = -(np.abs(C[..., 1:]) @ monomials[:, None, 1:, None])[..., 0]
         M[:, range(size), range(size)] = low
-        exponents, coefficients = self._remainder
-        remainder = np.sqrt(np.prod(h[:, None, :] ** exponents, axis=2) @ coefficients)
-        remainder *= self.part.norm / factorial(self.degree + 1)  # N(h) |f| / (p + 1)!, of a Hessian of its norm
+        exponents, factors = self._remainder
+        remainder = np.sqrt(np.prod(h[:, None, :] ** exponents, axis=2) @ factors)
+        remainder *= self.part.norm / factorial(self.degree + 1)  # N(h) |f| / (p + 1)!; the norm of a Hessian
         rounding = self.part.rounding * (monomials @ self._norms) + UNITS * EPS * np.abs(M).sum(axis=(1, 2))
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
         values = diagonal[..., 0].min(axis=1) - self.claim.bound
         directions, plain = np.zeros_like(h), values
         if self.claim.jointly:
             directions[:, self.claim.jointly] = V[rows, :, which] * self.units
-            plain = _least_eigenvalue(given[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
-        places = centers.copy()
-        places[:, own] += t[rows, which]
-        # by side: what parabolas, other terms by their share, and the remainder take
+            plain = _least_eigenvalue(coefficients[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
+        points = centers.copy()
+        points[:, active] += t[rows, which]
+        # The costs of a side: of its parabola, and its share of the other terms and of the remainder.
         costs = np.zeros_like(h)
-        costs[:, own] = -parabola[rows, which]
+        costs[:, active] = -parabola[rows, which]
         others = orders > (0 if size > 1 else 2)
         sizes = (np.abs(C).sum(axis=(1, 2)) * monomials)[:, others]
         costs += sizes @ (self._taus[others] / np.maximum(orders[others], 1)[:, None])
         squares = (h * self.part.rates) ** 2
         costs += remainder[:, None] * squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         lower = _least_eigenvalue(M) - remainder - rounding - self.claim.bound
-        return CellBounds(values, plain, lower, costs, places, directions)
+        return CellBounds(values, plain, lower, costs, points, directions)
 
     def descend(self, X: Matrix, h: Matrix) -> Matrix:
-        """Return where L_x f is least near the rows of X, within h, by its parabolas, (m, n)."""
-        C, _ = _in_own_axes(self._coefficients(X, min(self.degree, 2)))
-        places = X.copy()
-        places[:, list(self.active)] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
-        return places
+        """Return approximate minimizers (m, n) of L_x f within h of the rows of X, by its parabolas."""
+        C, _ = _in_eigenvectors(self._coefficients(X, min(self.degree, 2)))
+        points = X.copy()
+        points[:, list(self.active)] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
+        return points
 
     def at(self, X: Matrix) -> tuple[Matrix, Matrix]:
-        """Return L_x f - bound at the rows of X, (m,), and the directions in which Hessians are least, (m, n)."""
+        """Return L_x f - bound (m,) at the rows of X, and eigenvectors (m, n) of the least eigenvalues of Hessians."""
         C = self._coefficients(X, 0)[..., 0]
         directions = np.zeros_like(X)
         if not self.claim.jointly:
@@ -198,10 +197,9 @@ class LowerBound:
         return sizes[:, 0] - self.claim.bound, directions
 
     def in_units_of_features(self, bound: float) -> float:
-        """Return what a lower bound of eigenvalues in the kernel's scales implies for those of the Hessian itself.
+        """Convert a lower bound of eigenvalues in units of the length scales U to one for the Hessian H itself.
 
-        With U the scales and v = U w of length one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and
-        1 / min(U).
+        For v = U w of norm one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and 1 / min(U).
         """
         if not self.claim.jointly:
             return bound
@@ -209,42 +207,42 @@ class LowerBound:
 
     @property
     def rounding(self) -> float:
-        """What rounding may hide of L_x f at a point."""
+        """The rounding error of L_x f at a point."""
         return self.part.rounding * float(self._norms[0])
 
     def _coefficients(self, centers: Matrix, degree: int) -> Matrix:
-        """Return sign * D_entry D^tau f, (m, s, s, k), for |tau| up to a degree, in units."""
+        """Return sign * D_entry D^tau f (m, s, s, k) for |tau| up to a degree, in units of the length scales."""
         taus = [tuple(tau) for tau in self._taus[self._orders <= degree].tolist()]
-        asked = [plus(entry, tau) for entry in self._entries for tau in taus]
-        columns = {index: k for k, index in enumerate(sorted(set(asked)))}
-        found = self.claim.sign * self.part.derivatives(centers, list(columns))
+        wanted = [plus(entry, tau) for entry in self._entries for tau in taus]
+        columns = {index: k for k, index in enumerate(sorted(set(wanted)))}
+        derivatives = self.claim.sign * self.part.derivatives(centers, list(columns))
         size = len(self.claim.entries)
-        C = found[:, [columns[index] for index in asked]].reshape(len(centers), size, size, len(taus))
+        C = derivatives[:, [columns[index] for index in wanted]].reshape(len(centers), size, size, len(taus))
         return C * (self.units[:, None] * self.units)[..., None] if self.claim.jointly else C
 
     def _parabolas(self, C: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
-        """Return the least of linear and quadratic terms, by feature (m, s, active), and the t where it is."""
-        own = list(self.active)
+        """Return the minima (m, s, active) of linear plus quadratic terms of each feature, and the minimizers t."""
+        active = list(self.active)
         columns = {tuple(tau): k for k, tau in enumerate(self._taus.tolist())}
-        slopes = C[..., [columns[along([j], self.n)] for j in own]]
-        H = np.zeros((*C.shape[:2], len(own), len(own)))
-        if self.degree > 1 and own:
-            H = C[..., np.array([[columns[along([j, k], self.n)] for k in own] for j in own])]
-        h = h[:, None, own]
+        slopes = C[..., [columns[along([j], self.n)] for j in active]]
+        H = np.zeros((*C.shape[:2], len(active), len(active)))
+        if self.degree > 1 and active:
+            H = C[..., np.array([[columns[along([j, k], self.n)] for k in active] for j in active])]
+        h = h[:, None, active]
         squares = np.diagonal(H, axis1=2, axis2=3)
         ratio = h[..., None, :] / np.where(h > 0, h, 1.0)[..., None]  # (m, 1, j, k): h_k / h_j
         mixed = (np.abs(H) * ratio).sum(axis=3) - np.abs(squares)
         return least(slopes, squares - mixed, np.broadcast_to(h, slopes.shape))
 
     def _squared_norm(self, tau: Index) -> float:
-        """Return |D^tau L|^2, the sum over the entries of a Hessian, in units."""
+        """Return |D^tau L|^2, for a Hessian the sum over its entries, in units of the length scales."""
         units = (self.units[:, None] * self.units).ravel() if self.claim.jointly else np.ones(1)
         norms = [self.part.squared_norm(plus(tau, entry)) for entry in self._entries]
         return float(units**2 @ norms)
 
     @cached_property
     def _norms(self) -> Matrix:
-        """|D^tau L| of the terms, (k,)."""
+        """The norms |D^tau L| (k,) of the terms."""
         return np.sqrt([self._squared_norm(tuple(tau)) for tau in self._taus.tolist()])
 
     @cached_property
@@ -258,7 +256,7 @@ class LowerBound:
 
 
 def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the least of g t + d t^2 / 2 over |t| <= h, elementwise, and the t where it is.
+    """Return the minimum of g t + d t^2 / 2 over |t| <= h, elementwise, and the minimizer t.
 
     Examples
     --------
@@ -271,7 +269,7 @@ def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix
 
 
 def in_double(f: Function) -> Function:
-    """Return the same function in NumPy and float64: rounding of float32 would be beyond what bounds allow for."""
+    """Convert a function to NumPy and float64; the bounds do not allow for rounding errors of float32."""
     a, c = f.coefficients, f.basis_coefficients
     if isinstance(a, np.ndarray) and a.dtype == np.float64:
         return f
@@ -280,8 +278,8 @@ def in_double(f: Function) -> Function:
     return Function(f.kernel, family, to_numpy(a).astype(np.float64), f.basis, basis)
 
 
-def _in_own_axes(C: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the matrices (m, s, s, k) in the eigenvectors of those at the centers, and these."""
+def _in_eigenvectors(C: Matrix) -> tuple[Matrix, Matrix]:
+    """Transform matrices (m, s, s, k) to the eigenvectors of those at the centers, C[..., 0]; return both."""
     if C.shape[1] == 1:
         return C, np.ones((len(C), 1, 1))
     V = np.linalg.eigh(C[..., 0])[1]

@@ -1,4 +1,4 @@
-"""Claims about a function everywhere on a box, as a `shape` states them, and for which functions they can be proved.
+"""Claims about a function everywhere on a box: parsing of `shape` parameters, and conditions for a proof.
 
 A shape is a dictionary such as {"age": "increasing", 3: ["convex", "decreasing"], (0, 1): "concave", "f": (0, 1)}.
 """
@@ -27,9 +27,9 @@ class Claim:
     """A claim about f everywhere on a box.
 
         sign * D_axes f >= bound            a slope for one axis, a second derivative for two, a value for none
-        sign * Hessian of f in `jointly`    has no eigenvalue below zero: f is convex (concave) in all these features
+        sign * Hessian of f in `jointly`    has no negative eigenvalue: f is convex (concave) in all these features
 
-    Eigenvalues are compared in units of the kernel's scales (`LowerBound.units`), which do not change their signs.
+    Eigenvalues are computed in units of the kernel's length scales (`LowerBound.units`), which preserves their signs.
     """
 
     name: str
@@ -40,19 +40,18 @@ class Claim:
 
     @property
     def order(self) -> int:
-        """The order of the derivatives."""
         return 2 if self.jointly else len(self.axes)
 
     @property
     def entries(self) -> list[list[tuple[int, ...]]]:
-        """The axes of each entry of the matrix whose eigenvalues are claimed to be at least the bound."""
+        """The axes of each entry of the matrix whose eigenvalues must be at least the bound."""
         return [[(j, k) for k in self.jointly] for j in self.jointly] if self.jointly else [[self.axes]]
 
     def at(self, X: Matrix, directions: Matrix | None = None) -> Functional:
-        """Return sign * D_axes at the rows of X, (t,); of Hessians sign * D_v D_v, v the rows of `directions`."""
+        """Return sign * D_axes at the rows of X, or sign * D_v D_v for the rows v of `directions` for Hessians."""
         n = X.shape[1]
         if self.jointly:
-            assert directions is not None, "a Hessian is looked at along directions"
+            assert directions is not None, "claims about Hessians need directions"
             atoms = Atoms(X, np.repeat(directions[:, None, None, :], 2, axis=2))
         else:
             atoms = Atoms(X, np.eye(n)[list(self.axes)].reshape(1, -1, n))
@@ -60,7 +59,7 @@ class Claim:
 
 
 def parse_shape(shape: Any, names: Sequence[str] | None, n: int) -> list[Claim]:
-    """Return the claims that a `shape` makes about a function of n features, whose names may be known.
+    """Return the claims of a `shape` about a function of n features, which may have names.
 
     Examples
     --------
@@ -71,51 +70,54 @@ def parse_shape(shape: Any, names: Sequence[str] | None, n: int) -> list[Claim]:
     """
     if not isinstance(shape, Mapping) or not shape:
         raise ValueError(
-            f'shape says what f does with a feature, such as {{"age": "increasing", 3: "convex", "f": (0, 1)}}, got '
-            f"{shape!r}."
+            'shape must be a dict with the shape of f in some features, such as {"age": "increasing", 3: "convex", '
+            f'"f": (0, 1)}}, got {shape!r}.'
         )
     known = [] if names is None else list(names)
     claims: list[Claim] = []
-    for key, said in shape.items():
+    for key, value in shape.items():
         if isinstance(key, str) and key == "f" and "f" not in known:
-            claims += _bounds_on_values(said)
+            claims += _bounds_on_values(value)
             continue
         joint = isinstance(key, tuple)
-        features = tuple(_feature(one, known, n) for one in (key if joint else (key,)))
+        features = tuple(_feature(feature, known, n) for feature in (key if joint else (key,)))
         if joint and len(set(features)) < max(2, len(features)):
-            raise ValueError(f"A shape of features together names two at least, each once, got {key!r}.")
+            raise ValueError(f"The shape of several features together needs at least two distinct ones, got {key!r}.")
         called = f"features {' and '.join(map(repr, key))} together" if joint else f"feature {key!r}"
-        words = [said] if isinstance(said, str) or not isinstance(said, Iterable) else list(said)
+        words = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
         for word in words:
             order, sign = KINDS.get(word, (0, 0.0)) if isinstance(word, str) else (0, 0.0)
             if order == 0 or (joint and order == 1):
                 raise ValueError(
-                    f'f is "convex" or "concave" in {called}, got {word!r}: slopes are claimed for each feature.'
+                    f'The shape of {called} must be "convex" or "concave", got {word!r}: slopes are stated for each '
+                    "feature."
                     if joint
-                    else f"shape of {called} is one of {', '.join(KINDS)}, or a list of them, got {word!r}."
+                    else f"The shape of {called} must be one of {', '.join(KINDS)}, or a list of them, got {word!r}."
                 )
-            where: Any = {"jointly": tuple(sorted(features))} if joint else {"axes": features * order}
-            claims.append(Claim(f"f is {word} in {called}", sign=sign, **where))
-    for one, other in combinations(claims, 2):  # of which two may leave nothing but a line, or a constant
-        curved = [set(claim.jointly or claim.axes) if claim.order == 2 else set() for claim in (one, other)]
-        same = one.axes == other.axes if one.order == other.order == 1 else bool(curved[0] & curved[1])
-        if same and one.sign != other.sign:
+            axes: Any = {"jointly": tuple(sorted(features))} if joint else {"axes": features * order}
+            claims.append(Claim(f"f is {word} in {called}", sign=sign, **axes))
+    for first, second in combinations(claims, 2):  # opposite claims leave only a straight line, or a constant
+        curved = [set(claim.jointly or claim.axes) if claim.order == 2 else set() for claim in (first, second)]
+        same = first.axes == second.axes if first.order == second.order == 1 else bool(curved[0] & curved[1])
+        if same and first.sign != second.sign:
             raise ValueError(
-                f"The shape contradicts itself: {one.name}, and {other.name}. Only "
-                f"{'a function that ignores it' if one.order == 1 else 'a straight line'} is both: leave one "
-                "out, or the feature."
+                f"The shape contradicts itself: {first.name}, and {second.name}. Only "
+                f"{'a function that ignores it' if first.order == 1 else 'a straight line'} is both: omit one of "
+                "them, or the feature."
             )
     return claims
 
 
-def _bounds_on_values(said: Any) -> list[Claim]:
-    if not (isinstance(said, Sequence) and len(said) == 2 and all(b is None or isinstance(b, Real) for b in said)):
-        raise ValueError(f'shape of "f" is a pair of bounds, such as (0, 1) or (0, None), got {said!r}.')
-    low, high = (None if b is None else float(b) for b in said)
+def _bounds_on_values(bounds: Any) -> list[Claim]:
+    if not (
+        isinstance(bounds, Sequence) and len(bounds) == 2 and all(b is None or isinstance(b, Real) for b in bounds)
+    ):
+        raise ValueError(f'The shape of "f" must be a pair of bounds, such as (0, 1) or (0, None), got {bounds!r}.')
+    low, high = (None if b is None else float(b) for b in bounds)
     if low is not None and high is not None and not low < high:
         raise ValueError(f"The shape contradicts itself: f between {low:g} and {high:g}.")
-    found = [] if low is None else [Claim(f"f is at least {low:g}", (), 1.0, low)]
-    return found if high is None else [*found, Claim(f"f is at most {high:g}", (), -1.0, -high)]
+    claims = [] if low is None else [Claim(f"f is at least {low:g}", (), 1.0, low)]
+    return claims if high is None else [*claims, Claim(f"f is at most {high:g}", (), -1.0, -high)]
 
 
 def _feature(key: Any, names: list[str], n: int) -> int:
@@ -130,21 +132,21 @@ def _feature(key: Any, names: list[str], n: int) -> int:
 
 
 def check_provable(claim: Claim, f: Any) -> None:
-    """Refuse functions whose derivatives have no bound from their norm."""
+    """Raise ValueError for functions whose derivatives are not bounded by their norm."""
     if not isinstance(f, Function) or f.outputs is not None:
-        raise ValueError("Shapes are proved for functions of one output that are sums of representers.")
+        raise ValueError("Shapes can be proved only for functions with one output that are sums of representers.")
     n, degree = f.functionals.dimension, polynomial_degree(f.basis)
     radial = all(axis_factors(kernel, n) is not None for _, kernel in f.kernel.summands())
     if f.kernel.order or degree is None or degree > 2 or not radial:
         basis = "" if degree is not None and degree <= 2 else f" with {f.basis!r}"
         raise ValueError(
-            f"A proof needs a kernel of x - y with a scale for each feature, or a sum of such ones, and no basis but "
-            f"polynomials of degree two: {f.kernel!r}{basis} is none."
+            "A proof needs a kernel of x - y with a length scale for each feature, or a sum of such kernels, and no "
+            f"basis other than polynomials of degree two, got {f.kernel!r}{basis}."
         )
-    needed = max(claim.order + 2, degree + 1)  # Taylor's polynomial has all of the basis
+    needed = max(claim.order + 2, degree + 1)  # the Taylor polynomial must contain the basis
     if not needed < f.kernel.smoothness(n):
         remedy = f.kernel.smoother(needed, n) or "rkhs.Gaussian()"
         raise ValueError(
-            f"That {claim.name} everywhere is proved by derivatives of order {needed}, which {f.kernel!r} does not "
-            f"bound: use {remedy}."
+            f"A proof that {claim.name} everywhere needs derivatives of order {needed}, which are not bounded on the "
+            f"RKHS of {f.kernel!r}: use {remedy}."
         )

@@ -1,12 +1,12 @@
-"""Claims as constraints at points: where they are asked for before they are proved, and where to ask next.
+"""Constraints at points that enforce claims, and the choice of these points.
 
-*Seeding.*  Which points need a constraint is found beforehand where all losses are squared.  With the equations of the
-data factorized once (theory, section 4), f with constraints L f >= b at points is
+*Seeding.*  If all losses are squared, the points that need a constraint are found in advance.  With the saddle point
+system of the data factorized once, the minimizer with constraints L f >= b at points is
 
     f = f_0 + sum_m x_m z~_m,     x >= 0 the minimizer of 1/2 x'G~x - x'(b - L f_0)
 
-with G~ the Gram matrix of L that the data leave.  It costs so little that points can be added many times.  The result
-is a choice of points, not a solution: that is found, and certified, by the solvers.
+with the Gram matrix G~ of L conditioned on the data.  This is so cheap that points can be added many times.  The result
+is only a choice of points; solvers compute and certify the solution.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy  # which imports scipy.optimize when it is first used
+import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import EPS, Array, Matrix, to_numpy
 from rkhs._calculus.function_spaces import Constant
@@ -36,36 +36,36 @@ from rkhs.functionals._values import Evaluation
 from rkhs.losses import OneSided
 from rkhs.solvers._base import in_memory
 
-FIRST = 32  # points of the box with constraints from the beginning; as many again on its faces
-ROOM = 2e-3  # of the typical size of a derivative, by which constraints at points are tighter than what is claimed
-APART = 0.03  # of the sides of the box, the distance between points that are added at a time
-LOOKS = 8  # at f with the points chosen so far
+FIRST = 32  # number of initial points in the box; as many again are on its faces
+ROOM = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
+APART = 0.03  # minimal distance between points that are added together, relative to the sides of the box
+LOOKS = 8  # maximal number of rounds of seeding
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A claim at points: weight * max(0, bound + room - L_x f), with a weight that makes it hold.
+    """A claim at points, as an exact penalty weight * max(0, bound + room - L_x f) with a sufficiently large weight.
 
-    The term has L_x and the bound multiplied by `unit`, so that slopes are asked for in scales of the kernel: solvers
-    see the same problem whatever the units of the features are.
+    In the term, L_x and the bound are multiplied by `unit`, so that slopes are in units of the kernel's length scales,
+    and the problem does not depend on the units of the features.
     """
 
     claim: Claim
-    active: tuple[int, ...]  # features that have a say in it; the others are in the middle of the box
+    active: tuple[int, ...]  # features on which L_x f depends; the others are fixed at the center of the box
     points: Matrix  # (t, n)
-    directions: Matrix  # (t, n), along which a Hessian is looked at
-    room: float  # in units of L_x f
-    widest: float  # the most that the room may become
+    directions: Matrix  # (t, n), in which the Hessian is constrained
+    room: float  # the margin, in units of L_x f
+    max_room: float  # the upper limit of the margin
     unit: float
     weight: float
     box: Matrix  # (2, n)
 
     @classmethod
     def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float) -> Constraint:
-        """Return the constraint at the first points, which fill the box and its faces evenly.
+        """Return the constraint at initial points, which fill the box and its faces evenly.
 
-        `size` is that of f (`size_of`).  Room and weight are in units of L_x f that it implies: a slope is about `size`
-        divided by the side of the box, or by the scale of the kernel where the box has no extent.
+        `size` is that of f (`size_of`).  Margin and weight are relative to the size of L_x f that it implies: a slope
+        is about `size` divided by the side of the box, or by the length scale of the kernel if the side is zero.
         """
         random = np.random.default_rng(0)
         (lower,) = lower_bounds([claim], Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]))
@@ -90,7 +90,7 @@ class Constraint:
 
     @property
     def bound(self) -> float:
-        """The lower bound that is asked of the functionals."""
+        """The lower bound of the functionals."""
         return self.unit * (self.claim.bound + self.room)
 
     def values(self, f: Function) -> Matrix:
@@ -98,46 +98,46 @@ class Constraint:
         return to_numpy(self.functional(in_double(f))) / self.unit if len(self.points) else np.zeros(0)
 
     def active_at(self, f: Function) -> Constraint:
-        """Return the constraint at those points alone where f has little room: at most 20 times that asked for."""
+        """Return the constraint at the points where it is nearly active: L_x f is within 20 margins of the bound."""
         kept = self.values(f) < self.claim.bound + 20 * self.room
         return replace(self, points=self.points[kept], directions=self.directions[kept])
 
-    def also(self, points: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
-        """Return the constraint at more points, the first 40 that are `apart` from each other (in sides of the box)."""
-        own = list(self.active)
-        points = np.where(np.isin(np.arange(points.shape[1]), own), points, self.box.mean(axis=0))
-        seen = points[:, own] / np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)[own]
+    def with_points(self, points: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
+        """Add up to 40 of the points, at a distance of at least `apart` (relative to the box) from each other."""
+        active = list(self.active)
+        points = np.where(np.isin(np.arange(points.shape[1]), active), points, self.box.mean(axis=0))
+        scaled = points[:, active] / np.where(self.box[1] > self.box[0], self.box[1] - self.box[0], 1.0)[active]
         chosen: list[int] = []
-        for k, point in enumerate(seen):
-            away = np.abs(seen[chosen] - point).max(axis=1, initial=0.0)
-            if len(chosen) < 40 and np.all(away > apart):
+        for k, point in enumerate(scaled):
+            distances = np.abs(scaled[chosen] - point).max(axis=1, initial=0.0)
+            if len(chosen) < 40 and np.all(distances > apart):
                 chosen.append(k)
-        both = zip((self.points, self.directions), (points, directions), strict=True)
-        points, directions = (np.concatenate([before, more[chosen]]) for before, more in both)
+        pairs = zip((self.points, self.directions), (points, directions), strict=True)
+        points, directions = (np.concatenate([old, new[chosen]]) for old, new in pairs)
         return replace(self, points=points, directions=directions)
 
-    def after(self, f: Function, proof: ClaimProof) -> Constraint:
-        """Return the constraint of the next round, after a proof about f; itself where there is nothing to gain.
+    def refined(self, f: Function, proof: ClaimProof) -> Constraint:
+        """Return the constraint of the next round, given a proof about f; itself if no refinement can help.
 
-        It has more points where the claim fails or is hardest to prove, and more room by as much as f lacks there, up
-        to a limit: without one, f would follow the room to any size, since in small scales it falls between points
-        whatever they ask for.  Where rounding hides the claim it has more room alone, unless that is never enough.
+        Points are added where the claim fails or is hardest to prove, and the margin grows by the deficit of f there,
+        up to a limit: with a short length scale f decreases between the points for any margin, which would grow without
+        end.  If rounding hides the claim, only the margin grows, unless the limit is below the rounding error.
         """
         if proof.status == PROVED:
             return self
         (lower,) = lower_bounds([self.claim], f)
         hidden = proof.rounding * (float(lower.units.max()) ** 2 if self.claim.jointly else 1.0)  # in units of L_x f
-        if proof.hidden and hidden > self.widest:
+        if proof.hidden and hidden > self.max_room:
             return self
-        found = self if proof.hidden else self.active_at(f).also(proof.candidates, proof.directions)
-        lacking = hidden - float(lower.at(proof.worst[None])[0][0])
-        room = min(self.room + lacking, 4 * self.room, self.widest)
-        return replace(found, room=room) if room > self.room else found
+        result = self if proof.hidden else self.active_at(f).with_points(proof.candidates, proof.directions)
+        deficit = hidden - float(lower.at(proof.worst[None])[0][0])
+        room = min(self.room + deficit, 4 * self.room, self.max_room)
+        return replace(result, room=room) if room > self.room else result
 
     def violations(self, f: Function) -> tuple[Matrix, Matrix]:
-        """Return points where the claim fails, the worst first, and the directions of Hessians there.
+        """Return points where the claim fails, in the order of the violation, and the directions of Hessians there.
 
-        They are some of those that fill the box; if it holds at all of them, points to which f falls from the lowest.
+        The candidates fill the box evenly; if the claim holds at all of them, the lowest ones are moved downhill.
         """
         X = filling(200, self.box, self.active, np.random.default_rng(0))
         (lower,) = lower_bounds([self.claim], f)
@@ -152,23 +152,23 @@ class Constraint:
 
 
 def terms_of(constraints: Sequence[Constraint], prototype: Array) -> list[Term]:
-    """Return the terms of constraints that have points; tensors on the device of the prototype where it is one."""
-    used = [one for one in constraints if len(one.points)]
-    families = [one.functional for one in used]
+    """Return the terms of constraints that have points, in the namespace and on the device of the prototype."""
+    used = [constraint for constraint in constraints if len(constraint.points)]
+    families = [constraint.functional for constraint in used]
     if not isinstance(prototype, np.ndarray):
         families = [L.like(prototype) for L in families]
-    return [Term(L, OneSided(), one.bound, one.weight) for L, one in zip(families, used, strict=True)]
+    return [Term(L, OneSided(), c.bound, c.weight) for L, c in zip(families, used, strict=True)]
 
 
 def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
-    """Return the size of f that the data and the bounds of claims ask for, in the unit of f.
+    """Return the typical size of f that the data and the bounds of claims imply, in the unit of f.
 
-    It is the range of those targets that are values or averages of f, L_i(1) = 1; of other targets b_i, such as slopes,
-    twice the largest |b_i| |delta_x| / |L_i|, with norms of functionals; and the distance from values to a bound that
-    they break.  It is at least as large as makes the room of constraints exceed the rounding of values and bounds.
+    It is the largest of the range of targets that are values or averages of f (L_i(1) = 1), of twice |b_i| |delta_x| /
+    |L_i| for other targets b_i, such as slopes, and of the distances of values from a bound that they violate.  It is
+    at least so large that the margin of constraints exceeds the rounding errors of values and bounds.
     """
     bounds = [claim for claim in claims if claim.order == 0]
-    smallest = float(np.cbrt(EPS))  # of the largest number
+    smallest = float(np.cbrt(EPS))  # relative to the largest number
     sizes = [smallest * abs(claim.bound) for claim in bounds]
     for term in problem.terms:
         L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
@@ -179,31 +179,33 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
             sizes += [claim.bound - float(np.min(claim.sign * values)) for claim in bounds]
         if np.any(targets[others]):
             point = Evaluation(to_numpy(L.parts[0].atoms.points)[:1].astype(np.float64))
-            norms = [np.sqrt(to_numpy(gram(problem.kernel, own).diagonal())) for own in (point, L)]
+            norms = [np.sqrt(to_numpy(gram(problem.kernel, family).diagonal())) for family in (point, L)]
             sizes.append(2 * float(np.max(np.abs(targets[others]) * norms[0][0] / norms[1].reshape(-1)[others])))
     return max(sizes, default=0.0)
 
 
 def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
-    """Return points that fill a box (2, n) evenly in some features, of two or more as many again on its faces.
+    """Return points that fill a box (2, n) evenly in the active features; the others are at the center.
 
-    The other features are in the middle.
+    With two or more active features, as many points again are on the faces of the box.
     """
-    own, n = list(active), len(active)
+    features, n = list(active), len(active)
     filled = np.linspace(0, 1, count)[:, None] if n == 1 else evenly(2 * count if n else 1, n)
     if n > 1:
         filled[np.arange(count), random.integers(n, size=count)] = random.integers(2, size=count)
     points = np.repeat(box.mean(axis=0, keepdims=True), len(filled), axis=0)
-    points[:, own] = box[0, own] + filled * (box[1] - box[0])[own]
+    points[:, features] = box[0, features] + filled * (box[1] - box[0])[features]
     return points
 
 
 def evenly(count: int, n: int) -> Matrix:
-    """Return points that fill the unit cube evenly: multiples of powers of the root of x^(n+1) = x + 1, modulo one.
+    """Return a low-discrepancy sequence in the unit cube, the R-sequence (Roberts 2018).
+
+    The points are multiples of powers of the inverse root of x^(n+1) = x + 1, modulo one.
 
     Examples
     --------
-    >>> evenly(3, 1)[:, 0].round(2)  # the golden section
+    >>> evenly(3, 1)[:, 0].round(2)  # multiples of the golden ratio
     array([0.12, 0.74, 0.35])
     """
     root = 2.0
@@ -213,7 +215,7 @@ def evenly(count: int, n: int) -> Matrix:
 
 
 def can_seed(problem: Problem) -> bool:
-    """Return whether all losses are squared, of few functionals in NumPy."""
+    """Return whether seeding applies: quadratic losses of at most 3,000 functionals in NumPy, not approximated."""
     quadratic = all(term.loss.quadratic for term in problem.terms)
     few = sum(term.functional.size for term in problem.terms) <= 3000
     exact = problem.approximation is None and problem.null_space == "kept"
@@ -221,32 +223,32 @@ def can_seed(problem: Problem) -> bool:
 
 
 def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool = False) -> list[Constraint]:
-    """Return the constraints at points where they are needed, so that the claims hold at all points that are tried.
+    """Return the constraints at points where they are needed, such that the claims hold at all candidate points.
 
-    It ends early, with the points found so far, when the time is over or the small problem cannot be solved: points
-    only save rounds of the solver.
+    It ends early, with the points so far, if the time limit is reached or the subproblem cannot be solved: seeding only
+    saves rounds of the solver.
     """
-    found = [replace(one, points=one.points[:0], directions=one.directions[:0]) for one in constraints]
+    seeds = [replace(c, points=c.points[:0], directions=c.directions[:0]) for c in constraints]
     try:
         with closing(Monitor(0.0, verbose=verbose)) as monitor:
             with monitor.showing(FACTOR):
                 solve = ConstrainedLeastSquares(problem)
-            f = solve(found)
-            for look in range(LOOKS):
+            f = solve(seeds)
+            for k in range(LOOKS):
                 monitor.check()
-                broken = [one.violations(f) for one in found]
-                if not any(len(points) for points, _ in broken):
+                violations = [c.violations(f) for c in seeds]
+                if not any(len(points) for points, _ in violations):
                     break
-                apart = max(APART, 0.1 / 2**look)  # in sides of the box
-                found = [one.active_at(f).also(*where, apart) for one, where in zip(found, broken, strict=True)]
-                f = solve(found)
-            return [one.active_at(f) for one in found]
+                apart = max(APART, 0.1 / 2**k)  # relative to the sides of the box
+                seeds = [c.active_at(f).with_points(*new, apart) for c, new in zip(seeds, violations, strict=True)]
+                f = solve(seeds)
+            return [c.active_at(f) for c in seeds]
     except (Stopped, RuntimeError, np.linalg.LinAlgError):
-        return found
+        return seeds
 
 
 class ConstrainedLeastSquares:
-    """The minimizer for squared losses and given constraints, with the equations of the data factorized."""
+    """The solution of a problem with squared losses and constraints, with the saddle point system factorized once."""
 
     def __init__(self, problem: Problem) -> None:
         self.represented, system = problem.represented, in_memory(problem.system)
@@ -254,11 +256,11 @@ class ConstrainedLeastSquares:
         self.a, self.c = self.saddle.solve(system.target)
 
     def __call__(self, constraints: Sequence[Constraint]) -> Function:
-        used = [one for one in constraints if len(one.points)]
+        used = [constraint for constraint in constraints if len(constraint.points)]
         if not used:
             return self.represented.function(Iterate(self.a, self.c))
-        L = stack([one.functional for one in used])
-        bounds = np.concatenate([np.full(len(one.points), one.bound) for one in used])
+        L = stack([constraint.functional for constraint in used])
+        bounds = np.concatenate([np.full(len(constraint.points), constraint.bound) for constraint in used])
         kernel, basis = self.represented.kernel, self.represented.basis
         cross = gram(kernel, self.represented.functionals, L).in_double()
         B = np.zeros((L.size, 0)) if basis.space is None else np.asarray(on_basis(L, basis.space)) @ basis.back
@@ -274,9 +276,9 @@ class ConstrainedLeastSquares:
 def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
     """Return the minimizer of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
 
-    `sizes` are those of the numbers whose differences are the diagonal of G: eigenvalues that rounding of them may
-    have made are raised to that level, so that G has a square root however much has cancelled.  The problem is solved
-    in units in which `sizes` and the largest entry of r are one, since `scipy.optimize.nnls` compares with constants.
+    `sizes` are the magnitudes of the terms whose differences are the diagonal of G: eigenvalues below their rounding
+    errors are raised to that level, so that G has a square root in spite of cancellation.  The problem is scaled such
+    that `sizes` and the largest entry of r are one, because `scipy.optimize.nnls` has absolute tolerances.
 
     Examples
     --------
@@ -288,6 +290,6 @@ def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
     largest = float(np.abs(right).max(initial=0.0)) or 1.0
     values, vectors = np.linalg.eigh((G + G.T) / 2 / (unit[:, None] * unit))
     roots = np.sqrt(np.maximum(values, len(G) * EPS))
-    R, aim = roots[:, None] * vectors.T, vectors.T @ (right / largest) / roots
-    steps = 30 * len(G)  # of the active-set method: ten times the default
-    return largest * scipy.optimize.nnls(R, aim, maxiter=steps)[0] / unit
+    R, target = roots[:, None] * vectors.T, vectors.T @ (right / largest) / roots
+    steps = 30 * len(G)  # ten times the default of the active-set method
+    return largest * scipy.optimize.nnls(R, target, maxiter=steps)[0] / unit

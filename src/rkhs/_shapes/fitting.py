@@ -1,4 +1,4 @@
-"""Shapes that a learned function has everywhere: constraints at points, a proof, and more points where it fails."""
+"""Fits with shape constraints that hold everywhere: rounds of constraints at points, proofs, and more points."""
 
 from __future__ import annotations
 
@@ -25,17 +25,36 @@ from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.invariances._base import as_invariances
 
-ROUNDS = 10  # of solving, proving and adding points
-TILT = 0.02  # of the range of f, by which it may be changed to mend what is left
+ROUNDS = 10  # maximal number of rounds of solving, proving and adding points
+TILT = 0.02  # maximal correction of f by linear and quadratic functions, relative to the size of f
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeCertificate:
-    """What is proved about the shape of f, on which box.
+    """The proof that a learned function has a shape everywhere on a box.
 
-    `proofs` has one `ClaimProof` for each claim: its status, the margin, the share of the box that is proved, and the
-    point where it is least.  `tilted` are slopes that were added to f to mend what was left, by feature, and `bent`
-    second derivatives.
+    Attributes
+    ----------
+    proofs : tuple of ClaimProof
+        One proof for each claim of the shape: its status ("proved", "fails" or "open"), its margin, the share of the
+        box on which it is proved, and the point with the least value.
+    box : ndarray of shape (2, n)
+        The lowest and the highest value of each feature.
+    points : int
+        The number of points with constraints.
+    tilted : dict
+        The slopes that were added to f to correct small violations, by feature.
+    bent : dict
+        The second derivatives that were added to f to correct small violations, by feature.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}).fit(X, np.tanh(X[:, 0] - 3))
+    >>> certificate = model.shape_certificate_
+    >>> certificate.proved, certificate.proofs[0].status
+    (True, 'proved')
     """
 
     proofs: tuple[ClaimProof, ...]
@@ -47,29 +66,30 @@ class ShapeCertificate:
     @property
     def proved(self) -> bool:
         """Whether all claims are proved."""
-        return bool(self.proofs) and all(one.status == PROVED for one in self.proofs)
+        return bool(self.proofs) and all(proof.status == PROVED for proof in self.proofs)
 
     def __repr__(self) -> str:
         added = (("slopes", self.tilted), ("second derivatives", self.bent))
-        mended = "".join(f", mended by {what} {numbers}" for what, numbers in added if numbers)
-        return f"ShapeCertificate({'; '.join(map(repr, self.proofs))}; constraints at {self.points} points{mended})"
+        corrected = "".join(f", corrected by {what} {numbers}" for what, numbers in added if numbers)
+        return f"ShapeCertificate({'; '.join(map(repr, self.proofs))}; constraints at {self.points} points{corrected})"
 
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The shape that a learned function has everywhere on a box; for the parameter `shape` of estimators.
+    """The shape that a learned function must have everywhere on a box, for the parameter `shape` of estimators.
 
     Parameters
     ----------
     constraints : dict
-        For a feature, by its number or the name of its column, "increasing", "decreasing", "convex", "concave" or a
+        For a feature, by its index or the name of its column, "increasing", "decreasing", "convex", "concave" or a
         list of these; for several features together, such as (0, 1), "convex" or "concave"; for "f" itself a pair of
         bounds, either of which may be None.
     box : array-like of shape (2, n), optional
         The lowest and the highest value of each feature; by default those of the training points.
     time_limit : float, optional
-        Seconds for a fit, to about one second: the fit without the shape first, then constraints and proofs.  What is
-        not proved by then is open in `shape_certificate_`, with a warning.
+        The time limit of a fit in seconds, accurate to about one second: first for the fit without the shape, then for
+        constraints and proofs.  Claims that are not proved by then are "open" in `shape_certificate_`, and a warning is
+        issued.
 
     Examples
     --------
@@ -86,28 +106,39 @@ class Shape:
 
     @classmethod
     def of(cls, shape: Any) -> Shape:
-        """Return a shape as it is, or that of bare constraints."""
+        """Convert a dictionary of constraints to a shape.
+
+        Parameters
+        ----------
+        shape : Shape or dict
+            A shape, or its constraints.
+
+        Returns
+        -------
+        Shape
+            The shape.
+        """
         return shape if isinstance(shape, Shape) else cls(shape)
 
 
 def shape_of(estimator: BaseEstimator) -> Shape | None:
-    """Return the shape of f everywhere: that of an estimator's `shape` and of invariances that hold everywhere."""
-    given, known = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
-    counts = getattr(estimator, "nu", 1.0) > 0 and not isinstance(known, str)
-    said = [one.hard_constraint for one in as_invariances(known if counts else None) if one.hard_constraint is not None]
-    if given is None and not said:
+    """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any."""
+    parameter, invariance = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
+    used = invariance if getattr(estimator, "nu", 1.0) > 0 and not isinstance(invariance, str) else None
+    hard = [one.hard_constraint for one in as_invariances(used) if one.hard_constraint is not None]
+    if parameter is None and not hard:
         return None
-    shape = Shape.of({} if given is None else given)
-    if not said or not isinstance(shape.constraints, Mapping):
+    shape = Shape.of({} if parameter is None else parameter)
+    if not hard or not isinstance(shape.constraints, Mapping):
         return shape
-    together: dict[Any, list[Any]] = {}
-    for one in [*said, shape.constraints]:
-        for key, words in one.items():
-            together.setdefault(key, []).append(words)
-    for key, words in together.items():
-        several = [word for some in words for word in ([some] if isinstance(some, str) else some)]
-        together[key] = words[0] if len(words) == 1 else several
-    return replace(shape, constraints=together)
+    merged: dict[Any, list[Any]] = {}
+    for constraints in [*hard, shape.constraints]:
+        for key, value in constraints.items():
+            merged.setdefault(key, []).append(value)
+    for key, values in merged.items():
+        words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
+        merged[key] = values[0] if len(values) == 1 else words
+    return replace(shape, constraints=merged)
 
 
 def solve_with_shape(
@@ -118,11 +149,11 @@ def solve_with_shape(
     names: Sequence[str] | None = None,
     verbose: bool = False,
 ) -> tuple[Problem, Solution, Function, ShapeCertificate]:
-    """Solve a problem whose f has a shape everywhere on a box, by default that of the problem's points.
+    """Solve a problem with a shape that holds everywhere on a box, by default the bounding box of the problem's points.
 
-    Each round solves the problem with constraints at points, tries a proof, and adds points where it fails.  The choice
-    of points, solutions and proofs share the time limit.  Returns the problem with its constraints, its solution, f,
-    which may be mended, and what is proved.
+    Each round solves the problem with constraints at points, attempts a proof, and adds points where it fails.
+    Seeding, solutions and proofs share the time limit.  Returns the problem with its constraints, its solution, f,
+    which may have a small correction, and the certificate of the shape.
     """
     seconds = shape.time_limit
     if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
@@ -140,8 +171,8 @@ def solve_with_shape(
     proofs: tuple[ClaimProof, ...] = ()
     constraints = [Constraint.of(claim, problem, box, size) for claim in claims]
     with limited(None if seconds is None else float(seconds)):
-        whole, stopped = problem, False
-        if seconds_left() < np.inf:  # the fit without a shape comes first: it takes least, and there has to be one
+        constrained, stopped = problem, False
+        if seconds_left() < np.inf:  # the fit without a shape is the fastest, and guarantees a solution
             with granted(0.5):
                 solution = solve(problem)
             stopped = solution.status == TIME_LIMIT
@@ -150,80 +181,80 @@ def solve_with_shape(
                 constraints = seeded(problem, constraints, verbose)
         for _ in range(0 if stopped else ROUNDS):
             terms = terms_of(constraints, problem.terms[0].functional.prototype)
-            asked = replace(problem, terms=[*problem.terms, *terms])
-            answer = solve(asked)
-            stopped = seconds_left() <= 0 or answer.status == TIME_LIMIT
-            if solution is None or answer.status != TIME_LIMIT:  # else the solution of the round before is kept
-                whole, solution, proofs = asked, answer, ()
+            candidate = replace(problem, terms=[*problem.terms, *terms])
+            result = solve(candidate)
+            stopped = seconds_left() <= 0 or result.status == TIME_LIMIT
+            if solution is None or result.status != TIME_LIMIT:  # otherwise keep the solution of the previous round
+                constrained, solution, proofs = candidate, result, ()
             if stopped:
                 break
             f = solution.function
-            weak = [bool(np.any(one.values(f) < one.claim.bound)) for one in constraints]  # f pays for breaking it
-            if any(weak):
-                both = zip(constraints, weak, strict=True)
-                constraints = [replace(one, weight=100 * one.weight) if low else one for one, low in both]
+            violated = [bool(np.any(c.values(f) < c.claim.bound)) for c in constraints]  # their weights are too small
+            if any(violated):
+                pairs = zip(constraints, violated, strict=True)
+                constraints = [replace(c, weight=100 * c.weight) if increase else c for c, increase in pairs]
                 continue
-            proofs = prove(claims, f, box, hurried=True, verbose=verbose)
+            proofs = prove(claims, f, box, skip_failing=True, verbose=verbose)
             stopped = any(proof.stopped for proof in proofs)
             if stopped or all(proof.status == PROVED for proof in proofs):
                 break
             before = constraints
-            constraints = [one.after(f, proof) for one, proof in zip(constraints, proofs, strict=True)]
+            constraints = [c.refined(f, proof) for c, proof in zip(constraints, proofs, strict=True)]
             if constraints == before:
                 break
         assert solution is not None
-        f, tilted, bent = _mended(solution.function, () if stopped else proofs, box, size)
+        f, tilted, bent = _corrected(solution.function, () if stopped else proofs, box, size)
         if tilted or bent or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
             proofs = prove(claims, f, box, verbose=verbose)
-    count = sum(term.size for term in whole.terms[len(problem.terms) :])
+    count = sum(term.size for term in constrained.terms[len(problem.terms) :])
     certificate = ShapeCertificate(proofs, box, count, tilted, bent)
     if not certificate.proved:
         warn(
             f"The shape is not proved on the whole box: {certificate}. {remedy(certificate, stopped)}",
             ConvergenceWarning,
         )
-    return whole, solution, f, certificate
+    return constrained, solution, f, certificate
 
 
 def remedy(certificate: ShapeCertificate, stopped: bool) -> str:
-    """Return what to do about a shape that is not proved."""
+    """Return advice for a shape that is not proved."""
     if stopped:
-        return "It was stopped by a time limit: give it more time."
+        return "A time limit stopped the proof: increase the time limit."
     if any(proof.hidden for proof in certificate.proofs):
         return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
     return (
-        "A smaller C or a larger scale leaves less to be proved between points; more features that act together need "
-        "more cells than there are, and a sum of kernels of few features each (rkhs.kernels.additive) is proved by "
-        "feature."
+        "A smaller C or a larger scale makes the claims between points easier to prove. Many interacting features need "
+        "too many cells; a sum of kernels of few features each (rkhs.kernels.additive) is proved feature by feature."
     )
 
 
-def _mended(
+def _corrected(
     f: Function, proofs: Sequence[ClaimProof], box: Matrix, size: float
 ) -> tuple[Function, dict[int, float], dict[int, float]]:
-    """Return f plus small slopes and parabolas, where these are all that it lacks, and what was added, by feature."""
-    tilts: dict[int, float] = {}
-    bends: dict[int, float] = {}
+    """Return f plus small linear and quadratic functions that make it satisfy the claims, and these, by feature."""
+    slopes: dict[int, float] = {}
+    curvatures: dict[int, float] = {}
     n, sides = box.shape[1], box[1] - box[0]
     for proof in proofs:
-        claim, lacking = proof.claim, -proof.margin * (1 + 1e-9)  # in units of the features
-        if proof.status == PROVED or not 0 < lacking < np.inf:
+        claim, deficit = proof.claim, -proof.margin * (1 + 1e-9)  # in units of the features
+        if proof.status == PROVED or not 0 < deficit < np.inf:
             continue
-        if claim.order == 1 and lacking * sides[claim.axes[0]] <= TILT * size:
-            tilts[claim.axes[0]] = claim.sign * lacking
+        if claim.order == 1 and deficit * sides[claim.axes[0]] <= TILT * size:
+            slopes[claim.axes[0]] = claim.sign * deficit
         if claim.order == 2:
-            own = claim.jointly or claim.axes[:1]
+            features = claim.jointly or claim.axes[:1]
             units = lower_bounds([claim], f)[0].units if claim.jointly else np.ones(1)
-            bent = lacking * (units.min() / units) ** 2  # as much for every feature in scales of the kernel
-            if np.sum(bent * sides[list(own)] ** 2) / 8 <= TILT * size:
-                bends |= dict(zip(own, (claim.sign * bent).tolist(), strict=True))
-    if not tilts and not bends:
+            curvature = deficit * (units.min() / units) ** 2  # the same for every feature in length scales
+            if np.sum(curvature * sides[list(features)] ** 2) / 8 <= TILT * size:
+                curvatures |= dict(zip(features, (claim.sign * curvature).tolist(), strict=True))
+    if not slopes and not curvatures:
         return f, {}, {}
-    degree = 2 if bends else 1
+    degree = 2 if curvatures else 1
     space: FunctionSpace = Polynomials(degree, center=(box[0] + box[1]) / 2)
-    added = {along([j], n): tilt for j, tilt in tilts.items()} | {along([j, j], n): b / 2 for j, b in bends.items()}
+    added = {along([j], n): slope for j, slope in slopes.items()}
+    added |= {along([j, j], n): curvature / 2 for j, curvature in curvatures.items()}
     coefficients = np.array([added.get(index, 0.0) for index in multi_indices(degree, range(n), n)])
     if f.basis is not None:
         space = SumOfSpaces((f.basis, space))
         coefficients = np.concatenate([to_numpy(f.basis_coefficients), coefficients])
-    return replace(f, basis=space, basis_coefficients=coefficients), tilts, bends
+    return replace(f, basis=space, basis_coefficients=coefficients), slopes, curvatures

@@ -1,11 +1,11 @@
-"""Proofs that a learned function has a shape everywhere on a box, not only at points.
+"""Proofs by branch and bound that a learned function has a shape everywhere on a box, not only at points.
 
-A claim is L_x(f) >= b for all x of a box (`claims`), L_x a derivative along features, a value, or the least eigenvalue
-of a Hessian.  `bounds` bounds it from below on a cell.  A cell whose bound is at least b is proved; one whose center is
-below b is where the claim fails; any other is halved along the side that costs most.
+A claim is L_x(f) >= b for all x of a box (`claims`), where L_x is a derivative along features, a value, or the least
+eigenvalue of a Hessian.  `bounds` computes lower bounds on cells.  A cell whose bound is at least b is proved; if the
+value at its center is below b, the claim fails there; any other cell is halved along the side with the largest cost.
 
-Features that do not act together are looked at apart: of a sum of kernels only those summands that depend on the
-feature have a part in L_x f, and only their features have to be divided.
+Features that do not interact are treated separately: in a sum of kernels, L_x f depends only on the summands with the
+features of the claim, and only their features are subdivided.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rkhs._progress import interrupted, limited, listening
 from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
-AT_ONCE = 256  # cells that are bounded together
+AT_ONCE = 256  # cells per step, for vectorization
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
 @dataclass(frozen=True, eq=False)
 class ClaimProof:
-    """What is known about a claim: "proved", "fails" (at `worst`), or "open" (nothing found against it).
+    """The result of a proof of a claim: "proved", "fails" (at `worst`), or "open" (no counterexample was found).
 
-    `margin` is a lower bound of L_x f - bound on the whole box: at least zero where the claim is proved, negative where
-    it is not, and -inf where cells were not looked at.  `least` is the value at the point `worst`, the smallest that
-    was seen, inf where there was none.  `share` is the part of the box's volume that is proved.
+    `margin` is a lower bound of L_x f - bound on the whole box: at least zero if the claim is proved, negative if it is
+    not, and -inf if there are cells without a bound.  `least` is the smallest computed value, at the point `worst`, or
+    inf if there is none.  `share` is the fraction of the volume of the box on which the claim is proved.
 
-    Both are in units of L_x f: y for values, y / x for slopes, y / x^2 for second derivatives.  Of a Hessian they bound
-    its least eigenvalue in these units, those of its features; search and proof measure each feature in scales of the
-    kernel (`LowerBound.units`), where features of different units can be compared.
+    `margin` and `least` are in units of L_x f: y for values, y / x for slopes, y / x^2 for second derivatives.  For a
+    Hessian they bound its least eigenvalue in the units of its features, whereas search and proof use the length scales
+    of the kernel (`LowerBound.units`), which make features of different units comparable.
     """
 
     claim: Claim
@@ -50,25 +50,25 @@ class ClaimProof:
     box: Matrix  # (2, n)
     cells: int
     seconds: float
-    candidates: Matrix = field(repr=False)  # (m, n), where the claim fails or is hardest to prove
-    directions: Matrix = field(repr=False)  # (m, n), in which a Hessian does
-    stopped: bool = False  # by the time limit or Ctrl-C, before its cells were spent
-    rounding: float = 0.0  # what rounding of the sum over representers may hide of L_x f, in its units
+    candidates: Matrix = field(repr=False)  # (m, n), points where the claim fails or is hardest to prove
+    directions: Matrix = field(repr=False)  # (m, n), the eigenvectors of Hessians there
+    stopped: bool = False  # whether the time limit or Ctrl-C ended the search
+    rounding: float = 0.0  # the rounding error of L_x f, in its units
 
     @property
     def hidden(self) -> bool:
-        """Whether rounding hides if the claim holds where it was looked at: smaller cells do not help."""
+        """Whether the least value is within its rounding error, so that smaller cells do not help."""
         return self.status != PROVED and abs(self.least) <= self.rounding
 
     def __repr__(self) -> str:
-        told = {
+        result = {
             PROVED: f"proved on the box, with a margin of {self.margin:.2g}",
             FAILS: f"fails by {-self.least:.2g} at {np.array2string(self.worst, precision=4)}; {self.share:.1%} proved",
             OPEN: f"open; {self.share:.1%} of the box proved, "
-            + ("no value seen" if np.isinf(self.least) else f"least value seen {self.least:.2g}"),
+            + ("no value computed" if np.isinf(self.least) else f"least value {self.least:.2g}"),
         }
         ended = ", stopped" if self.stopped else ""
-        return f"{self.claim.name}: {told[self.status]} ({self.cells} cells, {self.seconds:.1f} s{ended})"
+        return f"{self.claim.name}: {result[self.status]} ({self.cells} cells, {self.seconds:.1f} s{ended})"
 
 
 def prove(
@@ -79,24 +79,24 @@ def prove(
     cells: int = 20_000,
     seconds: float | None = None,
     enough: int = 64,
-    hurried: bool = False,
+    skip_failing: bool = False,
     verbose: bool = False,
 ) -> tuple[ClaimProof, ...]:
-    """Branch and bound over the box (2, n), until it is proved, `enough` failures are found, or the cells are spent.
+    """Prove claims by branch and bound over the box (2, n), with at most `cells` cells for each claim.
 
-    Where a claim fails, the search goes on until `enough` such points are known; `hurried` does not divide cells whose
-    center is one.  After `seconds`, or by Ctrl-C, it returns what is proved so far.  Beyond two seconds it shows
-    progress, as solvers do.
+    If a claim fails, the search continues until `enough` counterexamples are known; with `skip_failing`, cells whose
+    center is a counterexample are not subdivided.  After `seconds`, or Ctrl-C, it returns the results so far.  With
+    `verbose` it displays progress after two seconds, like solvers.
     """
-    box, f = np.asarray(box, dtype=np.float64), f.compress()  # zeros cost as much as other coefficients
+    box, f = np.asarray(box, dtype=np.float64), f.compress()  # zero coefficients cost as much as others
     proofs, stopped = [], False
     with limited(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
-            search = BranchAndBound(lower, box, enough, hurried)
+            search = BranchAndBound(lower, box, enough, skip_failing)
             while len(search.cells.centers) and len(search.failing) < enough and search.used < cells and not stopped:
                 try:
-                    with listening(lambda share: monitor.check()):
+                    with listening(lambda fraction: monitor.check()):
                         search.step()
                     monitor.report(None, search.proved, 1.0 - search.proved)
                 except Stopped:
@@ -110,7 +110,7 @@ def prove(
 
 @dataclass
 class ProofMonitor(Monitor):
-    """Shows how much of the box is proved."""
+    """A monitor that displays the fraction of the box on which a claim is proved."""
 
     claim: Claim | None = None
 
@@ -121,75 +121,78 @@ class ProofMonitor(Monitor):
 
 @dataclass(frozen=True, eq=False)
 class BoxCells:
-    """Some cells of a box: (m, n) centers and half sides, (m,) shares of its volume, and what is known of them."""
+    """Cells of a box with lower bounds."""
 
-    centers: Matrix
-    halves: Matrix
-    shares: Matrix
-    lower: Matrix  # (m,), the bound on the cell of which each is one half; -inf before any is known
-    directions: Matrix  # (m, n), in which a Hessian was least there
+    centers: Matrix  # (m, n)
+    halves: Matrix  # (m, n), half the sides
+    shares: Matrix  # (m,), fractions of the volume of the box
+    lower: Matrix  # (m,), lower bounds on the parent cells; -inf before the first step
+    directions: Matrix  # (m, n), eigenvectors of the least eigenvalues of Hessians at the centers of the parents
 
     def take(self, rows: Matrix) -> BoxCells:
-        return BoxCells(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return BoxCells(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     def split(self, side: Matrix) -> BoxCells:
-        """Return both halves of each cell along its own side."""
+        """Return both halves of each cell along the given side (m,) of each."""
         rows = np.arange(len(self.centers))
         halves, step = self.halves.copy(), np.zeros_like(self.halves)
         halves[rows, side] /= 2
         step[rows, side] = halves[rows, side]
-        one, other = (
+        low, high = (
             replace(self, centers=self.centers + s * step, halves=halves, shares=self.shares / 2) for s in (-1, 1)
         )
-        return one.joined(other)
+        return low.joined(high)
 
     def joined(self, other: BoxCells) -> BoxCells:
-        return BoxCells(*(np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)))
+        names = [column.name for column in fields(self)]
+        return BoxCells(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
 
 class BranchAndBound:
-    """The cells that are not proved yet, and what was seen."""
+    """The state of a search: the cells that are not proved yet, and the values so far."""
 
-    def __init__(self, lower: LowerBound, box: Matrix, enough: int, hurried: bool) -> None:
-        self.lower, self.box, self.enough, self.hurried = lower, box, enough, hurried
+    def __init__(self, lower: LowerBound, box: Matrix, enough: int, skip_failing: bool) -> None:
+        self.lower, self.box, self.enough, self.skip_failing = lower, box, enough, skip_failing
         center = (box[0] + box[1])[None] / 2
         self.cells = BoxCells(
             center, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(center)
         )
-        own = np.array(lower.active, dtype=int)
-        while len(self.cells.centers) < 128 and len(own):  # cells at first
-            sizes = self.cells.halves[:, own] * lower.part.rates[own]
-            if sizes.max() <= 0.3:  # of the kernel's scale, half the side of the first cells
+        active = np.array(lower.active, dtype=int)
+        while len(self.cells.centers) < 128 and len(active):  # the maximal number of initial cells
+            sizes = self.cells.halves[:, active] * lower.part.rates[active]
+            if sizes.max() <= 0.3:  # half sides of initial cells in length scales
                 break
-            self.cells = self.cells.split(own[np.argmax(sizes, axis=1)])
+            self.cells = self.cells.split(active[np.argmax(sizes, axis=1)])
         self.used, self.proved, self.margin = 0, 0.0, np.inf
         self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
         self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centers[0]
 
     def step(self) -> None:
-        """Bound f on some cells, those with the lowest bounds first, and halve the cells that are not proved."""
+        """Compute bounds on the cells whose parents have the lowest bounds, and halve those that are not proved."""
         order = np.argsort(self.cells.lower, kind="stable")
         cells = self.cells.take(order[:AT_ONCE])
-        seen = self.lower(cells.centers, cells.halves)
+        bounds = self.lower(cells.centers, cells.halves)
         self.used += len(cells.centers)
-        k = int(np.argmin(seen.values))
-        if seen.values[k] < self.least:
-            self.least, self.plain, self.worst = float(seen.values[k]), float(seen.plain[k]), cells.centers[k]
-        good, bad = seen.lower >= 0, seen.values < 0
-        split = ~good & ~bad if self.hurried else ~good  # where it fails is known well enough
-        self.proved += float(cells.shares[good].sum())
-        self.margin = min(self.margin, float(seen.lower[~split].min(initial=np.inf)))
-        self.failing += [(float(seen.values[i]), seen.places[i], seen.directions[i]) for i in np.flatnonzero(bad)]
-        halves = replace(cells, lower=seen.lower, directions=seen.directions).take(split)
-        halves = halves.split(np.argmax(seen.costs[split], axis=1))
+        k = int(np.argmin(bounds.values))
+        if bounds.values[k] < self.least:
+            self.least, self.plain, self.worst = float(bounds.values[k]), float(bounds.plain[k]), cells.centers[k]
+        proved, fails = bounds.lower >= 0, bounds.values < 0
+        split = ~proved & ~fails if self.skip_failing else ~proved
+        self.proved += float(cells.shares[proved].sum())
+        self.margin = min(self.margin, float(bounds.lower[~split].min(initial=np.inf)))
+        self.failing += [
+            (float(bounds.values[i]), bounds.points[i], bounds.directions[i]) for i in np.flatnonzero(fails)
+        ]
+        halves = replace(cells, lower=bounds.lower, directions=bounds.directions).take(split)
+        halves = halves.split(np.argmax(bounds.costs[split], axis=1))
         self.cells = self.cells.take(order[AT_ONCE:]).joined(halves)
 
     def result(self, seconds: float, stopped: bool) -> ClaimProof:
-        """Return what the cells so far prove."""
+        """Return the result of the search so far."""
         cells, lower = self.cells, self.lower
         status = FAILS if self.failing else OPEN if len(cells.centers) else PROVED
         hardest = cells.take(np.argsort(cells.lower, kind="stable")[: self.enough])
-        found = sorted(self.failing, key=lambda one: one[0])
+        failures = sorted(self.failing, key=lambda failure: failure[0])
         margin = min(self.margin, float(cells.lower.min(initial=np.inf)))
         return ClaimProof(
             lower.claim,
@@ -201,8 +204,8 @@ class BranchAndBound:
             box=self.box,
             cells=self.used,
             seconds=seconds,
-            candidates=np.array([place for _, place, _ in found]) if found else hardest.centers,
-            directions=np.array([direction for _, _, direction in found]) if found else hardest.directions,
+            candidates=np.array([point for _, point, _ in failures]) if failures else hardest.centers,
+            directions=np.array([direction for _, _, direction in failures]) if failures else hardest.directions,
             stopped=stopped and status != PROVED,
             rounding=lower.in_units_of_features(lower.rounding) if self.used else 0.0,
         )

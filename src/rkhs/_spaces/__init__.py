@@ -1,4 +1,4 @@
-"""Spaces of finitely many functions: landmarks (Nystroem) and random Fourier features."""
+"""Finite-dimensional approximations of an RKHS: landmarks (Nystroem) and random Fourier features."""
 
 from rkhs._spaces.base import Approximation, DenseSpace, FiniteSpace
 from rkhs._spaces.fourier_features import FourierFeatures, FourierSpace

@@ -1,15 +1,15 @@
-"""Finite-dimensional spaces of functions in which approximations look for f.
+"""Finite-dimensional spaces of functions that approximate an RKHS.
 
     f = sum_a tau_a psi_a,        |f|^2 = tau'K tau
 
-A space says which p functions these are, how functionals act on them (`rows`), how to multiply by their Gram matrix K
-(`gram`) and by the normal matrix of functionals (`normal`), and how much of a functional the space misses (`outside`).
-`gram` and `normal` need only have `@`: a graph has a sparse K, a Fourier grid a diagonal one and a Toeplitz normal
-matrix, and neither ever holds p x p numbers.  A `DenseSpace` holds them, and so far every space is one.
+A space defines p functions psi_a, the action of functionals on them (`rows`), their Gram matrix K (`gram`), the normal
+matrix of functionals (`normal`), and the part of a functional that the space does not represent (`outside`).  `gram`
+and `normal` need only support `@`: a graph has a sparse K, a Fourier grid a diagonal K and a Toeplitz normal matrix,
+and neither stores p x p numbers.  A `DenseSpace` stores them; so far every space is dense.
 
-All numbers are in float64, whatever the points are in, on the device of `prototype`: rows are brought there a tile at a
-time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding errors by the
-inverse of K: see docs/scaling.md for what float32 would do.
+All computations are in float64, whatever the dtype of the points, on the device of `prototype`: rows are transferred
+one tile at a time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding
+errors by the inverse of K; docs/scaling.md describes the effect of float32.
 """
 
 from __future__ import annotations
@@ -30,73 +30,147 @@ from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Kernel
 
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
-TILE_ROWS = 128  # the least that a tile has: fewer make slow products
-TILE_ENTRIES = 2**21  # of a tile of rows x functions on a CPU: 16 MiB, large enough for fast matrix products
+TILE_ROWS = 128  # minimal number of rows of a tile; products with fewer rows are slow
+TILE_ENTRIES = 2**21  # entries of a tile of rows x functions on a CPU, 16 MiB: enough for fast matrix products
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteSpace(ABC):
-    """The span of p functions in (or near) the RKHS of a kernel."""
+    """The span of p functions psi_a in, or near, the RKHS of a kernel.
+
+        f = sum_a tau_a psi_a,        |f|^2 = tau'K tau
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of the RKHS.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> def pilot(space, count, generator): ...  # not needed for explicit landmarks
+    >>> landmarks = rkhs.Landmarks(rkhs.Evaluation([[0.0], [1.0]]))
+    >>> space = landmarks.choose(rkhs.Gaussian(), [rkhs.Evaluation([[0.5]])], pilot)
+    >>> isinstance(space, rkhs.extend.FiniteSpace), space.size, space.gram.round(2).tolist()
+    (True, 2, [[1.0, 0.61], [0.61, 1.0]])
+    """
 
     kernel: Kernel
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # cached numbers are computed again
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached properties
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """p."""
+        """The number p of functions."""
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """n, of the points."""
+        """The dimension n of the points."""
 
     @property
     @abstractmethod
     def prototype(self) -> Array:
-        """An empty float64 array of the library and on the device that all numbers are computed with."""
+        """An empty float64 array with the namespace and device of all computations."""
 
     @abstractmethod
     def like(self, prototype: Array) -> Self:
-        """Return the same space with another prototype."""
+        """Return the same space with another prototype.
+
+        Parameters
+        ----------
+        prototype : array
+            An empty float64 array with the namespace and device to use.
+
+        Returns
+        -------
+        FiniteSpace
+            The same space on another device.
+        """
 
     @property
     @abstractmethod
     def gram(self) -> Any:
-        """K (p, p): |f|^2 = tau'K tau."""
+        """The Gram matrix K of the functions, of shape (p, p)."""
 
     @property
     def constraints(self) -> Matrix:
-        """C (r, p): the functions with C tau = 0 are in the RKHS; r = 0 where all are."""
+        """The matrix C of shape (r, p) such that functions with C tau = 0 are in the RKHS; r = 0 if all are."""
         return np.zeros((0, self.size))
 
     @abstractmethod
     def rows(self, functional: Functional) -> Array:
-        """Return L_i(psi_a), (size, p)."""
+        """Apply functionals to the functions of the space.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+
+        Returns
+        -------
+        array of shape (size, p)
+            The values L_i(psi_a).
+        """
 
     @abstractmethod
     def normal(self, functional: Functional, weight: Vector) -> Any:
-        """Return sum_i w_i L_i(psi_a) L_i(psi_b), (p, p), for weights (size,)."""
+        """Return the normal matrix of weighted functionals.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+        weight : ndarray of shape (size,)
+            The weights w_i.
+
+        Returns
+        -------
+        matrix of shape (p, p)
+            The sums over i of w_i L_i(psi_a) L_i(psi_b).
+        """
 
     @abstractmethod
     def outside(self, functional: Functional) -> Vector:
-        """Return |L_i|^2 in the RKHS less the part of it in the space, (size,).
+        """Return the squared norms of the components of functionals that are orthogonal to the space.
 
-        With constraints, that of the nearest functional which vanishes on the null space of the kernel.
+        With constraints, the functionals are first replaced by the nearest ones that vanish on the null space of the
+        kernel.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+
+        Returns
+        -------
+        ndarray of shape (size,)
+            The squared norms of L_i in the RKHS minus those of their projections onto the space.
         """
 
     def brought(self, functional: Functional) -> Functional:
-        """Return the functionals on the device of the space."""
+        """Move functionals to the device of the space.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals.
+
+        Returns
+        -------
+        Functional
+            The same functionals on the device of the space.
+        """
         return functional if in_one_place(functional.prototype, self.prototype) else functional.like(self.prototype)
 
 
 class Tile(ABC):
     """The functions of a space at some points.
 
-    `alike` says whether the normal matrix of the values is a part of that of the gradients: of the Gaussian, all of
-    whose radial derivatives are one function, and of pairs of cosine and sine.
+    `alike` is whether the normal matrix of the gradients contains that of the values as a factor: for the Gaussian, all
+    of whose radial derivatives are the same function, and for pairs of a cosine and a sine.
     """
 
     alike: bool = False
@@ -104,36 +178,84 @@ class Tile(ABC):
     @property
     @abstractmethod
     def values(self) -> Array:
-        """psi_a(x_i), (t, p), a new array."""
+        """The values psi_a(x_i) as a new array (t, p)."""
 
     @abstractmethod
     def gradient_products(self, root: Array, known: Array | None) -> list[Array]:
         """Return the products that `DenseSpace.gradient_normal` needs, for square roots (t, 1) of weights.
 
-        They add up over tiles.  `known` is the normal matrix of the values, where the tile is `alike` and it has been
-        computed already.
+        They are summed over tiles.  `known` is the normal matrix of the values, if the tile is `alike` and the matrix
+        has been computed already.
         """
 
 
 class DenseSpace(FiniteSpace):
-    """A space whose p x p matrices are held in memory."""
+    """A finite-dimensional space whose p x p matrices are stored.
+
+    Subclasses define the abstract properties and methods of `FiniteSpace` except `normal` and `outside`; `tile` and
+    `gradient_normal` are optional closed forms.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel of the RKHS.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> space = rkhs.FourierFeatures(4).choose(rkhs.Gaussian(), [rkhs.Evaluation([[0.5]])], None)
+    >>> isinstance(space, rkhs.extend.DenseSpace), space.normal(rkhs.Evaluation([[0.0]]), np.ones(1)).shape
+    (True, (4, 4))
+    """
 
     @property
     @abstractmethod
-    def gram(self) -> Matrix: ...
+    def gram(self) -> Matrix:
+        """The Gram matrix K of the functions, an ndarray of shape (p, p)."""
 
     def tile(self, points: Array) -> Tile | None:
-        """Return the functions at some points; None where there is no closed form."""
+        """Return the functions of the space at points.
+
+        Parameters
+        ----------
+        points : array of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Tile or None
+            The functions at the points; None if there are no closed forms.
+        """
         return None
 
     def gradient_normal(self, products: Sequence[Array]) -> Matrix:
-        """Return sum_i w_i <grad psi_a, grad psi_b>(x_i) from the products of all tiles."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has a `tile` and needs `gradient_normal` to sum up gradients."
-        )
+        """Return the normal matrix of gradients from the products of all tiles.
+
+        Parameters
+        ----------
+        products : sequence of array
+            The sums over tiles of `Tile.gradient_products`.
+
+        Returns
+        -------
+        ndarray of shape (p, p)
+            The sums over i of w_i <grad psi_a, grad psi_b>(x_i).
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines `tile` and must define `gradient_normal` too.")
 
     def hidden(self, functions: Orthonormal) -> int:
-        """Return how many functions are lost because rounding does not tell them from others."""
+        """Return the number of functions that are lost because they depend on others up to rounding.
+
+        Parameters
+        ----------
+        functions : Orthonormal
+            The orthonormal functions of the space.
+
+        Returns
+        -------
+        int
+            The number of functions, 0 if it is not known.
+        """
         return 0
 
     def normal(self, functional: Functional, weight: Vector) -> Matrix:
@@ -145,51 +267,75 @@ class DenseSpace(FiniteSpace):
 
     def outside(self, functional: Functional) -> Vector:
         R = Orthonormal.of(self).map
-        found = []
+        result = []
         for rows in self.tiles(functional.size):
             L = self.brought(functional.take(rows))
-            E, (A, missed) = to_numpy(self.rows(L)), self.annihilated(L)
-            left = E - A @ self.gram if len(self.constraints) else E
-            norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + left) * A, axis=1)
-            inside = np.sum((left @ R) ** 2, axis=1)
-            found.append(np.where(missed, np.inf, np.clip(norms - inside, 0, None)))
-        return np.concatenate([np.zeros(0), *found])
+            E, (A, impossible) = to_numpy(self.rows(L)), self.annihilated(L)
+            rest = E - A @ self.gram if len(self.constraints) else E
+            norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + rest) * A, axis=1)
+            inside = np.sum((rest @ R) ** 2, axis=1)
+            result.append(np.where(impossible, np.inf, np.clip(norms - inside, 0, None)))
+        return np.concatenate([np.zeros(0), *result])
 
     def annihilated(self, functional: Functional) -> tuple[Matrix, Vector]:
-        """Return A (size, p) with L_i - sum_b A_ib psi_b in the RKHS, and for which i there is none.
+        """Return combinations of the functions that make functionals vanish on the null space of the kernel.
 
-        Without constraints every L_i is, and A = 0.
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+
+        Returns
+        -------
+        A : ndarray of shape (size, p)
+            Coefficients such that L_i - sum_b A_ib psi_b is in the RKHS; zero without constraints.
+        impossible : ndarray of bool of shape (size,)
+            The functionals for which there are no such coefficients.
         """
         return np.zeros((functional.size, self.size)), np.zeros(functional.size, dtype=bool)
 
     @property
     def tile_rows(self) -> int:
+        """The number of rows in a tile."""
         entries = TILE_ENTRIES
-        if not on_cpu(self.prototype):  # where 12 arrays of the size of a tile are alive at once
+        if not on_cpu(self.prototype):  # on accelerators 12 arrays of the size of a tile exist at once
             entries = tile_entries(budget_bytes(None, self.prototype), self.prototype, 12)
         return max(TILE_ROWS, entries // max(self.size, 1))
 
     def tiles(self, size: int, rows: int | None = None) -> Iterator[slice]:
-        """Cut `size` rows into tiles of at most `rows`."""
+        """Return consecutive slices that cover a range of rows.
+
+        Parameters
+        ----------
+        size : int
+            The number of rows in total.
+        rows : int, optional
+            The number of rows in a tile, `tile_rows` by default.
+
+        Returns
+        -------
+        iterator of slice
+            The tiles.
+        """
         rows = rows or self.tile_rows
         return (slice(start, min(start + rows, size)) for start in range(0, size, rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Orthonormal:
-    """Orthonormal functions psi D V / sqrt(values) of a space, as far as rounding tells them apart.
+    """Orthonormal functions psi D V / sqrt(values) that span a space up to rounding.
 
-    D (p,) are the inverse norms of the psi, and D K D = V diag(values) V'.  Values below the rounding of the left-hand
-    side belong to combinations that floating-point numbers cannot tell from zero: they are left out.
+    D (p,) contains the inverse norms of the psi, and D K D = V diag(values) V'.  Eigenvalues below the rounding error
+    of D K D belong to combinations that are indistinguishable from zero, and are omitted.
     """
 
     D: Vector
     V: Matrix  # (p, m), orthonormal columns
-    values: Vector  # (m,), the largest first
+    values: Vector  # (m,), in decreasing order
 
     @classmethod
     def of(cls, space: DenseSpace) -> Orthonormal:
-        """Return those of a space, within its constraints."""
+        """Return the orthonormal functions of a space that satisfy its constraints."""
         K, C = space.gram, space.constraints
         size = np.sqrt(np.abs(np.diag(K)) if not len(C) else np.abs(K).max(axis=1, initial=0.0))
         D = 1 / np.where(size > 0, size, 1.0)
@@ -197,44 +343,83 @@ class Orthonormal:
         inner = D[:, None] * K * D
         inner = inner if Z is None else Z.T @ inner @ Z
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        seen = values > eigenvalue_error(len(values)) * max(values[-1:].sum(), 0.0)
-        vectors = np.ascontiguousarray(vectors[:, seen][:, ::-1])
-        return cls(D, vectors if Z is None else Z @ vectors, values[seen][::-1])
+        kept = values > eigenvalue_error(len(values)) * max(values[-1:].sum(), 0.0)
+        vectors = np.ascontiguousarray(vectors[:, kept][:, ::-1])
+        return cls(D, vectors if Z is None else Z @ vectors, values[kept][::-1])
 
     @property
     def map(self) -> Matrix:
-        """(p, m), from coefficients of the orthonormal functions to those of the psi."""
+        """The matrix (p, m) from coefficients of the orthonormal functions to those of the psi."""
         return self.D[:, None] * (self.V / np.sqrt(self.values))
 
 
 def eigenvalue_error(size: int) -> float:
-    """Return the rounding error of the eigenvalues of a matrix of this size, relative to the largest."""
+    """Return the rounding error of the eigenvalues of a matrix of this size, relative to the largest eigenvalue."""
     return UNIT * float(size) ** 0.5
 
 
-# A first f in a space, from at most so many functionals of each term, drawn by the generator.
+# (space, count, generator) -> a preliminary solution in the space from a sample of `count` functionals of each term.
 Pilot = Callable[[DenseSpace, int, np.random.Generator], Any]
 
 
 class Approximation(ABC):
-    """A user's choice of a space: which kind, and how many functions."""
+    """A method that chooses a finite-dimensional space for a problem.
+
+    Subclasses define `choose`.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> class FirstPoints(rkhs.extend.Approximation):
+    ...     def choose(self, kernel, families, pilot):
+    ...         return rkhs.Landmarks(families[0].take(slice(2))).choose(kernel, families, pilot)
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0], [2.0]]), rkhs.Squared(), target=[0.0, 1.0, 2.0])
+    >>> rkhs.Problem(rkhs.Gaussian(), [term], approximation=FirstPoints()).solve().status
+    'converged'
+    """
 
     @abstractmethod
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> DenseSpace:
-        """Return the space for a problem with these functionals, which are in memory, or are a sample of all."""
+        """Choose the space for a problem.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel of the problem.
+        families : sequence of Functional
+            The functionals of all terms, or a sample of them if they are streamed.
+        pilot : callable
+            The function (space, count, generator) -> f, which returns a preliminary solution in a space from a sample
+            of `count` functionals of each term.
+
+        Returns
+        -------
+        DenseSpace
+            The space.
+        """
 
     @property
     def sample_size(self) -> int:
-        """Rows of a stream to choose functions from, 5,000 at least."""
+        """The number of rows of a stream that are sampled for `choose`, at least 5,000."""
         return 5000
 
     def contains(self, families: Sequence[Functional]) -> bool:
-        """Return whether the representers of all functionals are in the space, so that nothing is approximated."""
+        """Return whether the space contains the representers of all functionals, so that the solution is exact.
+
+        Parameters
+        ----------
+        families : sequence of Functional
+            The functionals of all terms.
+
+        Returns
+        -------
+        bool
+            Whether the solution in the space is exact.
+        """
         return False
 
 
 def check_approximation(approximation: Any) -> None:
-    """Refuse anything that is not an approximation."""
     if not isinstance(approximation, Approximation):
         raise TypeError(
             f"approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), got {approximation!r}."
@@ -242,31 +427,30 @@ def check_approximation(approximation: Any) -> None:
 
 
 def check_sums(precision: str | None) -> None:
-    """Refuse sums in less than float64."""
+    """Raise ValueError for a precision below float64, which approximations do not support."""
     check_precision(precision)
     if precision not in (None, "float64"):
         raise ValueError(
             f"precision={precision!r} is for Gram products, whose errors are corrected; those of the sums of an "
-            "approximation are not, and the inverse of its Gram matrix multiplies them: leave `precision` out, or the "
+            "approximation are not, and the inverse of its Gram matrix multiplies them: omit `precision`, or the "
             "approximation."
         )
 
 
-def check_count(owner: Approximation, count: Any) -> None:
-    """Refuse what is not a positive number of functions."""
+def check_count(approximation: Approximation, count: Any) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"{type(owner).__name__} needs a positive number of functions, got {count!r}.")
+        raise ValueError(f"{type(approximation).__name__} needs a positive number of functions, got {count!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return NumPy's generator for any `random_state` that scikit-learn takes."""
+    """Return a NumPy generator for any `random_state` that scikit-learn accepts."""
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))
     return np.random.default_rng(random_state)
 
 
 def in_double(points: Array) -> Array:
-    """Return the points in float64, where they are."""
+    """Convert the points to float64 in their namespace and on their device."""
     xp = namespace(points)
     return points if points.dtype == xp.float64 else xp.astype(points, xp.float64)
 

@@ -1,17 +1,17 @@
-"""Closed forms for landmarks that are single atoms: sums over all gradients, none of which is ever stored.
+"""Closed forms for landmarks that are single atoms: normal matrices of gradients without storing the gradients.
 
-For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), a landmark is a value at c_a or a derivative there along v_a:
+For k = phi(q) with q = <x, y> - rho/2 (|x|^2 + |y|^2), a landmark is a value at c_a or a derivative along v_a there:
 
     psi_a(x)      = phi                    or   phi' s_a                   s_a = <v_a, x - rho c_a>
     grad psi_a(x) = A_a (c_a - rho x) + B_a v_a,     A = phi', B = 0   or   A = phi'' s, B = phi'
 
-and with d = c - x for rho = 1, <d_a, d_b> = -q_a - q_b - |c_a - c_b|^2/2, so that all gradients at all points sum to
+For rho = 1 and d = c - x, <d_a, d_b> = -q_a - q_b - |c_a - c_b|^2/2, so that the normal matrix of all gradients is
 
     A'W + W'A - (A'A) * |c_a - c_b|^2/2 + (A'B) * <c_a - c_b, v_b> + its transpose + (B'B) * <v_a, v_b>
 
-(* entry by entry) with W = -A q - B s: a few products of t x p x p.  For rho = 0, W = 0 and <c_a, c_b>, <c_a, v_b> take
-the places of the differences.  After a linear change of input x -> Mx, the products of gradients are those of M'(..):
-the metric N = MM'.
+(* is the entrywise product) with W = -A q - B s: a few products of size t x p x p.  For rho = 0, W = 0, and <c_a, c_b>,
+<c_a, v_b> replace the terms with differences.  After a linear change of input x -> Mx, inner products of gradients are
+taken in the metric N = MM'.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class AtomicLandmarks:
-    """Values at c_a, and derivatives along v_a there: points and directions after the linear map, centered before."""
+    """Landmarks that are values at points c_a or derivatives along v_a there, centered and then mapped by A."""
 
     form: Form
-    given: Array  # (p, n), the points before the map
-    origin: Array  # (n,)
-    C: Array  # (p, m)
-    V: Array  # (d, m)
-    slopes: np.ndarray[Any, Any]  # (d,) which of the p are derivatives
-    factors: Array  # (p,)
+    original: Array  # (p, n), the points before the map
+    origin: Array  # (n,), the center
+    C: Array  # (p, m), the mapped points
+    V: Array  # (d, m), the mapped directions
+    slopes: np.ndarray[Any, Any]  # (d,), the indices of derivatives among the landmarks
+    factors: Array  # (p,), the weights of the landmarks
 
     @classmethod
     def of(cls, kernel: Kernel, family: Functional) -> AtomicLandmarks | None:
-        """Return landmarks in this form; None for a sum of kernels, one without a form, or other functionals."""
+        """Return landmarks in this form; None for sums of kernels, kernels without a form, and other functionals."""
         (weight, summand), *others = kernel.summands()
         form = summand.form(family.dimension)
         parts = sorted(family.parts, key=lambda part: part.start)
@@ -55,20 +55,20 @@ class AtomicLandmarks:
             return None
         xp = namespace(family.prototype)
         flat = [part.atoms.take(np.arange(part.atoms.size)) for part in parts]
-        given = xp.concat([atoms.points for atoms in flat])
-        origin = xp.mean(given, axis=0) if form.rho else xp.zeros_like(given[0])
+        original = xp.concat([atoms.points for atoms in flat])
+        origin = xp.mean(original, axis=0) if form.rho else xp.zeros_like(original[0])
         slopes = np.concatenate([np.full(a.size, bool(a.order)) for a in flat])
         directions = xp.concat(
-            [given[:0], *(xp.broadcast_to(a.u(0), (a.size, 1, a.dimension))[:, 0] for a in flat if a.order)]
+            [original[:0], *(xp.broadcast_to(a.u(0), (a.size, 1, a.dimension))[:, 0] for a in flat if a.order)]
         )
         factors = np.concatenate([np.full(part.size, weight * part.weight) for part in parts])
-        C = mapped(given - origin, form.linear)
+        C = mapped(original - origin, form.linear)
         V = mapped(directions, form.linear)
-        return cls(form, given, origin, C, V, np.flatnonzero(slopes), like(factors, given))
+        return cls(form, original, origin, C, V, np.flatnonzero(slopes), like(factors, original))
 
     @cached_property
     def columns(self) -> Any:
-        """Where the derivatives are, as a slice if they are neighbors."""
+        """The indices of the derivatives, as a slice if they are consecutive."""
         first, count = (int(self.slopes[0]), len(self.slopes)) if len(self.slopes) else (0, 0)
         if count == 0 or int(self.slopes[-1]) == first + count - 1:
             return slice(first, first + count)
@@ -84,21 +84,21 @@ class AtomicLandmarks:
             across = across - halves[:, None] - halves
             towards = towards - np.sum(C[slopes] * V, axis=1)
         mixed = AB * towards
-        found = AW + AW.T + AA * across
-        found[:, slopes] += mixed
-        found[slopes] += mixed.T
-        found[np.ix_(slopes, slopes)] += BB * (V @ V.T)
+        normal = AW + AW.T + AA * across
+        normal[:, slopes] += mixed
+        normal[slopes] += mixed.T
+        normal[np.ix_(slopes, slopes)] += BB * (V @ V.T)
         factors = to_numpy(self.factors)
-        return factors[:, None] * (found + found.T) / 2 * factors
+        return factors[:, None] * (normal + normal.T) / 2 * factors
 
 
 class LandmarkTile(Tile):
-    """q, s and the radial derivatives phi, phi', .. at some points."""
+    """The functions of landmarks at some points, by q, s and the radial derivatives phi, phi', ..."""
 
     def __init__(self, landmarks: AtomicLandmarks, points: Array) -> None:
         self.landmarks = landmarks
         form, C, V, index = landmarks.form, landmarks.C, landmarks.V, landmarks.columns
-        points = like(points, landmarks.given)
+        points = like(points, landmarks.original)
         self.Y = Y = mapped(points - landmarks.origin, form.linear)
         xp = namespace(Y)
         q, s = Y @ C.T, Y @ V.T
@@ -116,17 +116,17 @@ class LandmarkTile(Tile):
         self.alike = plain and all(derivative is phi[0] for derivative in phi.values())
 
     def _correct_near_pairs(self, points: Array, q: Array, s: Array, x_halves: Array, c_halves: Array) -> None:
-        """Compute q and s of points near a landmark from their differences, where |x|^2 - 2<x, c> + |c|^2 cancels."""
-        form, given, slopes = self.landmarks.form, self.landmarks.given, self.landmarks.slopes
-        place = np.full(len(given), -1)
-        place[slopes] = np.arange(len(slopes))
-        for i, j in near_pairs(form, q, x_halves, c_halves, given.shape[1]):
-            difference = form.difference(points[i], given[j])
+        """Recompute q and s at points near a landmark from differences, because |x|^2 - 2<x, c> + |c|^2 cancels."""
+        form, original, slopes = self.landmarks.form, self.landmarks.original, self.landmarks.slopes
+        slope_index = np.full(len(original), -1)
+        slope_index[slopes] = np.arange(len(slopes))
+        for i, j in near_pairs(form, q, x_halves, c_halves, original.shape[1]):
+            difference = form.difference(points[i], original[j])
             xp = namespace(difference)
             q[i, j] = -xp.sum(difference * difference, axis=-1) / 2
-            column = place[to_numpy(j)]
-            some, k = indices(np.flatnonzero(column >= 0), q), indices(column[column >= 0], q)
-            s[i[some], k] = xp.sum(difference[some] * self.landmarks.V[k], axis=-1)
+            column = slope_index[to_numpy(j)]
+            subset, k = indices(np.flatnonzero(column >= 0), q), indices(column[column >= 0], q)
+            s[i[subset], k] = xp.sum(difference[subset] * self.landmarks.V[k], axis=-1)
 
     @property
     def values(self) -> Array:
@@ -137,18 +137,18 @@ class LandmarkTile(Tile):
         return E
 
     def gradient_products(self, root: Array, known: Array | None) -> list[Array]:
-        """Return A'A, A'W, A'B and B'B, for landmarks without their factors."""
+        """Return A'A, A'W, A'B and B'B for landmarks of weight one."""
         landmarks, index = self.landmarks, self.landmarks.columns
         A = self.phi[1] * root
         B = namespace(A).asarray(A[:, index], copy=True)
         if len(landmarks.slopes):
             A[:, index] = self.phi[2][:, index] * (self.s * root)
         AA = A.T @ A if known is None else known
-        AW = A.T @ self._moved(A, B) if landmarks.form.rho else 0 * AA
+        AW = A.T @ self._W(A, B) if landmarks.form.rho else 0 * AA
         return [AA, AW, A.T @ B, B.T @ B]
 
-    def _moved(self, A: Array, B: Array) -> Array:
-        """Return W, with q and s in the metric N."""
+    def _W(self, A: Array, B: Array) -> Array:
+        """Return W = -A q - B s, with q and s in the metric N."""
         landmarks, index, xp = self.landmarks, self.landmarks.columns, namespace(A)
         q, s, linear = self.q, self.s, landmarks.form.linear
         scale = 1.0

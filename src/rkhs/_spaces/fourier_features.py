@@ -1,14 +1,13 @@
-"""Random Fourier features: psi_a(x) = amplitude_a cos(<w_a, x> + b_a), frequencies drawn from the kernel's spectrum.
+"""Random Fourier features psi_a(x) = amplitude_a cos(<w_a, x> + b_a) with frequencies from the spectral density.
 
-For a translation-invariant k, E_w cos(<w, x - y>) = k(x, y) / k(x, x), so sum_a psi_a(x) psi_a(y) is near k(x, y), and
-|f|^2 = |tau|^2.  Each frequency has a cosine and a sine (b = 0 and -pi/2), which is exact at x = y.  The gradients at
-all points sum to
+For a translation-invariant k, E_w cos(<w, x - y>) = k(x, y) / k(x, x), so that sum_a psi_a(x) psi_a(y) approximates
+k(x, y), and |f|^2 = |tau|^2.  Each frequency has a cosine and a sine (b = 0 and -pi/2), which is exact at x = y.  The
+normal matrix of the gradients at all points is
 
     <w_a, w_b> (S'S)_ab,        S_ia = amplitude_a sin(<w_a, x_i> + b_a)
 
-(with the columns of S those of the values again: the sine of a pair for its cosine, minus the cosine for its sine),
-
-and an atom with directions u_1 .. u_m and blur C is prod_j <w, u_j> cos(<w, x> + b + m pi/2) exp(-w'Cw / 2).
+The columns of S are those of the values again: the sine of a pair for its cosine, and minus the cosine for its sine.
+An atom with directions u_1 .. u_m and blur C has the value prod_j <w, u_j> cos(<w, x> + b + m pi/2) exp(-w'Cw / 2).
 """
 
 from __future__ import annotations
@@ -30,17 +29,19 @@ from rkhs.kernels import Gaussian, Kernel, Matern, Pullback, RationalQuadratic
 
 @dataclass(frozen=True)
 class FourierFeatures(Approximation):
-    """Approximation by p random waves, for many rows.
+    """Approximation by random Fourier features, for large numbers of rows.
 
-        f in the span of p random waves cos(<w, x> + b), frequencies drawn from the spectrum of the kernel
-
-    For Gaussian, Matern and rational quadratic kernels.  Needs no points to be chosen, and costs the least per row; for
-    the same p it is further from the solution than `Landmarks`.
+    f is a combination of p random waves cos(<w, x> + b), with frequencies w drawn from the spectral density of the
+    kernel (Rahimi and Recht 2007).  Gaussian, Matern and rational quadratic kernels are supported, with their sums,
+    multiples and linear changes of input.  Fourier features cost the least per row, but `Landmarks` are more accurate
+    for the same p.
 
     Parameters
     ----------
-    count : p
-    random_state : a seed
+    count : int
+        The number p of waves.
+    random_state : int, numpy.random.RandomState or numpy.random.Generator, default=0
+        The seed of the frequencies.
 
     Examples
     --------
@@ -60,6 +61,22 @@ class FourierFeatures(Approximation):
         check_count(self, self.count)
 
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> FourierSpace:
+        """Draw the waves for a problem.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel of the problem.
+        families : sequence of Functional
+            The functionals of all terms, which define the dimension and the device.
+        pilot : callable
+            Not used.
+
+        Returns
+        -------
+        FourierSpace
+            The span of the waves.
+        """
         prototype = families[0].prototype
         space = FourierSpace.draw(kernel, int(prototype.shape[1]), self.count, generator(self.random_state))
         return space.like(in_double(prototype[:0]))
@@ -67,16 +84,16 @@ class FourierFeatures(Approximation):
 
 @dataclass(frozen=True, eq=False)
 class FourierSpace(DenseSpace):
-    """The span of p waves."""
+    """The span of p waves amplitude_a cos(<w_a, x> + b_a)."""
 
-    W: Matrix  # (p, n) frequencies
-    b: Vector  # (p,)
+    W: Matrix  # (p, n), the frequencies
+    b: Vector  # (p,), the phases
     amplitudes: Vector  # (p,)
     place: Array = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def draw(cls, kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> FourierSpace:
-        """Draw `count` waves; each summand of a kernel has its share."""
+        """Draw `count` waves, divided equally among the summands of the kernel."""
         parts = kernel.summands()
         pairs = -(-count // 2)
         shares = [2 * (pairs * (k + 1) // len(parts) - pairs * k // len(parts)) for k in range(len(parts))]
@@ -113,7 +130,7 @@ class FourierSpace(DenseSpace):
         return self.brought(functional).assemble(self._on_atoms)
 
     def _on_atoms(self, atoms: Atoms) -> Array:
-        """Return the value of each atom on each wave, (atoms, p)."""
+        """Apply the atoms to all waves, (atoms, p)."""
         atoms = atoms.like(self.prototype)
         points = atoms.points
         xp = namespace(points)
@@ -122,11 +139,11 @@ class FourierSpace(DenseSpace):
         amplitudes = self.amplitudes
         if atoms.blur is not None:
             amplitudes = amplitudes * np.exp(-np.diag(push_covariance(self.W, atoms.blur)) / 2)
-        found = (xp.cos(phase) * like(amplitudes, points))[:, None, :]
+        values = (xp.cos(phase) * like(amplitudes, points))[:, None, :]
         for j in range(atoms.order):
-            found = found * (atoms.u(j) @ W.T)
-        found = xp.broadcast_to(found, (points.shape[0], atoms.per_point, self.size))
-        return xp.reshape(found, (atoms.size, self.size))
+            values = values * (atoms.u(j) @ W.T)
+        values = xp.broadcast_to(values, (points.shape[0], atoms.per_point, self.size))
+        return xp.reshape(values, (atoms.size, self.size))
 
     def tile(self, points: Array) -> FourierTile:
         return FourierTile(self, points)
@@ -136,7 +153,7 @@ class FourierSpace(DenseSpace):
 
 
 class FourierTile(Tile):
-    """Cosines and sines at some points, each computed once for a pair of waves."""
+    """The waves at some points; cosines and sines are computed once for each pair of waves."""
 
     def __init__(self, space: FourierSpace, points: Array) -> None:
         points = like(points, space.prototype)
@@ -165,14 +182,14 @@ class FourierTile(Tile):
 
 
 def spectrum(kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> Matrix:
-    """Draw frequencies (count, n) from the spectral density: Gaussian, or Gaussian with a random precision."""
+    """Draw frequencies (count, n) from the spectral density: a Gaussian, or a scale mixture of Gaussians."""
     if isinstance(kernel, Pullback):
         matrix = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
         return spectrum(kernel.kernel, len(matrix), count, random) @ matrix
     if not isinstance(kernel, (Gaussian, Matern, RationalQuadratic)):
         raise ValueError(
-            f"The spectrum of {kernel!r} is not known: Fourier features are for Gaussian, Matern and RationalQuadratic "
-            "kernels, their sums, multiples and linear changes of input. Use rkhs.Landmarks, which any kernel has."
+            f"The spectrum of {kernel!r} is not known: FourierFeatures supports Gaussian, Matern and RationalQuadratic "
+            "kernels, their sums, multiples and linear changes of input. Use rkhs.Landmarks, which supports any kernel."
         )
     normal = random.standard_normal((count, dimension)) * kernel.linear(dimension)
     if isinstance(kernel, Gaussian):

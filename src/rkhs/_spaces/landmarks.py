@@ -1,4 +1,4 @@
-"""Landmarks (Nystroem): the span of the representers of some functionals, psi_a = z_a, and how they are chosen."""
+"""Landmarks (the Nystroem method): the span of representers psi_a = z_a of selected functionals."""
 
 from __future__ import annotations
 
@@ -30,26 +30,31 @@ from rkhs.functionals._base import Part
 from rkhs.functionals._points import centered
 from rkhs.kernels._base import Kernel
 
-SAMPLE = 10  # points that are looked at for each landmark
+SAMPLE = 10  # candidate points per landmark
 
 
 @dataclass(frozen=True)
 class Landmarks(Approximation):
-    """Approximation by p functions that sit at chosen points, for many rows.
+    """Approximation by landmarks (the Nystroem method), for large numbers of rows.
 
-    f in the span of p representers: of values, and of derivatives along chosen directions, at chosen points.
+    f is a combination of p representers of values, and of derivatives along chosen directions, at chosen points.
 
-    The values are at points of the problem, chosen by k-means++ or at random.  The derivatives are taken where the
-    problem has derivatives too, along the gradient of a first f that knows values only: the representers of a gradient
-    penalty enter the solution with just this direction at each point.  Functionals of small terms (a few labels among
-    many points) are landmarks themselves, and so are all, if there are at most p: then the solution is exact.
+    The values are at points of the problem, selected by k-means++ or at random.  If the problem has derivatives, so do
+    the landmarks, along the gradient of a preliminary solution from values alone: the representers of a gradient
+    penalty enter the solution with exactly this direction at each point.  All functionals of small terms (such as a few
+    labels among many points) are landmarks.  If there are at most p functionals, all are, and the solution is exact.
 
     Parameters
     ----------
-    functionals : how many, p; or a family of functionals, such as rkhs.stack([rkhs.Evaluation(C), rkhs.Gradient(C)])
-    selection : "k-means++" or "random"
-    derivatives : the share of derivatives among those that are chosen; 0 for values only
-    random_state : a seed; the same seed gives the same landmarks
+    functionals : int or Functional
+        The number p of landmarks, or a family of functionals, such as
+        `rkhs.stack([rkhs.Evaluation(C), rkhs.Gradient(C)])`.
+    selection : {"k-means++", "random"}, default="k-means++"
+        The method that selects the points.
+    derivatives : float, default=0.25
+        The fraction of derivatives among the selected landmarks; 0 for values only.
+    random_state : int, numpy.random.RandomState or numpy.random.Generator, default=0
+        The seed; the same seed selects the same landmarks.
 
     Examples
     --------
@@ -76,19 +81,48 @@ class Landmarks(Approximation):
         if self.selection not in ("k-means++", "random"):
             raise ValueError(f'selection must be "k-means++" or "random", got {self.selection!r}.')
         if not 0 <= self.derivatives <= 1:
-            raise ValueError(f"derivatives is a share, between 0 and 1, got {self.derivatives!r}.")
+            raise ValueError(f"derivatives must be between 0 and 1, got {self.derivatives!r}.")
 
     @property
     def sample_size(self) -> int:
+        """The number of rows of a stream that are sampled for `choose`."""
         count = 0 if isinstance(self.functionals, Functional) else SAMPLE * self.functionals
         return max(super().sample_size, count)
 
     def contains(self, families: Sequence[Functional]) -> bool:
+        """Return whether all functionals are landmarks, so that the solution is exact.
+
+        Parameters
+        ----------
+        families : sequence of Functional
+            The functionals of all terms.
+
+        Returns
+        -------
+        bool
+            Whether the solution in the span of the landmarks is exact.
+        """
         if isinstance(self.functionals, Functional):
             return all(_among(family, self.functionals) for family in families)
         return sum(family.size for family in families) <= self.functionals
 
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> LandmarkSpace:
+        """Select the landmarks for a problem.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel of the problem.
+        families : sequence of Functional
+            The functionals of all terms, or a sample of them.
+        pilot : callable
+            The function (space, count, generator) -> f, which returns a preliminary solution.
+
+        Returns
+        -------
+        LandmarkSpace
+            The span of the representers of the landmarks.
+        """
         if isinstance(self.functionals, Functional):
             chosen = self.functionals
         elif self.contains(families):
@@ -101,7 +135,7 @@ class Landmarks(Approximation):
         return space
 
     def _chosen(self, kernel: Kernel, families: Sequence[Functional], p: int, pilot: Pilot) -> Functional:
-        """Return the functionals of small terms, values at chosen points, and derivatives at some of them."""
+        """Select all functionals of small terms, values at chosen points, and derivatives at some of them."""
         random, prototype = generator(self.random_state), families[0].prototype
         unpenalized = kernel.null_space.size(families[0].dimension) if kernel.order else 0
         if p <= unpenalized:
@@ -109,56 +143,56 @@ class Landmarks(Approximation):
         few: list[Functional] = []
         others: list[Functional] = []
         for family in sorted(families, key=lambda family: family.size):
-            small = sum(own.size for own in few) + family.size <= p // 2
+            small = sum(chosen.size for chosen in few) + family.size <= p // 2
             (few if small else others).append(family)
         left = p - sum(family.size for family in few)
         points = _points(others, SAMPLE * p, random)
-        steep = any(family.order for family in others) and kernel.smoothness(points.shape[1]) > 1
-        most = max(left - 1 - unpenalized, 0) if kernel.order else left  # only values tell polynomials apart
-        slopes = min(round(self.derivatives * left), most) if steep else 0
+        differentiable = any(family.order for family in others) and kernel.smoothness(points.shape[1]) > 1
+        most = max(left - 1 - unpenalized, 0) if kernel.order else left  # derivatives do not determine the null space
+        slopes = min(round(self.derivatives * left), most) if differentiable else 0
         count = min(left - slopes, len(points))
         if self.selection == "random" or count == 0:
             at = random.choice(points, count, replace=False) if count else points[:0]
         else:
-            from sklearn.cluster import kmeans_plusplus  # which takes a second to import
+            from sklearn.cluster import kmeans_plusplus  # imported here because it takes a second
 
-            apart = (points - points.mean(axis=0)).astype(np.float64)
-            at = points[kmeans_plusplus(apart, count, random_state=int(random.integers(2**31)))[1]]
+            shifted = (points - points.mean(axis=0)).astype(np.float64)
+            at = points[kmeans_plusplus(shifted, count, random_state=int(random.integers(2**31)))[1]]
         values = [*few, Evaluation(like(at, prototype))] if len(at) else few
         if slopes == 0 or not values:
             return stack(values) if values else Evaluation(like(points[:p], prototype))
         base = at if len(at) else points
         anchors = like(base[np.arange(left - len(at)) % len(base)], prototype)
         space = LandmarkSpace(kernel, stack(values))
-        f = pilot(space, 4 * (space.size + len(anchors)), random)  # functionals of each term, four for each landmark
+        f = pilot(space, 4 * (space.size + len(anchors)), random)  # four functionals of each term per landmark
         directions = _along(to_numpy(Gradient(anchors)(f)), to_numpy(anchors), random)
         form = kernel.summands()[0][1].form(points.shape[1])
         if form is not None and form.linear is not None and form.linear.ndim == 1:
-            # the length of a direction for which derivatives are about as large as values
+            # Directions of this length make derivatives about as large as values.
             directions *= float(points.shape[1] ** 0.5 / np.linalg.norm(form.linear))
         return stack([*values, DirectionalDerivative(anchors, like(directions, anchors))])
 
 
 def _points(families: Sequence[Functional], most: int, random: np.random.Generator) -> Matrix:
-    """Return distinct points of the functionals, at most so many of each array of points."""
+    """Return at most `most` distinct points of the functionals, sampled at random."""
     arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
     drawn = []
     for points in arrays.values():
         t = int(points.shape[0])
         rows = np.arange(t) if t <= most else np.sort(random.choice(t, most, replace=False))
         drawn.append(to_numpy(taken(points, rows)))
-    together = np.unique(np.concatenate(drawn), axis=0)
-    return together if len(together) <= most else random.choice(together, most, replace=False)
+    distinct = np.unique(np.concatenate(drawn), axis=0)
+    return distinct if len(distinct) <= most else random.choice(distinct, most, replace=False)
 
 
 def _along(gradients: Array, anchors: Matrix, random: np.random.Generator) -> Matrix:
-    """Return unit vectors (d, n) along gradients (d, n, outputs) at anchors, random ones at repeated anchors."""
+    """Return unit vectors (d, n) along gradients (d, n, outputs) at anchors, and random ones at repeated anchors."""
     d, n = anchors.shape
     chosen = gradients[np.arange(d), :, np.arange(d) % gradients.shape[2]]
     first = np.unique(anchors, axis=0, return_index=True)[1]
     sizes = np.linalg.norm(chosen, axis=1)
     lost = np.ones(d, dtype=bool)
-    lost[first] = sizes[first] <= 1e-8 * sizes.max(initial=0.0)  # rounding, not a gradient
+    lost[first] = sizes[first] <= 1e-8 * sizes.max(initial=0.0)  # rounding errors
     chosen[lost] = random.standard_normal((int(lost.sum()), n))
     return chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
 
@@ -166,13 +200,13 @@ def _along(gradients: Array, anchors: Matrix, random: np.random.Generator) -> Ma
 def _too_few(kernel: Kernel, landmarks: int, size: int) -> ValueError:
     return ValueError(
         f"{landmarks} landmarks are too few for {kernel!r}: its null space, {kernel.null_space!r}, has {size} "
-        f"functions, which must vanish on the landmarks. Take at least {size + 1}, and many more for a good "
+        f"functions, which must vanish on the landmarks. Use at least {size + 1}, and many more for a good "
         "approximation."
     )
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Return whether two matrices, dense or sparse, or two times None, are equal."""
+    """Return whether two dense or sparse matrices are equal, or both None."""
     if a is b or a is None or b is None:
         return a is b
     if scipy.sparse.issparse(a) and scipy.sparse.issparse(b):
@@ -181,10 +215,10 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _among(functional: Functional, landmarks: Functional) -> bool:
-    """Return whether consecutive landmarks are the functionals: the same parts, and no others, make them."""
+    """Return whether the functionals are a consecutive range of the landmarks, with the same parts."""
 
     def same(part: Part, other: Part, start: int) -> bool:
-        """Return whether two parts are equal but for their rows, which begin `start` later in the other one."""
+        """Return whether two parts are equal except that the rows of the other one start `start` later."""
         pairs = [(part.matrix, other.matrix)]
         pairs += [(getattr(part.atoms, name), getattr(other.atoms, name)) for name in ("points", "directions", "blur")]
         alike = part.start + start == other.start and part.weight == other.weight
@@ -193,9 +227,9 @@ def _among(functional: Functional, landmarks: Functional) -> bool:
     for first in landmarks.parts:
         start = first.start - functional.parts[0].start
         stop = start + functional.size
-        theirs = [other for other in landmarks.parts if other.start < stop and other.rows.stop > start]
-        found = (any(same(own, other, start) for other in theirs) for own in functional.parts)
-        if len(theirs) == len(functional.parts) and all(found):
+        overlapping = [other for other in landmarks.parts if other.start < stop and other.rows.stop > start]
+        matched = (any(same(part, other, start) for other in overlapping) for part in functional.parts)
+        if len(overlapping) == len(functional.parts) and all(matched):
             return True
     return False
 
@@ -207,10 +241,9 @@ class LandmarkSpace(DenseSpace):
     functionals: Functional
 
     def __post_init__(self) -> None:
-        given = self.functionals
-        double = in_double(given.prototype[:0])
-        if any(part.atoms.points.dtype != double.dtype for part in given.parts):
-            object.__setattr__(self, "functionals", given.like(double))
+        double = in_double(self.functionals.prototype[:0])
+        if any(part.atoms.points.dtype != double.dtype for part in self.functionals.parts):
+            object.__setattr__(self, "functionals", self.functionals.like(double))
 
     @property
     def prototype(self) -> Array:
@@ -233,12 +266,12 @@ class LandmarkSpace(DenseSpace):
 
     @cached_property
     def null_space(self) -> FunctionSpace:
-        """The polynomials of the kernel, in coordinates whose origin is the mean of the landmarks."""
+        """The null space of the kernel, in coordinates centered on the landmarks."""
         return centered(self.kernel.null_space, [self.functionals])
 
     @cached_property
     def constraints(self) -> Matrix:
-        """For a conditionally positive definite kernel: its polynomials must vanish on tau."""
+        """The values of the null space of a conditionally positive definite kernel on the landmarks."""
         if not self.kernel.order:
             return np.zeros((0, self.size))
         return to_numpy(self.functionals.assemble(self.null_space.on)).T
@@ -249,10 +282,10 @@ class LandmarkSpace(DenseSpace):
             return super().annihilated(functional)
         L = functional.like(self.prototype)
         P, sizes = to_numpy(L.assemble(self.null_space.on)), to_numpy(L.absolute().assemble(self.null_space.magnitude))
-        P = np.where(np.abs(P) <= UNIT * sizes, 0.0, P)  # what is nothing but rounding
+        P = np.where(np.abs(P) <= UNIT * sizes, 0.0, P)  # rounding errors are set to zero
         A = np.linalg.lstsq(C, P.T, rcond=None)[0].T
-        missing = np.max(np.abs(A @ C.T - P), axis=1)  # on the landmarks, up to 1e-9 of the largest polynomial
-        return A, missing > 1e-9 * np.max(np.abs(P), axis=1)
+        residual = np.max(np.abs(A @ C.T - P), axis=1)  # allowed up to 1e-9 of the largest polynomial
+        return A, residual > 1e-9 * np.max(np.abs(P), axis=1)
 
     def rows(self, functional: Functional) -> Array:
         return gram(self.kernel, self.brought(functional), self.functionals).dense()
@@ -269,11 +302,12 @@ class LandmarkSpace(DenseSpace):
         return self._atomic.gradient_normal(products)
 
     def hidden(self, functions: Orthonormal) -> int:
-        """Return how many landmarks are values at a point that only rounding identifies with that of another landmark.
+        """Return the number of landmarks at distinct points that coincide with another landmark up to rounding.
 
-        What tells two of them apart is nearly a derivative, times their distance, and is left out where the square of
-        that is lost in K.  It is lost to the space where the functions that are left do not make up for it.  Landmarks
-        at one point have nothing to lose.  Second differences of three landmarks that near are not looked for.
+        The difference of two such landmarks is nearly a derivative times their distance.  `Orthonormal` omits it if the
+        squared distance is lost in the rounding of K, and it is lost to the space unless the other functions
+        represent that derivative.  Landmarks at identical points are not counted, and second differences of three near
+        landmarks are not considered.
         """
         parts = [part for part in self.functionals.parts if part.atoms.order == 0 and part.matrix is None]
         single = sum(part.size for part in self.functionals.parts) == self.size  # each landmark is one atom
@@ -284,15 +318,15 @@ class LandmarkSpace(DenseSpace):
         points, first = np.unique(points, axis=0, return_index=True)
         D = 1 / np.sqrt(np.diag(self.gram)[rows[first]])
         K = D[:, None] * self.gram[np.ix_(rows[first], rows[first])] * D
-        largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # no eigenvalue is larger
-        rounding = 32 * eigenvalue_error(self.size) * largest  # squared distance up to which two landmarks may be one
+        largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # Gershgorin's bound of the eigenvalues
+        rounding = 32 * eigenvalue_error(self.size) * largest  # squared distances below this are lost
         near = np.triu(rounding >= 1 - K, 1)
         later = np.flatnonzero(near.any(axis=0))
         if len(later) == 0 or self.kernel.smoothness(self.dimension) <= 1:
             return len(later)
-        apart = points[later] - points[np.argmax(near[:, later], axis=0)]
-        apart /= np.max(np.abs(apart), axis=1, keepdims=True)  # squares of distances may underflow
-        slopes = DirectionalDerivative(like(points[later], self.prototype), like(apart, self.prototype))
+        differences = points[later] - points[np.argmax(near[:, later], axis=0)]
+        differences /= np.max(np.abs(differences), axis=1, keepdims=True)  # squares of distances may underflow
+        slopes = DirectionalDerivative(like(points[later], self.prototype), like(differences, self.prototype))
         within = np.sum((to_numpy(self.rows(slopes)) @ functions.map) ** 2, axis=1)
         norms = to_numpy(gram(self.kernel, slopes).diagonal())
-        return int(np.count_nonzero(within < (1 - 1e-6) * norms))  # a millionth outside of the space counts as inside
+        return int(np.count_nonzero(within < (1 - 1e-6) * norms))  # a relative part of 1e-6 outside is tolerated

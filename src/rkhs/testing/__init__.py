@@ -1,4 +1,4 @@
-"""The public laws: what every kernel, family of functionals, loss, solver and space obeys, a user's own included."""
+"""Checks of the mathematical properties of kernels, functionals, losses, solvers and spaces, for extensions."""
 
 from rkhs.testing._functionals import check_functional
 from rkhs.testing._kernels import check_kernel

@@ -1,4 +1,4 @@
-"""The laws of families of functionals, checked on functions of the space of a Gaussian and on polynomials."""
+"""The laws of families of functionals, checked on functions in the RKHS of a Gaussian kernel and on polynomials."""
 
 from __future__ import annotations
 
@@ -22,23 +22,30 @@ from rkhs.functionals._base import Combination, Part
 from rkhs.kernels import Gaussian
 from rkhs.testing._laws import HAS_TORCH, demand, demand_equal, largest, rounding
 
-# What a functional is on ordinary functions, which take points (t, n) to values (t,).
+# The definition of a functional on functions from points (t, n) to values (t,).
 Reference = Callable[[Callable[[Array], Array]], Array]
 
 
 def check_functional(functional: Functional, reference: Reference | None = None) -> None:
-    """Check that a family obeys the laws of functionals; an AssertionError names the first that is broken.
+    """Check that a family of functionals has the properties that the package relies on.
 
-    L(f) has the shape of L; L(a f + b g) = a L(f) + b L(g); (a L + b M)(f) = a L(f) + b M(f), and so for W @ L,
-    `stack` and `take`; L(f) = <z_L, f>; derivatives of polynomials are their difference quotients; the Gram
-    matrix is symmetric and positive semi-definite; and all ways to compute it agree: product, dense,
+    The laws are: L(f) has the shape of L; L(a f + b g) = a L(f) + b L(g); (a L + b M)(f) = a L(f) + b M(f), and
+    similarly for W @ L, `stack` and `take`; L(f) = <z_L, f>; derivatives of polynomials agree with difference
+    quotients; the Gram matrix is symmetric and positive semidefinite; and all ways to compute it agree: product, dense,
     diagonal and blocks, NumPy and PyTorch.
 
     Parameters
     ----------
     functional : Functional
-    reference : what L is meant to be, as code: it takes a function f of points, (t, n) -> (t,), to L(f).
-        Difference quotients will do, for the f are polynomials of degree two.
+        The family of functionals L.
+    reference : callable, optional
+        The definition of L: a function that maps f, a function from points of shape (t, n) to values of shape (t,), to
+        L(f).  It may use difference quotients, because f is a polynomial of degree two.
+
+    Raises
+    ------
+    AssertionError
+        If a law is violated; the message names the law.
 
     Examples
     --------
@@ -62,7 +69,7 @@ measured 3, allowed 2.64e-08.
 
 @dataclass(frozen=True)
 class Sample:
-    """A family L, and what it is checked on; lengths are in units of the spread of its points."""
+    """A family L with the functions on which it is checked; lengths are in units of the spread of its points."""
 
     L: Functional
 
@@ -72,12 +79,12 @@ class Sample:
 
     @cached_property
     def origin(self) -> Array:
-        """The middle of the points."""
+        """The mean of the points."""
         return self.points.mean(axis=0) if len(self.points) else np.zeros(self.L.dimension)
 
     @cached_property
     def spread(self) -> float:
-        """Their root mean square distance from it, 1 if they are all the same."""
+        """The root mean square distance of the points from their mean, 1 if they coincide."""
         spread = float(np.sqrt(np.sum((self.points - self.origin) ** 2) / max(1, len(self.points))))
         return spread if spread > rounding(self.points) else 1.0
 
@@ -85,17 +92,17 @@ class Sample:
     def kernel(self) -> Gaussian:
         return Gaussian(scale=self.spread)
 
-    def seen(self, atoms: Atoms) -> Atoms:
-        """The atoms seen from the origin, in units of the spread."""
+    def normalized(self, atoms: Atoms) -> Atoms:
+        """Return the atoms in coordinates relative to the mean, in units of the spread."""
         return atoms.shifted(like(self.origin, atoms.points)).pushed(np.full(atoms.dimension, 1 / self.spread))
 
     def draw(self, *shape: int) -> Array:
-        """Normal numbers, always the same, in the namespace of the family."""
+        """Return reproducible normal random numbers in the namespace of the family."""
         return like(np.random.default_rng(shape).standard_normal(shape), self.L.prototype)
 
     @cached_property
     def others(self) -> Functional:
-        """Values and gradients somewhere near the points of L."""
+        """Values and gradients at random points near those of L."""
         Z = like(self.origin, self.L.prototype) + self.spread * self.draw(4, self.L.dimension)
         return stack([Evaluation(Z), Gradient(Z)])
 
@@ -104,13 +111,13 @@ class Sample:
 
     @cached_property
     def scale(self) -> float:
-        """The size of the terms that add up to L(f) = sum_j <z_L, z_j> c_j."""
-        table = to_numpy(gram(self.kernel, self.L, self.others).dense())
-        return largest(abs(table) @ abs(to_numpy(self.function(1).coefficients)))
+        """The magnitude of the terms of L(f) = sum_j <z_L, z_j> c_j."""
+        G = to_numpy(gram(self.kernel, self.L, self.others).dense())
+        return largest(abs(G) @ abs(to_numpy(self.function(1).coefficients)))
 
 
 def _shape(sample: Sample) -> None:
-    """The parts of L write to each of its rows, and L(f) has its shape; flat, it is in C order."""
+    """Check that the parts of L cover all rows, and that L(f) has the shape of L in C order."""
     L = sample.L
     demand(L, f"size = the product of the shape {L.shape} (difference)", abs(L.size - prod(L.shape)), 0.0)
     written = np.zeros(L.size, dtype=bool)
@@ -127,13 +134,13 @@ def _shape(sample: Sample) -> None:
 
 
 def _linear(sample: Sample) -> None:
-    """L(a f + b g) = a L(f) + b L(g)."""
+    """Check L(a f + b g) = a L(f) + b L(g)."""
     L, f, g = sample.L, sample.function(1), sample.function(2)
     demand_equal(L, "L(2 f - 3 g) = 2 L(f) - 3 L(g)", L(2 * f - 3 * g), 2 * L(f) - 3 * L(g), 5 * sample.scale)
 
 
 def _algebra(sample: Sample) -> None:
-    """(a L + b M)(f) = a L(f) + b M(f),  (W @ L)(f) = W L(f), and `stack` and `take` are as on arrays."""
+    """Check (a L + b M)(f) = a L(f) + b M(f),  (W @ L)(f) = W L(f), and that `stack` and `take` agree with arrays."""
     L, f, rows = sample.L, sample.function(1), np.arange(sample.L.size)[::-2]
     flat = to_numpy(L(f)).ravel()
     M = L.take(np.roll(np.arange(L.size), 1))  # the same functionals in another order
@@ -154,20 +161,20 @@ def _algebra(sample: Sample) -> None:
 
 
 def _reproducing(sample: Sample) -> None:
-    """<sum_i c_i z_i, f> = sum_i c_i L_i(f)."""
+    """Check the reproducing property <sum_i c_i z_i, f> = sum_i c_i L_i(f)."""
     L, f, c = sample.L, sample.function(1), sample.draw(sample.L.size)
     values = to_numpy(c) * to_numpy(L(f)).ravel()
-    found = like(Function(sample.kernel, L, c).inner(f), L.prototype)
+    product = like(Function(sample.kernel, L, c).inner(f), L.prototype)
     scale = float(np.sum(abs(to_numpy(c)))) * sample.scale
-    demand_equal(L, "<sum c_i z_i, f> = sum c_i L_i(f)", found, np.sum(values), scale)
+    demand_equal(L, "<sum c_i z_i, f> = sum c_i L_i(f)", product, np.sum(values), scale)
 
 
 def _polynomials(sample: Sample) -> None:
-    """L(p) is what difference quotients give, which are exact for polynomials p of degree up to four."""
+    """Check L(p) against difference quotients, which are exact for polynomials p of degree up to four."""
     space = Polynomials(degree=min(4, sample.L.order + 1))
 
     def quotients(atoms: Atoms) -> Array:
-        """Derivatives by central differences with steps 1 and 1/2, and Richardson's extrapolation."""
+        """Return derivatives by central differences with steps 1 and 1/2, and Richardson extrapolation."""
         if atoms.order == 0:
             return space.on(atoms)
         lower, u = atoms.restricted(range(atoms.order - 1)), atoms.u(atoms.order - 1)[:, 0]
@@ -175,40 +182,38 @@ def _polynomials(sample: Sample) -> None:
         narrow = quotients(lower.shifted(-u / 2)) - quotients(lower.shifted(u / 2))
         return (4 * narrow - wide) / 3
 
-    def one_by_one(atoms: Atoms) -> Atoms:
-        """The same atoms, one at each point."""
-        return atoms.take(np.arange(atoms.size))
-
-    exact = sample.L.assemble(lambda atoms: space.on(sample.seen(atoms)))
-    found = np.zeros(exact.shape, dtype=to_numpy(exact).dtype)
+    exact = sample.L.assemble(lambda atoms: space.on(sample.normalized(atoms)))
+    differences = np.zeros(exact.shape, dtype=to_numpy(exact).dtype)
     for part in sample.L.parts:
-        found[part.rows] += to_numpy(part.forward(quotients(one_by_one(sample.seen(part.atoms)))))
-    scale = sum(_gain(part) * _reach(sample.seen(part.atoms)) ** space.degree for part in sample.L.parts)
-    demand_equal(sample.L, "L(p) = its difference quotients, for a polynomial p", exact, found, scale)
+        atoms = sample.normalized(part.atoms)
+        one_per_point = atoms.take(np.arange(atoms.size))
+        differences[part.rows] += to_numpy(part.forward(quotients(one_per_point)))
+    scale = sum(_gain(part) * _reach(sample.normalized(part.atoms)) ** space.degree for part in sample.L.parts)
+    demand_equal(sample.L, "L(p) = its difference quotients, for a polynomial p", exact, differences, scale)
 
 
 def _gain(part: Part) -> float:
-    """How much larger the values of the part can be than those of its atoms."""
+    """Return the largest ratio of the values of a part to those of its atoms."""
     return largest(abs(part.as_matrix()).sum(axis=1))
 
 
 def _reach(atoms: Atoms) -> float:
-    """How far from the origin the atoms and their difference quotients look at a function."""
+    """Return the largest distance from the origin at which the atoms and their difference quotients use a function."""
     deviation = 0.0 if atoms.blur is None else largest(atoms.blur) ** 0.5
     return 1 + largest(atoms.points) + largest(atoms.directions) * atoms.order + deviation
 
 
 def _gram(sample: Sample) -> None:
-    """G = G', c'Gc >= 0, and G v, the diagonal and blocks of G are those of the dense matrix."""
+    """Check G = G', c'Gc >= 0, and that G v, the diagonal and blocks of G agree with the dense matrix."""
     L, M, kernel = sample.L, sample.others, sample.kernel
     pairs: tuple[tuple[str, Functional, Functional | None], ...] = (
         ("<L, L>", L, None),
         ("<L, M>", L, M),
         ("<M, L>", M, L),
-        ("<L, values>", L, Evaluation(sample.draw(L.size, L.dimension))),  # as many, one at each point
+        ("<L, values>", L, Evaluation(sample.draw(L.size, L.dimension))),  # as many functionals, one per point
     )
-    for name, one, other in pairs:
-        G = gram(kernel, one, other)
+    for name, left, right in pairs:
+        G = gram(kernel, left, right)
         dense = to_numpy(G.dense())
         size = largest(dense)
         v = sample.draw(G.shape[1], 2)
@@ -218,13 +223,13 @@ def _gram(sample: Sample) -> None:
         rows, columns = np.arange(G.shape[0])[::2], slice(G.shape[1] // 2, None)
         demand_equal(L, f"blocks of G = {name} are those of dense", G.block(rows, columns), dense[rows, columns], size)
         demand_equal(L, f"G' = dense', for G = {name}", G.T.dense(), dense.T, size)
-        if other is None:
+        if right is None:
             least = float(np.min(np.linalg.eigvalsh(dense), initial=0.0))
             demand(L, "c'Gc >= 0", -least, len(dense) * rounding(dense))
 
 
 def _same_elsewhere(sample: Sample) -> None:
-    """The numbers do not depend on the library: NumPy = PyTorch."""
+    """Check that NumPy and PyTorch give the same results."""
     if not HAS_TORCH:
         return
     import torch
@@ -244,20 +249,20 @@ def _same_elsewhere(sample: Sample) -> None:
 
 
 def _means(sample: Sample, reference: Reference) -> None:
-    """L(f) = reference(f) for all monomials f of degree up to two."""
+    """Check L(f) = reference(f) for all monomials f of degree up to two."""
     xp, origin = namespace(sample.L.prototype), like(sample.origin, sample.L.prototype)
-    values = to_numpy(sample.L.assemble(lambda atoms: Polynomials(degree=2).on(sample.seen(atoms))))
+    values = to_numpy(sample.L.assemble(lambda atoms: Polynomials(degree=2).on(sample.normalized(atoms))))
 
     def monomial(powers: Array, points: Array) -> Array:
         return xp.prod(((points - origin) / sample.spread) ** powers, axis=-1)
 
     for column, powers in enumerate(multi_indices(2, range(sample.L.dimension), sample.L.dimension)):
-        found = values[:, column].reshape(sample.L.shape)
+        actual = values[:, column].reshape(sample.L.shape)
         expected = to_numpy(reference(partial(monomial, like(powers, origin))))
-        if found.shape != expected.shape:
-            raise AssertionError(f"{sample.L!r} has shape {found.shape}, but its reference {expected.shape}.")
-        allowed = np.finfo(values.dtype).eps ** 0.5 * largest(values)  # half the digits: of a difference quotient
-        demand(sample.L, "L(f) = reference(f), for a polynomial f", largest(found - expected), float(allowed))
+        if actual.shape != expected.shape:
+            raise AssertionError(f"{sample.L!r} has shape {actual.shape}, but its reference {expected.shape}.")
+        allowed = np.finfo(values.dtype).eps ** 0.5 * largest(values)  # the accuracy of a difference quotient
+        demand(sample.L, "L(f) = reference(f), for a polynomial f", largest(actual - expected), float(allowed))
 
 
 LAWS = (_shape, _linear, _algebra, _reproducing, _polynomials, _gram, _same_elsewhere)

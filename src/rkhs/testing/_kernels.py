@@ -1,4 +1,4 @@
-"""The laws of kernels, checked on a few points of R^n: random, coincident and near each other."""
+"""The laws of kernels, checked at random, coincident and near points of R^n."""
 
 from __future__ import annotations
 
@@ -27,24 +27,32 @@ from rkhs.testing._laws import (
     rounding,
 )
 
-DISTANCES = (0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # of the near points from the origin
-FAMILIES = (Evaluation, Gradient, Hessian)  # of orders 0, 1, 2, as far as they are bounded
+DISTANCES = (0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # distances of near points from the origin
+FAMILIES = (Evaluation, Gradient, Hessian)  # functionals of orders 0, 1, 2
 
 
 def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> None:
-    """Check that a kernel obeys the laws of kernels; an AssertionError names the first that is broken.
+    """Check that a kernel has the properties that the package relies on.
 
-    k(x, y) = k(y, x); c'Gc >= 0 (for c that vanish on the null space); D k is the limit of difference
-    quotients; orders that are not bounded are refused; local averages tend to values, at the rate of the
-    heat equation; and all ways to compute a number agree: structured and dense, NumPy and PyTorch,
-    float32 and float64, `form`, `summands` and `pair`.  The points are of size one: pass a kernel whose
-    length scale is between 0.05 and 1000.
+    The laws are: k(x, y) = k(y, x); c'Gc >= 0 (for c that annihilate the null space); derivatives of k are limits of
+    difference quotients; unbounded derivatives raise an error; local averages converge to values, at the rate of the
+    heat equation; a kernel is immutable, and equal to its copy; and all ways to compute an entry agree: structured and
+    dense, NumPy and PyTorch, float32 and float64, `form`, `summands` and `pair`.  The points have norms of about one:
+    pass a kernel with a length scale between 0.05 and 1000.
 
     Parameters
     ----------
     kernel : Kernel
-    dimension : n, of the space to check it on
-    random_state : seed of the points
+        The kernel.
+    dimension : int, default=2
+        The dimension n of the points.
+    random_state : int, default=0
+        The seed of the points.
+
+    Raises
+    ------
+    AssertionError
+        If a law is violated; the message names the law.
 
     Examples
     --------
@@ -64,7 +72,7 @@ measured ..., allowed ....
 
 @dataclass(frozen=True)
 class Sample:
-    """A kernel and the points to check it on."""
+    """A kernel and the points at which it is checked."""
 
     kernel: Kernel
     dimension: int
@@ -72,79 +80,78 @@ class Sample:
 
     @cached_property
     def X(self) -> Array:
-        """Six points, exact in float32."""
+        """Six random points, exactly representable in float32."""
         rng = np.random.default_rng(self.random_state)
         return rng.standard_normal((6, self.dimension)).astype(np.float32).astype(np.float64)
 
     @cached_property
     def Y(self) -> Array:
-        """Five more, away from the others."""
+        """Five other random points."""
         rng = np.random.default_rng((self.random_state, 1))
         return rng.standard_normal((5, self.dimension)).astype(np.float32).astype(np.float64)
 
     @cached_property
     def near(self) -> Array:
-        """Three of the points X, and others at all `DISTANCES` from the origin and from the first of them."""
-        away = np.asarray(DISTANCES)[:, None] * np.ones(self.dimension) / self.dimension**0.5
-        return np.concatenate([self.X[:3], away, self.X[0] + away])
+        """Three of the points X, and points at all `DISTANCES` from the origin and from the first of X."""
+        offsets = np.asarray(DISTANCES)[:, None] * np.ones(self.dimension) / self.dimension**0.5
+        return np.concatenate([self.X[:3], offsets, self.X[0] + offsets])
 
     @cached_property
     def orders(self) -> range:
-        """The orders of derivative that are bounded, up to two."""
+        """The orders of bounded derivatives, up to two."""
         return range(min(3, ceil(min(self.kernel.smoothness(self.dimension), 3))))
 
     def bounded(self, points: Array) -> list[Functional]:
-        """All values, gradients and Hessians that are bounded."""
+        """Return the values, gradients and Hessians at points, as far as they are bounded."""
         return [FAMILIES[order](points) for order in self.orders]
 
     @cached_property
     def nearby(self) -> Gram:
-        """The Gram operator of all of them at the near points."""
+        """The Gram operator of all bounded functionals at the near points."""
         return gram(self.kernel, stack(self.bounded(self.near)))
 
     @cached_property
     def dense(self) -> Array:
-        """The same as a matrix."""
         return self.nearby.dense()
 
     def tables(self, X: Array, Y: Array) -> dict[tuple[int, int], Array]:
-        """The Gram matrices of all bounded families at X with those at Y, by their orders."""
+        """Return the Gram matrices of all bounded families at X and Y, by their orders."""
         lefts, rights = self.bounded(X), self.bounded(Y)
         return {(m, r): gram(self.kernel, lefts[m], rights[r]).dense() for m in self.orders for r in self.orders}
 
     def named(self, law: str, m: int, r: int) -> str:
-        """The law, for derivatives of orders m and r."""
+        """Return the name of a law for derivatives of orders m and r."""
         return f"{law}, for {FAMILIES[m].__name__} x {FAMILIES[r].__name__} in R^{self.dimension}"
 
 
 def _symmetric(sample: Sample) -> None:
-    """k(x, y) = k(y, x), and so for all derivatives, at coincident points too."""
+    """Check k(x, y) = k(y, x) and its derivatives, also at coincident points."""
     X, Y = sample.X, np.concatenate([sample.Y, sample.X[:2]])
-    mirrored = sample.tables(Y, X)
+    swapped = sample.tables(Y, X)
     for (m, r), table in sample.tables(X, Y).items():
-        demand_equal(sample.kernel, sample.named("k(x, y) = k(y, x)", m, r), table, mirrored[r, m].T)
+        demand_equal(sample.kernel, sample.named("k(x, y) = k(y, x)", m, r), table, swapped[r, m].T)
 
 
 def _finite(sample: Sample) -> None:
-    """G_ij is finite, at coincident and near points too."""
+    """Check that all G_ij are finite, also at coincident and near points."""
     infinite = float(np.sum(~np.isfinite(sample.dense)))
     law = f"G_ij is finite in R^{sample.dimension} (number of entries that are not)"
     demand(sample.kernel, law, infinite, 0.0)
 
 
 def _semi_definite(sample: Sample) -> None:
-    """c'Gc >= 0 for all c with P'c = 0, where P_ij = L_i(p_j) for a basis p of the null space."""
+    """Check c'Gc >= 0 for all c with P'c = 0, where P_ij = L_i(p_j) for a basis p of the null space."""
     P = sample.nearby.L(sample.kernel.null_space)
     where = " for all c with P'c = 0, P the null space" if P.size else ""
     stops = np.cumsum([0, *(L.size for L in sample.bounded(sample.near))])
-    for rows in (*map(slice, stops[:-1], stops[1:]), slice(None)):  # each family alone, and all together
+    for rows in (*map(slice, stops[:-1], stops[1:]), slice(None)):  # each family separately, and all together
         G = sample.dense[rows, rows]
         least = float(np.min(np.linalg.eigvalsh(restricted(G, P[rows])), initial=0.0))
         demand(sample.kernel, f"c'Gc >= 0{where} in R^{sample.dimension} (minus the smallest)", -least, rounding(G))
 
 
 def _differentiable(sample: Sample) -> None:
-    """D_u (L k)(x, y) = lim ((L k)(x + h u, y) - (L k)(x - h u, y)) / 2h, for each L of lower order."""
+    """Check D_u (L k)(x, y) = lim ((L k)(x + h u, y) - (L k)(x - h u, y)) / 2h for each L of lower order."""
     rng = np.random.default_rng((sample.random_state, 2))
     layouts: tuple[tuple[str, type[Pairing], Array], ...] = (
         ("at points apart", AllPairs, sample.Y),
@@ -161,14 +168,14 @@ def _differentiable(sample: Sample) -> None:
 
 
 def _shifted(kernel: Kernel, layout: type[Pairing], left: Atoms, right: Atoms, h: float) -> Array:
-    """(L k)(x + h u, y) for the last direction u of the left atoms, and L the others."""
+    """Return (L k)(x + h u, y), where u is the last direction of the left atoms and L has the others."""
     u = left.directions[:, 0, -1]
     lower = left.restricted(range(left.order - 1))
     return kernel.pair(layout(lower.shifted(-h * u), right))
 
 
 def _refuses(sample: Sample) -> None:
-    """Derivatives of order m are bounded iff m < smoothness; the others raise NotBoundedError."""
+    """Check that derivatives of order m >= smoothness raise NotBoundedError."""
     limit = sample.kernel.smoothness(sample.dimension)
     demand(sample.kernel, "values are bounded: smoothness > 0 (minus the smoothness)", -limit, -np.finfo(float).tiny)
     if not isfinite(limit):
@@ -182,7 +189,7 @@ def _refuses(sample: Sample) -> None:
 
 
 def _structured(sample: Sample) -> None:
-    """The structured product G v is the dense one, also at near points."""
+    """Check that the structured product G v agrees with the dense one, also at near points."""
     G = sample.dense
     v = np.random.default_rng((sample.random_state, 3)).standard_normal((len(G), 3))
     law = f"(structured G) v = (dense G) v in R^{sample.dimension}"
@@ -190,7 +197,7 @@ def _structured(sample: Sample) -> None:
 
 
 def _same_elsewhere(sample: Sample) -> None:
-    """The numbers do not depend on the library (NumPy, PyTorch) or, but for rounding, on the precision."""
+    """Check that NumPy and PyTorch, float32 and float64 give the same results up to rounding."""
     expected = sample.tables(sample.X, sample.Y)
     for orders, table in sample.tables(sample.X.astype(np.float32), sample.Y.astype(np.float32)).items():
         demand_equal(sample.kernel, sample.named("float32 = float64", *orders), table, expected[orders])
@@ -202,7 +209,7 @@ def _same_elsewhere(sample: Sample) -> None:
 
 
 def _averages(sample: Sample) -> None:
-    """E k(x + w z, y) -> k(x, y) as w -> 0, and its derivative in w^2/2 is the Laplacian of k in x."""
+    """Check E k(x + w z, y) -> k(x, y) as w -> 0, and that its derivative in w^2/2 is the Laplacian of k in x."""
     kernel, M, widths = sample.kernel, Evaluation(sample.Y), STEPS[1:6].tolist()
     values = gram(kernel, Evaluation(sample.X), M).dense()
     averages = [gram(kernel, LocalAverage(sample.X, width), M).dense() for width in widths]
@@ -217,7 +224,7 @@ def _averages(sample: Sample) -> None:
 
 
 def _consistent(sample: Sample) -> None:
-    """k = sum of weight * summand, and k = phi(q) where it has a form, for all derivatives."""
+    """Check that `summands` and `form` agree with `pair`, for all derivatives."""
     for order in sample.orders:
         left, right = (FAMILIES[order](points).parts[0].atoms for points in (sample.near, sample.Y))
         pairing = AllPairs(left, right)
@@ -231,15 +238,15 @@ def _consistent(sample: Sample) -> None:
 
 
 def _frozen_value(sample: Sample) -> None:
-    """A kernel is a value: equal to its copy, with one hash, a readable repr, and never changed."""
-    kernel, twin = sample.kernel, deepcopy(sample.kernel)
+    """Check that a kernel is an immutable value: equal to its copy, with the same hash and a readable repr."""
+    kernel, duplicate = sample.kernel, deepcopy(sample.kernel)
     name = type(kernel).__name__
-    if not (kernel == twin and hash(kernel) == hash(twin)):
+    if not (kernel == duplicate and hash(kernel) == hash(duplicate)):
         raise AssertionError(f"{kernel!r} is not equal to its copy, or has another hash: make {name} a dataclass.")
     if type(kernel).__repr__ is object.__repr__:
         raise AssertionError(f"{kernel!r} cannot be read: give {name} a __repr__.")
     try:
-        twin.__setattr__("note", "changed")
+        duplicate.__setattr__("note", "changed")
     except AttributeError:
         return
     raise AssertionError(f"{kernel!r} can be changed: make {name} a frozen dataclass.")

@@ -1,7 +1,7 @@
-"""What all laws share: the sentence they fail with, and tolerances derived from the dtype.
+"""Assertions shared by all laws, with tolerances derived from the dtype.
 
-A rounding error is allowed `ROUNDING` units in the last place of the largest number that took part, and
-nothing else is ever chosen by hand.  A limit is allowed what its own approximations differ by.
+The tolerance of an equality is `ROUNDING` units in the last place of the largest number involved.  The tolerance of a
+limit is the difference between its approximations.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, to_numpy
 
-ROUNDING = 2.0**12  # times eps: 9e-13 in float64, 5e-4 in float32
-SLACK = 16.0  # by which a limit may differ from its last approximation, in steps between approximations
-CONVERGED = 0.1  # the most that the approximations of a limit may still move, in units of their size
-STEPS = 8.0 ** -np.arange(8)  # of difference quotients: some of them suit every length scale from 1e-4 up
+ROUNDING = 2.0**12  # tolerance in units of eps: 9e-13 in float64, 5e-4 in float32
+SLACK = 16.0  # tolerance of a limit in units of the difference between its last approximations
+CONVERGED = 0.1  # the largest relative difference between the last approximations of a limit
+STEPS = 8.0 ** -np.arange(8)  # steps of difference quotients; some are suitable for every length scale from 1e-4 on
 HAS_TORCH = find_spec("torch") is not None
 
 
 def demand(subject: Any, law: str, measured: float, allowed: float) -> None:
-    """measured <= allowed, or an AssertionError that says who broke which law, and by how much.
+    """Raise an AssertionError that names the object and the law unless measured <= allowed.
 
     Examples
     --------
@@ -32,24 +32,28 @@ def demand(subject: Any, law: str, measured: float, allowed: float) -> None:
     ...
     AssertionError: 'my kernel' breaks the law k(x, y) = k(y, x): measured 0.5, allowed 1e-12.
     """
-    if not measured <= allowed:  # also when it is NaN
+    if not measured <= allowed:  # also true for NaN
         raise AssertionError(f"{subject!r} breaks the law {law}: measured {measured:.3g}, allowed {allowed:.3g}.")
 
 
-def demand_equal(subject: Any, law: str, one: Array, other: Array, scale: float | None = None) -> None:
-    """one = other up to rounding of numbers as large as `scale` (as the largest of `other` if None)."""
-    one, other = to_numpy(one), to_numpy(other)
-    if one.shape != other.shape:
-        raise AssertionError(f"{subject!r} breaks the law {law}: shapes {one.shape} and {other.shape}.")
-    eps = max(np.finfo(one.dtype).eps, np.finfo(other.dtype).eps)
-    demand(subject, law, largest(one - other), ROUNDING * float(eps) * (largest(other) if scale is None else scale))
+def demand_equal(subject: Any, law: str, actual: Array, expected: Array, scale: float | None = None) -> None:
+    """Raise an AssertionError unless the arrays are equal up to rounding errors of numbers of the size `scale`.
+
+    The default of `scale` is the largest expected number.
+    """
+    actual, expected = to_numpy(actual), to_numpy(expected)
+    if actual.shape != expected.shape:
+        raise AssertionError(f"{subject!r} breaks the law {law}: shapes {actual.shape} and {expected.shape}.")
+    eps = max(np.finfo(actual.dtype).eps, np.finfo(expected.dtype).eps)
+    size = largest(expected) if scale is None else scale
+    demand(subject, law, largest(actual - expected), ROUNDING * float(eps) * size)
 
 
 def demand_limit(subject: Any, law: str, value: Array, quotients: Iterable[tuple[Array, float]]) -> None:
-    """value = lim of the quotients, each given with its rounding error, for `STEPS` that shrink by eight.
+    """Raise an AssertionError unless value is the limit of the quotients, given with their rounding errors for `STEPS`.
 
-    Where the error of a quotient is even in the step h, Richardson's extrapolation cancels h^2.  The
-    step at which neighbors differ least is taken: no length scale needs to be known.
+    The errors of the quotients are even functions of the step h, so that Richardson extrapolation cancels h^2.  The
+    step at which successive approximations differ least is used, so that no length scale is needed.
     """
     plain = [(to_numpy(quotient), noise) for quotient, noise in quotients]
     sharper = [((64 * fine - coarse) / 63, noise) for (coarse, _), (fine, noise) in pairwise(plain)]
@@ -64,7 +68,7 @@ def demand_limit(subject: Any, law: str, value: Array, quotients: Iterable[tuple
 
 
 def central(f: Callable[[float], Array]) -> Iterable[tuple[Array, float]]:
-    """The central difference quotients of f at 0, with their rounding errors."""
+    """Yield the central difference quotients of f at 0 with their rounding errors."""
     noise = 0.0
     for h in STEPS.tolist():
         ahead, behind = f(h), f(-h)
@@ -73,17 +77,17 @@ def central(f: Callable[[float], Array]) -> Iterable[tuple[Array, float]]:
 
 
 def rounding(*arrays: Array) -> float:
-    """The rounding error of the arrays' numbers: `ROUNDING` eps times the largest."""
+    """Return the tolerance for rounding errors of the arrays: `ROUNDING` eps times the largest number."""
     return max(ROUNDING * float(np.finfo(to_numpy(a).dtype).eps) * largest(a) for a in arrays)
 
 
 def largest(array: Array) -> float:
-    """max |a_i|, 0 for an empty array."""
+    """Return max |a_i|, or 0 for an empty array."""
     return float(np.max(np.abs(to_numpy(array)), initial=0.0))
 
 
 def restricted(G: Array, P: Array) -> Array:
-    """The quadratic form c'Gc on an orthonormal basis of the c with P'c = 0, all c if P has no columns."""
+    """Return Z'GZ for an orthonormal basis Z of {P'c = 0}; G itself if P has no columns."""
     if not P.shape[1]:
         return G
     U, values, _ = np.linalg.svd(P)

@@ -1,4 +1,4 @@
-"""The laws of losses: value, gradient, curvature, prox and conjugate are those of one convex function."""
+"""The laws of losses: value, gradient, curvature, prox and conjugate belong to the same convex function."""
 
 from __future__ import annotations
 
@@ -14,27 +14,37 @@ from rkhs.testing._laws import HAS_TORCH, ROUNDING, demand, demand_equal, larges
 
 TARGETS = (-1.5, 0.0, 0.25, 2.0)
 CLASSES = (-1.0, 1.0)
-OFFSETS = 2.0 ** np.arange(-10, 6)  # of the points from their targets
+OFFSETS = 2.0 ** np.arange(-10, 6)  # distances of the points from their targets
 NEAR = (2.0**-10, 2.0**-16)  # steps of difference quotients
-OFF = 0.1234567  # takes points off kinks and centers of symmetry
-STEPS = (2.0**-40, 2.0**-20, 0.25, 4.0, 2.0**20, 2.0**40)  # of the prox
-FAR = 2.0 ** np.arange(5, 31)  # where a gradient has come near its limit, and a Lipschitz one is a line
-HALVINGS = (28, 38)  # that leave of an interval of length 1 what no width of a smooth loss is as small as
-UNITS = (0.25, 8.0)
-SATURATED = 1.2  # a quotient that grows by less than this has a limit
+OFF = 0.1234567  # shift of points away from kinks and centers of symmetry
+STEPS = (2.0**-40, 2.0**-20, 0.25, 4.0, 2.0**20, 2.0**40)  # steps of the prox
+FAR = 2.0 ** np.arange(5, 31)  # points where a bounded gradient is near its limit, and a Lipschitz one nearly linear
+HALVINGS = (28, 38)  # bisections of a unit interval, to less than the width of the transition of any smooth loss
+UNITS = (0.25, 8.0)  # factors for `in_units`
+SATURATED = 1.2  # a quotient that grows by less than this factor has a limit
 UNIT = ROUNDING * float(np.finfo(np.float64).eps)
-LIMIT = 2.0**-10  # of the distance from it of a gradient at the last point of FAR
+LIMIT = 2.0**-10  # largest relative distance of the gradient at the last point of FAR from its limit
 
 
 def check_loss(loss: Loss) -> None:
-    """Check that a loss obeys the laws of losses; an AssertionError names the first that is broken.
+    """Check that a loss has the properties that the package relies on.
 
-    The loss is convex, its gradient is a subgradient (the limit of difference quotients, where there is one) and its
-    curvature the derivative of that; the prox is the argmin and firmly non-expansive; the conjugate is the sup and
-    infinite outside the domain, which is the range of the gradient; Fenchel and Young's inequality holds, with
-    equality at the gradient, and so does Moreau's decomposition; the flags `smooth`, `quadratic`, `classification`,
-    `attained` are true; what `in_units` gives is the same loss; and NumPy and PyTorch, float32 and float64 give the
-    same numbers.
+    The laws are: the loss is convex; its gradient is a subgradient (the limit of difference quotients, if it exists)
+    and its curvature the derivative of the gradient; the prox is the argmin and firmly nonexpansive; the conjugate is
+    the supremum, and infinite outside of the domain, which is the range of the gradient; the Fenchel-Young inequality
+    holds, with equality at the gradient, and so does Moreau's decomposition; the flags `smooth`, `quadratic`,
+    `classification` and `attained` are correct; `in_units` returns the same loss in other units; and NumPy and PyTorch,
+    float32 and float64 give the same results.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+
+    Raises
+    ------
+    AssertionError
+        If a law is violated; the message names the law.
 
     Examples
     --------
@@ -59,7 +69,7 @@ measured ..., allowed ....
 
 @dataclass(frozen=True)
 class Sample:
-    """A loss, and the points (n, k) to check it on: those of a column have one target."""
+    """A loss and the points (n, k) at which it is checked; each column has one target."""
 
     loss: Loss
 
@@ -70,9 +80,9 @@ class Sample:
 
     @cached_property
     def u(self) -> Array:
-        """Points around each target, and the target itself; exact in float32."""
-        some = 4 * np.random.default_rng(0).standard_normal(16).astype(np.float32).astype(np.float64)
-        return np.sort(np.concatenate([-OFFSETS, [0.0], OFFSETS, some]))[:, None] + self.b
+        """Points around each target, and the target itself, exactly representable in float32."""
+        noise = 4 * np.random.default_rng(0).standard_normal(16).astype(np.float32).astype(np.float64)
+        return np.sort(np.concatenate([-OFFSETS, [0.0], OFFSETS, noise]))[:, None] + self.b
 
     @cached_property
     def value(self) -> Array:
@@ -83,30 +93,30 @@ class Sample:
         return self.loss.gradient(self.u, self.b)
 
     def prox(self, step: float) -> tuple[Array, Array]:
-        """v = prox(u), and the slope s = (u - v) / step that it has there."""
+        """Return v = prox(u) and the subgradient s = (u - v) / step at v."""
         v = self.loss.prox(self.u, self.b, step)
         return v, (self.u - v) / step
 
     def conjugate(self, s: Array) -> Array:
-        """The conjugate of slopes that are in the domain but for rounding."""
+        """Return the conjugate at slopes that are in the domain up to rounding."""
         return self.loss.conjugate(np.clip(s, *self.loss.domain(self.b)), self.b)
 
     @cached_property
     def slopes(self) -> Array:
-        """Slopes between the gradients of neighboring points: also those inside a kink."""
+        """Slopes between the gradients at neighboring points, including those at a kink."""
         return (3 * self.gradient[:-1] + self.gradient[1:]) / 4
 
     def demand(self, law: str, excess: Array, *terms: Array, u: Array | None = None) -> None:
-        """excess <= 0 but for the rounding of 1 and of the terms, at all points u."""
+        """Raise an AssertionError unless excess <= 0, up to rounding errors of 1 and of the terms, at all points u."""
         allowed = UNIT * (1 + sum(np.abs(term) for term in terms))
         excess, allowed, u, b = np.broadcast_arrays(excess, allowed, self.u if u is None else u, self.b)
-        worst = np.unravel_index(np.argmax(excess - allowed), excess.shape)  # or the first that is NaN
+        worst = np.unravel_index(np.argmax(excess - allowed), excess.shape)  # argmax returns the first NaN if any
         where = f"at u = {u[worst]:.4g}, b = {b[worst]:.4g}"
         demand(self.loss, f"{law}, {where}", float(excess[worst]), float(allowed[worst]))
 
 
 def _finite(sample: Sample) -> None:
-    """Values, gradients, curvatures and proxes are numbers, one for each u and b."""
+    """Check that values, gradients, curvatures and proxes are finite and computed element-wise."""
     for name, table in _tables(sample.loss, sample.u, sample.b).items():
         if table.shape != sample.u.shape:
             raise AssertionError(f"{sample.loss!r} gives {name} of shape {table.shape} for u of {sample.u.shape}.")
@@ -118,14 +128,14 @@ def _finite(sample: Sample) -> None:
 
 
 def _convex(sample: Sample) -> None:
-    """loss((u + v) / 2) <= (loss(u) + loss(v)) / 2."""
+    """Check loss((u + v) / 2) <= (loss(u) + loss(v)) / 2."""
     u, v, at_u, at_v = sample.u[:, None], sample.u[None], sample.value[:, None], sample.value[None]
     excess = sample.loss.value((u + v) / 2, sample.b) - (at_u + at_v) / 2
     sample.demand("loss((u + v) / 2) <= (loss(u) + loss(v)) / 2", excess, at_u, at_v, u=u)
 
 
 def _subgradient(sample: Sample) -> None:
-    """loss(v) >= loss(u) + gradient(u) (v - u), also for near v: the gradient is between the difference quotients."""
+    """Check loss(v) >= loss(u) + gradient(u) (v - u); for near v the gradient is between the difference quotients."""
     near = [sample.u + sign * h for h in NEAR for sign in (1, -1)]
     for v in (*near, *sample.u):
         at_v = sample.loss.value(v, sample.b)
@@ -135,7 +145,7 @@ def _subgradient(sample: Sample) -> None:
 
 
 def _curvature(sample: Sample) -> None:
-    """curvature = (gradient(u + h) - gradient(u - h)) / 2h, up to the change of the quotient within h."""
+    """Check curvature = (gradient(u + h) - gradient(u - h)) / 2h, up to the change of the quotient within h."""
     u, h = sample.u + OFF, NEAR[0]
     behind, here, ahead = (sample.loss.gradient(u + t, sample.b) for t in (-h, 0.0, h))
     left, right = (here - behind) / h, (ahead - here) / h
@@ -144,13 +154,13 @@ def _curvature(sample: Sample) -> None:
 
 
 def _smooth(sample: Sample) -> None:
-    """`smooth` is true iff the gradient is Lipschitz: its quotients stay bounded, in small intervals and far out."""
+    """Check that `smooth` is true if and only if the gradient is Lipschitz, locally and at infinity."""
     u = np.arange(-32.0, 32.0)[:, None] + OFF + sample.b
     width, quotients = 1.0, {0: np.zeros(u.shape)}
     for k in range(1, max(HALVINGS) + 1):
         width /= 2
         behind, middle, ahead = (sample.loss.gradient(u + t * width, sample.b) for t in (0, 1, 2))
-        u = np.where(ahead - middle > middle - behind, u + width, u)  # the half in which it grows more
+        u = np.where(ahead - middle > middle - behind, u + width, u)  # the half in which the gradient grows more
         quotients[k] = np.maximum(ahead - middle, middle - behind) / width
     coarse, fine = (np.max(quotients[k]) for k in HALVINGS)
     noise = UNIT * (1 + np.max(abs(sample.gradient))) / width
@@ -167,7 +177,7 @@ def _smooth(sample: Sample) -> None:
 
 
 def _flags(sample: Sample) -> None:
-    """`quadratic` iff loss = (u - b)^2, `attained` iff it has a minimum, and with classes loss(-u; -b) = loss(u; b)."""
+    """Check `quadratic` (loss = (u - b)^2), `attained` (there is a minimum) and `classification` (symmetry)."""
     u = np.concatenate([sample.u, FAR[:, None] + sample.b])
     squares = (u - sample.b) ** 2
     with np.errstate(over="ignore"):
@@ -175,18 +185,18 @@ def _flags(sample: Sample) -> None:
     if quadratic != sample.loss.quadratic:
         word = "is" if quadratic else "is not"
         raise AssertionError(f"{sample.loss!r} has quadratic = {not quadratic}, but it {word} (u - b)^2.")
-    near = sample.gradient[np.abs(sample.u[:, 0] - sample.b[0]) <= 8]  # where a gradient does not underflow
+    near = sample.gradient[np.abs(sample.u[:, 0] - sample.b[0]) <= 8]  # farther away a gradient may underflow
     attained = bool(np.all(np.any(near <= 0, axis=0) & np.any(near >= 0, axis=0)))
     if attained != sample.loss.attained:
         word = "does" if attained else "does not"
         raise AssertionError(f"{sample.loss!r} has attained = {not attained}, but 0 {word} occur among its gradients.")
     if sample.loss.classification:
-        mirrored = sample.loss.value(-sample.u, -sample.b)
-        sample.demand("loss(-u; -b) = loss(u; b)", abs(mirrored - sample.value), sample.value)
+        reflected = sample.loss.value(-sample.u, -sample.b)
+        sample.demand("loss(-u; -b) = loss(u; b)", abs(reflected - sample.value), sample.value)
 
 
 def _domain(sample: Sample) -> None:
-    """The domain is the range of the gradient: it holds all gradients, and they come near its ends."""
+    """Check that the domain contains all gradients, and that these approach its ends."""
     low, high = sample.loss.domain(sample.b)
     out = np.maximum(low - sample.gradient, sample.gradient - high)
     sample.demand("gradients are in the domain", out, sample.gradient)
@@ -204,7 +214,7 @@ def _domain(sample: Sample) -> None:
 
 
 def _fenchel_young(sample: Sample) -> None:
-    """loss(u) + conjugate(s) >= s u, with equality for s = gradient(u): loss is the conjugate of its conjugate."""
+    """Check the Fenchel-Young inequality loss(u) + conjugate(s) >= s u, with equality for s = gradient(u)."""
     conjugate = sample.loss.conjugate(sample.gradient, sample.b)
     product = sample.gradient * sample.u
     gap = sample.value + conjugate - product
@@ -217,7 +227,7 @@ def _fenchel_young(sample: Sample) -> None:
 
 
 def _conjugate(sample: Sample) -> None:
-    """conjugate(s) = sup_u s u - loss(u), which lies between the points whose gradients s is between."""
+    """Check conjugate(s) = sup_u s u - loss(u); the maximizer is between points with gradients on both sides of s."""
     s = sample.slopes
     u = _maximizer(lambda u: s * u - sample.loss.value(u, sample.b), sample.u[:-1], sample.u[1:])
     product, value, conjugate = s * u, sample.loss.value(u, sample.b), sample.loss.conjugate(s, sample.b)
@@ -226,29 +236,29 @@ def _conjugate(sample: Sample) -> None:
 
 
 def _prox(sample: Sample) -> None:
-    """v = prox(u) is the argmin of loss(v) + (v - u)^2 / (2 step): its slope (u - v) / step is a subgradient at v."""
+    """Check that v = prox(u) minimizes loss(v) + (v - u)^2 / (2 step): (u - v) / step is a subgradient at v."""
     for step in STEPS:
         v, s = sample.prox(step)
         h = 2.0**-30 * (1 + abs(v))
         below, above = sample.loss.gradient(v - h, sample.b), sample.loss.gradient(v + h, sample.b)
         law = f"(u - prox(u)) / step is a subgradient at prox(u), for step {step:.3g}"
         sample.demand(law, np.maximum(below - s, s - above), below, above, *(t / step for t in (1, sample.u, v)))
-        many = sample.loss.prox(sample.u, sample.b, np.full(sample.u.shape, step))
-        sample.demand(f"prox takes an array of steps {step:.3g}", abs(many - v), v)
+        by_array = sample.loss.prox(sample.u, sample.b, np.full(sample.u.shape, step))
+        sample.demand(f"prox takes an array of steps {step:.3g}", abs(by_array - v), v)
 
 
 def _non_expansive(sample: Sample) -> None:
-    """(prox(u) - prox(u'))^2 <= (prox(u) - prox(u')) (u - u')."""
+    """Check that the prox is firmly nonexpansive: (prox(u) - prox(u'))^2 <= (prox(u) - prox(u')) (u - u')."""
     for step in STEPS:
         v, _ = sample.prox(step)
-        moved, apart = v[:, None] - v[None], sample.u[:, None] - sample.u[None]
+        dv, du = v[:, None] - v[None], sample.u[:, None] - sample.u[None]
         law = f"(prox(u) - prox(u'))^2 <= (prox(u) - prox(u')) (u - u'), for step {step:.3g}"
         size = abs(v[:, None]) + abs(v[None]) + abs(sample.u[:, None])
-        sample.demand(law, moved**2 - moved * apart, moved * size, apart * size, u=sample.u[:, None])
+        sample.demand(law, dv**2 - dv * du, dv * size, du * size, u=sample.u[:, None])
 
 
 def _moreau(sample: Sample) -> None:
-    """loss(v) + conjugate(s) = s v for u = v + step s, v = prox(u): then s is the prox of the conjugate at u / step."""
+    """Check Moreau's decomposition u = v + step s, v = prox(u), by loss(v) + conjugate(s) = s v."""
     for step in STEPS:
         v, s = sample.prox(step)
         value, conjugate = sample.loss.value(v, sample.b), sample.conjugate(s)
@@ -258,7 +268,7 @@ def _moreau(sample: Sample) -> None:
 
 
 def _smoothed(sample: Sample) -> None:
-    """`smoothed` is the Moreau envelope: its value, its slope, and the conjugate with width s^2 / 2."""
+    """Check that `smoothed` is the Moreau envelope, with the conjugate increased by width s^2 / 2."""
     for width in (0.25, 4.0):
         soft, (v, s) = sample.loss.smoothed(width), sample.prox(width)
         value = sample.loss.value(v, sample.b) + width * s**2 / 2
@@ -271,35 +281,35 @@ def _smoothed(sample: Sample) -> None:
 
 
 def _in_units(sample: Sample) -> None:
-    """A loss and a factor for other units, where it has them."""
+    """Check the loss and the factor of `in_units`, if the loss supports other units."""
     for unit in UNITS:
-        found = sample.loss.in_units(unit)
-        if found is not None:
-            own, factor = found
-            other = factor * own.value(unit * sample.u, unit * sample.b)
+        converted = sample.loss.in_units(unit)
+        if converted is not None:
+            loss, factor = converted
+            value = factor * loss.value(unit * sample.u, unit * sample.b)
             law = "loss(u / unit; b / unit) = factor * its loss in_units (u; b)"
-            sample.demand(law, abs(other - sample.value), sample.value)
+            sample.demand(law, abs(value - sample.value), sample.value)
 
 
 def _same_elsewhere(sample: Sample) -> None:
-    """The numbers do not depend on the library (NumPy, PyTorch) or, but for rounding, on the precision."""
+    """Check that NumPy and PyTorch, float32 and float64 give the same results up to rounding."""
     expected = _tables(sample.loss, sample.u, sample.b)
     for name, table in _tables(sample.loss, sample.u.astype(np.float32), sample.b.astype(np.float32)).items():
         if table.dtype != np.float32:
             raise AssertionError(f"{sample.loss!r} turns float32 into {table.dtype} in its {name}.")
-        if name != "curvature":  # which may have jumps, and a difference quotient misses them by its step
+        if name != "curvature":  # it may have jumps, which difference quotients locate only up to their step
             demand_equal(sample.loss, f"float32 = float64, for its {name}", *_where_finite(table, expected[name]))
     if HAS_TORCH:
         import torch
 
         for name, tensor in _tables(sample.loss, torch.asarray(sample.u), torch.asarray(sample.b)).items():
-            one, other = _where_finite(to_numpy(tensor), expected[name])
-            scale = largest(other) / NEAR[0] if name == "curvature" else None  # it may be a difference quotient
-            demand_equal(sample.loss, f"PyTorch = NumPy, for its {name}", one, other, scale)
+            actual, reference = _where_finite(to_numpy(tensor), expected[name])
+            scale = largest(reference) / NEAR[0] if name == "curvature" else None  # it may be a difference quotient
+            demand_equal(sample.loss, f"PyTorch = NumPy, for its {name}", actual, reference, scale)
 
 
 def _tables(loss: Loss, u: Array, b: Array) -> dict[str, Array]:
-    """All that a loss computes."""
+    """Return the results of all methods of a loss, by name."""
     return {
         "value": loss.value(u, b),
         "gradient": loss.gradient(u, b),
@@ -309,13 +319,13 @@ def _tables(loss: Loss, u: Array, b: Array) -> dict[str, Array]:
     }
 
 
-def _where_finite(one: Array, other: Array) -> tuple[Array, Array]:
-    """Both, with 1 for infinity."""
-    return np.where(np.isinf(one), np.float32(1), one), np.where(np.isinf(other), np.float32(1), other)
+def _where_finite(a: Array, b: Array) -> tuple[Array, Array]:
+    """Replace infinities by 1 in both arrays."""
+    return np.where(np.isinf(a), np.float32(1), a), np.where(np.isinf(b), np.float32(1), b)
 
 
 def _maximizer(f: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """argmax of concave functions between low and high, by thirds."""
+    """Return the maximizers of concave functions between low and high by ternary search."""
     for _ in range(90):
         left, right = low + (high - low) / 3, high - (high - low) / 3
         rising = f(left) < f(right)

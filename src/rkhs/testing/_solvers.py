@@ -1,4 +1,4 @@
-"""The laws of solvers: small problems of all kinds that a solver says it applies to, solved, shared, stopped."""
+"""The laws of solvers, checked on small problems of all kinds to which a solver is applicable."""
 
 from __future__ import annotations
 
@@ -49,20 +49,30 @@ SPACES: tuple[tuple[Kernel, FunctionSpace | None], ...] = (
     (Polyharmonic(power=1), None),
 )
 POINTS, LABELS, OUTPUTS = 8, 12, 2
-TOL = 1e-3  # the relative gap that is asked for
-SHARP = 1e-8  # that of the reference
+TOL = 1e-3  # relative duality gap that solvers must reach
+SHARP = 1e-8  # relative duality gap of the reference solutions
 EPS = ROUNDING * float(np.finfo(np.float64).eps)
 
 
 def check_solver(solver: Solver) -> None:
-    """Check that a solver obeys the laws of solvers; an AssertionError names the first that is broken.
+    """Check that a solver has the properties that the package relies on.
 
-    Small problems with all kinds of losses, with and without squared losses on gradients, with and without a basis,
-    and with a conditionally positive definite kernel are put to it; what `check` refuses is left out, and the refusal
-    has to name a solver of rkhs that is not.  On the others it reaches the tolerance by the certificate that is
-    computed from scratch; its J and f are those of an exact solver, as closely as both gaps say; what it reports is
-    the J of the iterate it keeps; several outputs are separate problems; a warm start is taken; and time limits, a
-    callback that stops and Ctrl-C end it at once, with the iterate that it reported last.
+    It is applied to small problems with all kinds of losses, with and without squared losses on gradients, with and
+    without a basis, and with a conditionally positive definite kernel.  Problems for which `check` raises
+    NotApplicableError are skipped; the message must name an applicable solver.  The laws are: the solver reaches the
+    tolerance by an independent certificate; its J and f agree with an exact solver within both gaps; it reports the J
+    of the iterate that it keeps; several outputs are separate problems; a warm start is used; and a time limit, a
+    callback and Ctrl-C stop it immediately, with the iterate of its last report.
+
+    Parameters
+    ----------
+    solver : Solver
+        The solver.
+
+    Raises
+    ------
+    AssertionError
+        If a law is violated; the message names the law and the problem.
 
     Examples
     --------
@@ -73,7 +83,7 @@ def check_solver(solver: Solver) -> None:
     >>> @dataclass(frozen=True)
     ... class Early(rkhs.solvers.Newton):
     ...     def run(self, system, start, monitor):
-    ...         return start  # is not a solution
+    ...         return start  # not a solution
     >>> check_solver(Early())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
@@ -81,40 +91,40 @@ def check_solver(solver: Solver) -> None:
     """
     trials = list(_trials(solver))
     if not trials:
-        raise AssertionError(f"{solver!r} breaks the law that it applies to some problem: `check` refuses all of them.")
+        raise AssertionError(f"{solver!r} breaks the law that it applies to some problem: `check` rejects all of them.")
     for trial in trials:
         for law in ALWAYS:
             law(trial)
-    seen = set()
+    losses = set()
     for trial in trials:
-        if trial.loss not in seen:  # one problem for each loss
-            seen.add(trial.loss)
+        if trial.loss not in losses:  # one problem for each loss
+            losses.add(trial.loss)
             for law in ONCE:
                 law(trial)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A solver and a small problem that it applies to."""
+    """A solver and a small problem to which it is applicable."""
 
     solver: Solver
     loss: Loss
     kernel: Kernel
     basis: FunctionSpace | None
-    further: bool  # whether there is a squared loss on gradients, or on values where gradients are unbounded
+    further: bool  # whether there is a squared loss on gradients, or on values if gradients are unbounded
 
     def __str__(self) -> str:
-        beside = ", Squared() at further points" if self.further else ""
-        return f"{self.loss!r}{beside} with {self.kernel!r}, basis {self.basis!r}"
+        further = ", Squared() at further points" if self.further else ""
+        return f"{self.loss!r}{further} with {self.kernel!r}, basis {self.basis!r}"
 
     @cached_property
     def target(self) -> Array:
-        """(labels, outputs)."""
+        """The targets (labels, outputs)."""
         values = np.random.default_rng(1).standard_normal((LABELS, OUTPUTS))
         return np.where(values > 0, 1.0, -1.0) if self.loss.classification else values
 
     def problem(self, target: Array) -> Problem:
-        """A new problem, nothing of which is cached."""
+        """Return a new problem without cached results."""
         X = np.random.default_rng(0).standard_normal((POINTS + LABELS, 2))
         terms = [Term(Evaluation(X[:LABELS]), self.loss, target=target, weight=2.0)]
         if self.further:
@@ -133,7 +143,7 @@ class Trial:
 
     @cached_property
     def reference(self) -> Solution:
-        """Of a problem of its own, in case the solver changes the one that it is given."""
+        """The solution of a separate problem by an exact solver, in case the solver changes the problem."""
         fresh = self.problem(self.target[:, 0])
         return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP)
 
@@ -141,11 +151,11 @@ class Trial:
         demand(self.solver, f"that {law}, on {self}", measured, allowed)
 
     def converged(self, law: str, solution: Solution) -> None:
-        """The solution is one."""
+        """Raise an AssertionError unless a solution has converged to finite coefficients."""
         if solution.status != CONVERGED:
             raise AssertionError(
                 f"{self.solver!r} breaks the law that {law}, on {self}: {solution.status!r} at a relative gap of "
-                f"{solution.relative_gap:.3g}, asked for {TOL:g}."
+                f"{solution.relative_gap:.3g}, above the tolerance {TOL:g}."
             )
         self.demand("its coefficients are finite", float(not _finite(solution)), 0.0)
 
@@ -165,25 +175,25 @@ def _trials(solver: Solver) -> Iterator[Trial]:
 
 
 def reaches_the_tolerance(trial: Trial) -> None:
-    """By the certificate from scratch, and primal >= dual."""
+    """Check that the solution has converged by an independent certificate, and primal >= dual."""
     trial.converged("it reaches the tolerance", trial.solution)
     trial.demand("primal >= dual", trial.solution.dual - trial.solution.primal, EPS * abs(trial.solution.primal))
 
 
 def agrees_with_the_reference(trial: Trial) -> None:
-    """J within both gaps; without a basis f too: 1/2 |f - f*|^2 <= J(f) - J(f*)."""
-    ours, theirs = trial.solution, trial.reference
-    gaps = ours.gap + theirs.gap + EPS * abs(theirs.primal)
-    trial.demand("its J is that of an exact solver", abs(ours.primal - theirs.primal), gaps)
+    """Check that J agrees within both gaps, and without a basis f too, by 1/2 |f - f*|^2 <= J(f) - J(f*)."""
+    solution, reference = trial.solution, trial.reference
+    gaps = solution.gap + reference.gap + EPS * abs(reference.primal)
+    trial.demand("its J is that of an exact solver", abs(solution.primal - reference.primal), gaps)
     if trial.basis is None and not trial.kernel.order:
         Z = np.random.default_rng(2).standard_normal((5, 2))
-        off = np.max(np.abs(to_numpy(ours.function(Z) - theirs.function(Z))))
-        allowed = (2 * ours.gap) ** 0.5 + (2 * theirs.gap) ** 0.5 + EPS  # k(z, z) = 1
-        trial.demand("its f is that of an exact solver", float(off), allowed)
+        error = np.max(np.abs(to_numpy(solution.function(Z) - reference.function(Z))))
+        allowed = (2 * solution.gap) ** 0.5 + (2 * reference.gap) ** 0.5 + EPS  # k(z, z) = 1
+        trial.demand("its f is that of an exact solver", float(error), allowed)
 
 
 def reports_what_it_keeps(trial: Trial) -> None:
-    """At least one report, and none below the minimum."""
+    """Check that there is at least one report, and none below the minimum."""
     primals = [record.primal for record in trial.solution.history]
     trial.demand("it reports at least once", float(not primals), 0.0)
     least = trial.reference.dual - EPS * abs(trial.reference.dual)
@@ -191,7 +201,7 @@ def reports_what_it_keeps(trial: Trial) -> None:
 
 
 def outputs_are_separate(trial: Trial) -> None:
-    """Each output has the minimum that it has alone."""
+    """Check that each output has the same minimum as its separate problem."""
     together = trial.problem(trial.target).solve(trial.solver, tol=TOL)
     trial.converged("it solves several outputs", together)
     values = to_numpy(together.certificate.primal)
@@ -202,7 +212,7 @@ def outputs_are_separate(trial: Trial) -> None:
 
 
 def takes_a_warm_start(trial: Trial) -> None:
-    """From the solution, no more iterations than from nothing."""
+    """Check that a start at the solution takes no more iterations than a cold start."""
     again = trial.one.solve(trial.solver, tol=TOL, start=trial.solution)
     trial.converged("it converges from a warm start", again)
     extra = again.iterations - trial.solution.iterations
@@ -210,7 +220,7 @@ def takes_a_warm_start(trial: Trial) -> None:
 
 
 def stops_at_once(trial: Trial) -> None:
-    """When told to, with the last iterate reported, whose J is the one reported."""
+    """Check that limits, a callback and Ctrl-C stop the solver, with the iterate of its last report."""
 
     def interrupt(record: Record) -> bool:
         raise KeyboardInterrupt
@@ -225,12 +235,12 @@ def stops_at_once(trial: Trial) -> None:
         trial.demand(f"{way} stops it at its first report", len(stopped.history), 1)
         trial.demand(f"{way} leaves finite coefficients", float(not _finite(stopped)), 0.0)
         trial.demand(f"{way} leaves a gap that is one", -stopped.gap, 0.0)
-        if not stopped.history:  # there was no time to begin
+        if not stopped.history:  # the solver was stopped before its first iteration
             continue
-        told = stopped.history[0].primal
-        at_zero = float(np.sum(trial.one.system.at_zero))  # which is there in place of anything worse
-        off = abs(stopped.primal - min(told, at_zero)) if np.isfinite(stopped.primal) else 0.0
-        trial.demand(f"{way} leaves the iterate of the J that was reported", off, 1e-6 * abs(told) + EPS)
+        reported = stopped.history[0].primal
+        at_zero = float(np.sum(trial.one.system.at_zero))  # f = 0 replaces iterates that are worse
+        error = abs(stopped.primal - min(reported, at_zero)) if np.isfinite(stopped.primal) else 0.0
+        trial.demand(f"{way} leaves the iterate of the J that was reported", error, 1e-6 * abs(reported) + EPS)
 
 
 def _finite(solution: Solution) -> bool:

@@ -1,4 +1,4 @@
-"""The laws of finite-dimensional spaces of functions, checked on a few functionals."""
+"""The laws of finite-dimensional spaces, checked on a few functionals."""
 
 from __future__ import annotations
 
@@ -16,19 +16,27 @@ from rkhs.testing._laws import HAS_TORCH, ROUNDING, central, demand, demand_equa
 
 
 def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = None, *, random_state: int = 0) -> None:
-    """Check that a space obeys the laws of spaces; an AssertionError names the first that is broken.
+    """Check that a finite-dimensional space has the properties that the package relies on.
 
-    Rows have the size of the space and are linear in functionals; those of derivatives are limits of difference
-    quotients; K is symmetric and tau'K tau >= 0 (for tau that satisfy the constraints), and both are the functionals
-    and the norm of the function with these coefficients; the normal matrix is E'WE, also where there are closed forms;
-    what of a functional is outside is not negative and at most all of it; a copy, and the space on another device or
-    with functionals in float32, has the same numbers.
+    The laws are: rows have the size of the space and are linear in the functionals; rows of derivatives are limits of
+    difference quotients; K is symmetric and tau'K tau >= 0 for tau that satisfy the constraints; rows and K agree with
+    the functionals and the norm of the function with coefficients tau; the normal matrix is E'WE, also by closed forms;
+    the squared norm of a functional outside of the space is between 0 and its squared norm; and a copy of the space,
+    PyTorch, and functionals in float32 give the same results.
 
     Parameters
     ----------
     space : FiniteSpace
-    functionals : families to check it on; by default values and, if they are bounded, gradients at points of size one
-    random_state : seed of the points
+        The space.
+    functionals : sequence of Functional, optional
+        The families on which to check it; by default values and, if they are bounded, gradients at points of size one.
+    random_state : int, default=0
+        The seed of the points.
+
+    Raises
+    ------
+    AssertionError
+        If a law is violated; the message names the law.
 
     Examples
     --------
@@ -59,7 +67,7 @@ def _rows(space: FiniteSpace, functional: Functional) -> Matrix:
 
 
 def _sizes(space: FiniteSpace, functional: Functional) -> float:
-    """Return the size of the numbers that rows are computed from."""
+    """Return the magnitude of the numbers from which rows are computed."""
     return max(largest(_rows(space, functional)), largest(to_numpy(space.gram @ np.ones(space.size)) / space.size))
 
 
@@ -80,14 +88,14 @@ def _rows_are_linear(space: FiniteSpace, L: Functional, rng: np.random.Generator
 
 
 def _derivatives(space: FiniteSpace, X: Array, rng: np.random.Generator) -> None:
-    """Rows of derivatives are limits of difference quotients of rows of values, one for each direction."""
+    """Check that rows of derivatives are limits of difference quotients of rows of values."""
     U = rng.standard_normal(X.shape)
     quotients = central(lambda h: _rows(space, Evaluation(X + h * U)))
     demand_limit(space, "rows of derivatives", _rows(space, DirectionalDerivative(X, U)), quotients)
 
 
 def _norm(space: FiniteSpace, families: Sequence[Functional], rng: np.random.Generator) -> None:
-    """K is symmetric and positive semidefinite where the constraints hold; f has these values and this norm."""
+    """Check that K is symmetric, positive semidefinite subject to the constraints, and the Gram matrix of the space."""
     K, C = to_numpy(space.gram @ np.eye(space.size)), space.constraints
     demand_equal(space, "K is symmetric", K, K.T)
     if C.shape != (len(C), space.size):
@@ -124,7 +132,7 @@ def _outside(space: FiniteSpace, L: Functional) -> None:
 
 
 def _same_elsewhere(space: FiniteSpace, L: Functional) -> None:
-    """A copy, PyTorch, and functionals in float32 give the same rows."""
+    """Check that a copy, PyTorch, and functionals in float32 give the same rows."""
     E, size = _rows(space, L), _sizes(space, L)
     demand_equal(space, "a copy has the same rows", _rows(pickle.loads(pickle.dumps(space)), L), E, size)
     single = L.like(np.zeros(0, dtype=np.float32))
@@ -138,14 +146,14 @@ def _same_elsewhere(space: FiniteSpace, L: Functional) -> None:
     if HAS_TORCH:
         import torch
 
-        there = space.like(torch.zeros(0, dtype=torch.float64))
-        demand_equal(space, "rows in PyTorch = rows in NumPy", _rows(there, L), E, size)
-        one = np.ones(space.size)
-        demand_equal(space, "K in PyTorch = K in NumPy", to_numpy(there.gram @ one), to_numpy(space.gram @ one))
+        in_torch = space.like(torch.zeros(0, dtype=torch.float64))
+        demand_equal(space, "rows in PyTorch = rows in NumPy", _rows(in_torch, L), E, size)
+        ones = np.ones(space.size)
+        demand_equal(space, "K in PyTorch = K in NumPy", to_numpy(in_torch.gram @ ones), to_numpy(space.gram @ ones))
 
 
 def _closed_forms(space: DenseSpace, X: Array, smooth: bool, rng: np.random.Generator) -> None:
-    """Tiles have the values of rows, and normal matrices of gradients, with weights and known sums of values."""
+    """Check that tiles agree with rows, and with normal matrices of weighted gradients."""
     tile, w = space.tile(X), rng.random(len(X))
     if tile is None:
         return
@@ -154,7 +162,6 @@ def _closed_forms(space: DenseSpace, X: Array, smooth: bool, rng: np.random.Gene
     if not smooth:
         return
     normal = space.normal(Gradient(X), np.repeat(w, X.shape[1]))
-    known = [None, E.T @ (w[:, None] * E)] if tile.alike else [None]
-    for own in known:
-        found = tile.gradient_products(np.sqrt(w)[:, None], own)
-        demand_equal(space, "closed form of the normal matrix of gradients", space.gradient_normal(found), normal)
+    for known in [None, E.T @ (w[:, None] * E)] if tile.alike else [None]:
+        products = tile.gradient_products(np.sqrt(w)[:, None], known)
+        demand_equal(space, "closed form of the normal matrix of gradients", space.gradient_normal(products), normal)
