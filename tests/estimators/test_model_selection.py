@@ -199,7 +199,7 @@ def test_more_edges_than_points_need_no_approximation(monkeypatch):
     monkeypatch.setattr("rkhs._estimators.cv.EXACT", 300)
     sample = exact._sample(X, exact.labeled_ * (y + 1) - 1, None)
     near = rkhs.InvariantClassifierCV()._affordable(exact.problem_, sample, graph=True).solve(tol=1e-8)
-    assert near.span == "Landmarks: 250 functions"
+    assert near.span.startswith("Landmarks: 250 functions")
     np.testing.assert_allclose(near.function(X), exact.decision_function(X), atol=1e-4)
 
 
