@@ -149,5 +149,5 @@ def test_where_memory_is_short_tiles_get_smaller(crowded):
     assert problem(rkhs.Squared(), SPANS["landmarks"]).solve().primal == pytest.approx(whole.primal, rel=1e-9)
     assert released
     room[0] = 20
-    with pytest.raises(MemoryError, match=r"too little memory for 42 functions, even 128 rows .* leave `device` out"):
+    with pytest.raises(MemoryError, match=r"too little memory for 42 functions, even 128 rows .* omit `device`"):
         problem(rkhs.Squared(), SPANS["landmarks"]).solve()
