@@ -47,8 +47,8 @@ def test_weights_of_any_size(labels, slopes):
 def test_outputs_share_one_inverse(monkeypatch):
     made = []
     monkeypatch.setattr(splitting, "UNEVEN", np.inf)
-    inverse = splitting._Splits._inverse
-    monkeypatch.setattr(splitting._Splits, "_inverse", lambda self: made.append(1) or inverse(self))
+    inverse = splitting._ADMMState._inverse
+    monkeypatch.setattr(splitting._ADMMState, "_inverse", lambda self: made.append(1) or inverse(self))
     targets = np.stack([Y, -Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
     solution = mixed(target=targets).solve(SPLITTING, tol=1e-4)
     assert solution.status == "converged"
