@@ -46,7 +46,7 @@ def test_weights_of_any_size(labels, slopes):
 
 def test_outputs_share_one_inverse(monkeypatch):
     made = []
-    monkeypatch.setattr(splitting, "UNEVEN", np.inf)
+    monkeypatch.setattr(splitting, "REBALANCE", np.inf)
     inverse = splitting._ADMMState._inverse
     monkeypatch.setattr(splitting._ADMMState, "_inverse", lambda self: made.append(1) or inverse(self))
     targets = np.stack([Y, -Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)

@@ -70,7 +70,7 @@ class SchurComplement(Solver):
             )
         if left == 0:
             raise NotApplicableError(
-                "SchurComplement needs a loss that is not Squared: use rkhs.solvers.Direct(), or "
+                "SchurComplement does not apply if all losses are Squared: use rkhs.solvers.Direct(), or "
                 "rkhs.solvers.ConjugateGradients() if the problem is large."
             )
         if not all(bool(namespace(t.weight).all(t.weight > 0)) for t in system.terms if t.loss.quadratic):
