@@ -1,4 +1,4 @@
-"""Prior knowledge about f as callables that map points X to functionals."""
+"""Priors on f as callables that map points X to functionals."""
 
 from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled, as_invariances
 from rkhs.invariances._graph import Graph

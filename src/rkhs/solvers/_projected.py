@@ -277,10 +277,10 @@ class WeightedProblem:
         for part, alpha, size in zip(parts, alphas, sizes, strict=True):
             t, u = part.rows, part.at(theta)[:, None]
             error = UNIT * (np.abs(u[:, 0]) + size[:, 1:] @ np.abs(theta[:r])) + size[:, 0] * image
-            own, more = excess(t, u, alpha[:, None], error[:, None])
+            block_gap, block_rounding = excess(t, u, alpha[:, None], error[:, None])
             primal += float(np.sum(t.weight * t.loss.value(u, t.target)))
             at_zero += float(np.sum(t.weight * t.loss.value(0 * t.target, t.target)))
-            gap, rounding = gap + float(own[0]), rounding + float(more[0])
+            gap, rounding = gap + float(block_gap[0]), rounding + float(block_rounding[0])
             shift += float(np.linalg.norm(alpha * error))
         shift += UNIT * primal
         share = (gap + rounding) / (primal - shift) if primal > shift else inf  # J may be smaller by the shift
