@@ -208,14 +208,14 @@ def test_a_function_from_its_means_over_bins():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: rkhs.Integral.boxes([[1.0]], [[1.0]]), "box 0 has none"),
+        (lambda: rkhs.Integral.boxes([[1.0]], [[1.0]]), "box 0 is empty"),
         (lambda: rkhs.Integral.boxes([[1.0]], [[2.0, 3.0]]), "got shapes"),
-        (lambda: rkhs.Integral.boxes([1.0], [2.0]), "array of rows"),
-        (lambda: rkhs.Integral.segments([[1.0]], [[1.0]]), "two ends that differ"),
-        (lambda: rkhs.Integral.polygons([]), "no polygons"),
+        (lambda: rkhs.Integral.boxes([1.0], [2.0]), "two-dimensional array"),
+        (lambda: rkhs.Integral.segments([[1.0]], [[1.0]]), "two distinct end points"),
+        (lambda: rkhs.Integral.polygons([]), "corners is empty"),
         (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0]]]), "three corners"),
         (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]]), "no area"),
-        (lambda: rkhs.Integral.boxes([[0.0]], [[1.0]], nodes=0), "nodes is"),
+        (lambda: rkhs.Integral.boxes([[0.0]], [[1.0]], nodes=0), "nodes must be"),
     ],
 )
 def test_regions_that_are_none(make, sentence):

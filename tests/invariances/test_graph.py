@@ -78,7 +78,7 @@ def test_points_without_neighbors_and_many_neighbors():
         (lambda: Graph(0), "n_neighbors of a Graph must be a positive integer, got 0"),
         (lambda: Graph(power=1.5), "power of a Graph must be a positive integer, got 1.5"),
         (lambda: Graph(weights="cold"), 'weights of a Graph must be "heat" or "ones"'),
-        (lambda: Graph(graph=scipy.sparse.eye_array(3))(X), "one row for each"),
+        (lambda: Graph(graph=scipy.sparse.eye_array(3))(X), "one row per point"),
         (lambda: Graph(graph=scipy.sparse.csr_array(np.triu(np.ones((25, 25)))))(X), "symmetric"),
     ],
 )

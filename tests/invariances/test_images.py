@@ -191,5 +191,5 @@ def test_wrong_settings_are_refused(settings, complaint):
 
 
 def test_images_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match="64 features, and images of shape"):
+    with pytest.raises(ValueError, match="64 features, but images of shape"):
         ImageTangents((28, 28))(np.zeros((2, 64)))

@@ -67,7 +67,7 @@ def test_tangents_of_an_own_function():
 
 
 def test_a_transformation_that_changes_the_shape_is_refused():
-    with pytest.raises(ValueError, match="keeps the shape"):
+    with pytest.raises(ValueError, match="must keep the shape"):
         Tangents(lambda X, a: X[:, :1])(np.zeros((2, 2)))
 
 
@@ -155,7 +155,7 @@ def test_jitter_needs_positive_widths(width):
 
 
 def test_jitter_of_another_number_of_features_is_refused():
-    with pytest.raises(ValueError, match="2 widths and X has 3 features"):
+    with pytest.raises(ValueError, match="2 widths but X has 3 features"):
         Jitter([1.0, 2.0])(np.zeros((4, 3)))
 
 
@@ -190,5 +190,5 @@ def test_sampled_knowledge_is_that_of_some_rows():
 def test_sampled_refuses_no_points_and_no_knowledge():
     with pytest.raises(ValueError, match="positive number of points"):
         Sampled("gradient", most=0)
-    with pytest.raises(ValueError, match="An invariance is a callable"):
+    with pytest.raises(ValueError, match="An invariance must be a callable"):
         Sampled("steepness", most=10)

@@ -165,13 +165,13 @@ def test_settings_are_learned_behind_a_map():
     [
         (lambda: rkhs.kernels.Composition(rkhs.Gaussian(), np.sin), TypeError, "needs a map"),
         (lambda: rkhs.ThinPlate(2) @ rkhs.kernels.InverseDistances(), ValueError, "positive definite"),
-        (lambda: rkhs.Periodic(-1.0), ValueError, "period is positive"),
+        (lambda: rkhs.Periodic(-1.0), ValueError, "period must be positive"),
         (lambda: rkhs.Periodic((1.0, 2.0))(np.zeros((1, 3))), ValueError, "2 periods for points of 3"),
         (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 6))), ValueError, "Atoms 0 and 1 of row 0"),
         (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 7))), ValueError, "3 coordinates for each"),
-        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "no group"),
+        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), [[1, 2, 0]]), ValueError, "not a group"),
         (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), [[0, 0]]), ValueError, "once"),
-        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "whole numbers"),
+        (lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian(), np.ones((2, 2))), ValueError, "integer permutations"),
         (
             lambda: rkhs.kernels.Symmetrized(rkhs.Gaussian((1.0, 2.0)), [[0, 1], [1, 0]]),
             ValueError,

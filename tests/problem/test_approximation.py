@@ -141,7 +141,7 @@ def test_too_many_rows_to_keep(monkeypatch):
     """A problem in memory does not fill it with features."""
     monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
-    with pytest.raises(MemoryError, match=r"20 rows have the loss Logistic.*StreamedProblem"):
+    with pytest.raises(MemoryError, match=r"20 rows with the loss Logistic.*StreamedProblem"):
         problem.solve()
 
 

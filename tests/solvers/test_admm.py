@@ -46,9 +46,9 @@ def test_weights_of_any_size(labels, slopes):
 
 def test_outputs_share_one_inverse(monkeypatch):
     made = []
-    monkeypatch.setattr(_admm, "UNEVEN", np.inf)
-    inverse = _admm._Splits._inverse
-    monkeypatch.setattr(_admm._Splits, "_inverse", lambda self: made.append(1) or inverse(self))
+    monkeypatch.setattr(_admm, "REBALANCE", np.inf)
+    inverse = _admm._ADMMState._inverse
+    monkeypatch.setattr(_admm._ADMMState, "_inverse", lambda self: made.append(1) or inverse(self))
     targets = np.stack([Y, -Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
     solution = mixed(target=targets).solve(SOLVER, tol=1e-4)
     assert solution.status == "converged"

@@ -252,7 +252,7 @@ def test_blocks_without_rows_are_passed_over(nothing, loss):
     np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-4)
     with pytest.raises(ValueError, match="no blocks of rows"):
         regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([empty, empty])))
-    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 0 has 0 rows, and its y have shape \(2,\)"):
+    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 0 has 0 rows, but its y have shape \(2,\)"):
         regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([(nothing, [1.0, 2.0])])))
 
 

@@ -1,4 +1,4 @@
-"""Families of bounded linear functionals, each a mapping to atoms; they know nothing of kernels."""
+"""Families of bounded linear functionals, each a linear map of atoms; they do not depend on `rkhs.kernels`."""
 
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Laplacian

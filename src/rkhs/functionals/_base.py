@@ -1,10 +1,10 @@
-"""Families of linear functionals: a vector space, with atoms as its normal form.
+"""Families of linear functionals: a vector space with atoms (values and derivatives at points) as its normal form.
 
 A family is a sum of parts, each a linear map of a block of atoms:
 
-    L  =  sum over parts of  weight * W @ atoms,   written to the rows start, start + 1, ..
+    L  =  sum over parts of  weight * W @ atoms,   added to the rows start, start + 1, ...
 
-(W = identity when it is None).  Everything that is done to a family is done to its parts.
+where W is the identity if it is None.  Operations on a family act on its parts.
 """
 
 from __future__ import annotations
@@ -38,46 +38,112 @@ from rkhs._calculus.atoms import Atoms
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """weight * matrix @ atoms, on the rows from `start` of a family."""
+    """One summand ``weight * matrix @ atoms`` of a family of functionals.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        Values or derivatives at points.
+    start : int, default=0
+        The first row of the family to which the part adds.
+    weight : float, default=1.0
+        The factor.
+    matrix : array or sparse array of shape (m, atoms.size), optional
+        The linear map W; the identity by default.
+
+    Attributes
+    ----------
+    size : int
+        The number of rows of the family to which the part adds.
+    rows : slice
+        These rows.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> (2.0 * rkhs.Evaluation([[0.0], [1.0]])).parts[0].as_matrix().toarray()
+    array([[2., 0.],
+           [0., 2.]])
+    """
 
     atoms: Atoms
     start: int = 0
     weight: float = 1.0
     matrix: Any = None
     size: int = field(init=False)
-    rows: slice = field(init=False)  # of the family, to which this part adds
+    rows: slice = field(init=False)
 
     def __post_init__(self) -> None:
         size = self.atoms.size if self.matrix is None else int(self.matrix.shape[0])
         vars(self).update(size=size, rows=slice(self.start, self.start + size))
 
     def forward(self, values: Array) -> Array:
-        """Return the part of L(f) from the values (atoms, ..) of the atoms on f."""
+        """Return this part of L(f), given the values of the atoms on f.
+
+        Parameters
+        ----------
+        values : array of shape (atoms, ...)
+            The values of the atoms.
+
+        Returns
+        -------
+        array of shape (size, ...)
+            weight * matrix @ values.
+        """
         mapped = values if self.matrix is None else apply_matrix(self.matrix, values)
         return mapped if self.weight == 1.0 else self.weight * mapped
 
     def adjoint(self, coefficients: Array) -> Array:
-        """Return the coefficients of the atoms from the coefficients (rows of the family, ..) of L."""
-        own = coefficients[self.rows]
-        mapped = own if self.matrix is None else apply_matrix(self.matrix.T, own)
+        """Return the coefficients of the atoms, given those of the family.
+
+        Parameters
+        ----------
+        coefficients : array of shape (rows of the family, ...)
+            The coefficients of the functionals.
+
+        Returns
+        -------
+        array of shape (atoms, ...)
+            weight * matrix.T @ coefficients[rows].
+        """
+        restricted = coefficients[self.rows]
+        mapped = restricted if self.matrix is None else apply_matrix(self.matrix.T, restricted)
         return mapped if self.weight == 1.0 else self.weight * mapped
 
     def like(self, array: Array) -> Part:
-        """Return the same part in the namespace, dtype and on the device of an array; sparse matrices stay SciPy's."""
+        """Return the part in the namespace and dtype and on the device of an array; sparse matrices stay SciPy's.
+
+        Parameters
+        ----------
+        array : array
+            The array to imitate.
+
+        Returns
+        -------
+        Part
+            The converted part.
+        """
         dense = self.matrix is not None and not scipy.sparse.issparse(self.matrix)
         return replace(self, atoms=self.atoms.like(array), matrix=like(self.matrix, array) if dense else self.matrix)
 
     def as_matrix(self) -> Any:
-        """weight * matrix, also for the identity."""
+        """Return weight * matrix explicitly, as a sparse array for the identity.
+
+        Returns
+        -------
+        array or sparse array of shape (size, atoms.size)
+            The matrix.
+        """
         if self.matrix is None:
             return self.weight * scipy.sparse.eye_array(self.atoms.size, format="csr")
         return self.matrix if self.weight == 1.0 else self.weight * self.matrix
 
 
 class Functional(ABC):
-    """A family of linear functionals f -> L(f), of the given shape; flat in C order.
+    """A family of linear functionals f -> L(f) of a given shape, flattened in C order.
 
-    A new family defines `shape`, `parts` and `__repr__`; the algebra, `L(f)` and the Gram operator follow.
+    A subclass defines `shape`, `parts` and `__repr__`; the algebra (`+`, `-`, `*`, `/`, `W @ L`), `L(f)` and the Gram
+    operator follow.
 
     Examples
     --------
@@ -87,7 +153,7 @@ class Functional(ABC):
     (True, (1,))
     """
 
-    __array_ufunc__ = None  # so that `array @ functional` comes to us
+    __array_ufunc__ = None  # NumPy must leave `array @ functional` to __rmatmul__
 
     @property
     @abstractmethod
@@ -97,10 +163,11 @@ class Functional(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
-        """The normal form."""
+        """The family as a sum of linear maps of atoms."""
 
     @property
     def size(self) -> int:
+        """The number of functionals."""
         return prod(self.shape)
 
     @property
@@ -110,27 +177,60 @@ class Functional(ABC):
 
     @property
     def order(self) -> int:
-        """The highest order of derivative in the family."""
+        """The highest order of the derivatives in the family."""
         return max(part.atoms.order for part in self.parts)
 
     @property
     def prototype(self) -> Array:
-        """Some points of the family, which carry its namespace, dtype and device."""
+        """Points of the family; they carry its namespace, dtype and device."""
         return self.parts[0].atoms.points
 
     def like(self, array: Array) -> Functional:
-        """Return the same family in the namespace, dtype and on the device of an array."""
+        """Return the family in the namespace and dtype and on the device of an array.
+
+        Parameters
+        ----------
+        array : array
+            The array to imitate.
+
+        Returns
+        -------
+        Functional
+            The converted family.
+        """
         return Combination(self.shape, tuple(part.like(array) for part in self.parts), repr(self))
 
     def __call__(self, f: Any) -> Array:
-        """L(f): the functionals applied to a function of an RKHS or to a space of polynomials."""
+        """Return L(f), the functionals applied to a function of an RKHS or to a space of polynomials.
+
+        Parameters
+        ----------
+        f : Function or FunctionSpace
+            The function, or a finite-dimensional space whose basis functions are taken one by one.
+
+        Returns
+        -------
+        array
+            The values, of the shape of the family; one more axis for the basis functions of a space.
+        """
         apply = getattr(f, "apply", None)
         if apply is None:
-            raise TypeError(f"{self!r} applies to an rkhs.Function or rkhs.Polynomials, not to {type(f).__name__}.")
+            raise TypeError(f"{self!r} applies to an rkhs.Function or rkhs.Polynomials, got {type(f).__name__}.")
         return apply(self)
 
     def assemble(self, values: Callable[[Atoms], Array]) -> Array:
-        """(size, r) from a function that gives the (atoms, r) values of a block of atoms."""
+        """Return the values of the functionals, given a function that returns the values of atoms.
+
+        Parameters
+        ----------
+        values : callable
+            A function that maps Atoms to an array of shape (atoms, r).
+
+        Returns
+        -------
+        array of shape (size, r)
+            The values of the functionals.
+        """
         total = None
         for part in self.parts:
             block = part.forward(values(part.atoms))
@@ -140,29 +240,55 @@ class Functional(ABC):
         return total
 
     def absolute(self) -> Functional:
-        """Return the same family with |weight| and |W|: what it makes of magnitudes, no two of which cancel."""
+        """Return the family with |weight| and |W| in its parts, which bounds magnitudes without cancellation.
+
+        Returns
+        -------
+        Functional
+            The family of absolute values.
+        """
         parts = (
             replace(p, weight=abs(p.weight), matrix=None if p.matrix is None else abs(p.matrix)) for p in self.parts
         )
         return Combination(self.shape, tuple(parts), f"|{self!r}|")
 
     def take(self, rows: Any) -> Functional:
-        """Return the functionals of the given flat indices (integers, a slice or a mask)."""
-        if not isinstance(rows, slice | int):  # also tensors and empty lists
+        """Return a subset of the functionals.
+
+        Parameters
+        ----------
+        rows : slice, int or array-like of shape (m,)
+            Flat indices or a boolean mask.
+
+        Returns
+        -------
+        Functional
+            The selected functionals, a flat family.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Evaluation([[0.0], [1.0], [2.0]]).take([0, 2])
+        2 of Evaluation(3 points in R^1)
+        """
+        if not isinstance(rows, slice | int):  # arrays, tensors and lists, empty ones included
             rows = to_numpy(rows)
             if rows.ndim > 1:
-                raise IndexError(
-                    f"Functionals are taken by flat indices, an array of one axis, got shape {rows.shape}."
-                )
+                raise IndexError(f"take needs a one-dimensional array of flat indices, got shape {rows.shape}.")
             rows = rows if rows.size else rows.astype(np.intp)
         index = np.atleast_1d(np.arange(self.size)[rows])
-        parts = [piece for part in self.parts if (piece := _taken(part, index)) is not None]
-        if not parts:  # no functional at all, of the first part's kind
+        parts = [piece for part in self.parts if (piece := _take_part(part, index)) is not None]
+        if not parts:  # an empty family still needs a part, which holds the dimension and the dtype
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
         return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
 
     def firsts(self) -> Vector:
-        """Return the flat indices at which the functionals of a point begin, which are best taken together.
+        """Return the flat indices at which the functionals of each point begin; tiles are best cut there.
+
+        Returns
+        -------
+        ndarray of int
+            The indices.
 
         Examples
         --------
@@ -186,7 +312,7 @@ class Functional(ABC):
         return -1.0 * self
 
     def __mul__(self, factor: Any) -> Functional:
-        """a * L for a number a, or an array of them: one for each functional, or for each row of the family.
+        """Return a * L for a number a, or an array with one coefficient per functional or per row of the family.
 
         Examples
         --------
@@ -198,13 +324,13 @@ class Functional(ABC):
         if not isinstance(factor, Real):
             if not (is_array_api_obj(factor) or isinstance(factor, list | tuple)):
                 return NotImplemented
-            given = to_numpy(as_array(factor, "The coefficients of a family"))
-            if given.shape != self.shape[: given.ndim]:
+            factors = to_numpy(as_array(factor, "The coefficients of a family"))
+            if factors.shape != self.shape[: factors.ndim]:
                 raise ValueError(
-                    f"Coefficients of shape {given.shape} do not go with {self!r} of shape {self.shape}: give one for "
+                    f"Coefficients of shape {factors.shape} do not match {self!r} of shape {self.shape}: give one for "
                     f"each functional, or one for each of its {self.shape[0]} rows."
                 )
-            rows = np.repeat(given.reshape(-1), self.size // max(given.size, 1))
+            rows = np.repeat(factors.reshape(-1), self.size // max(factors.size, 1))
             parts = (scipy.sparse.diags_array(rows, format="csr") @ self).parts
             return Combination(self.shape, parts, f"({self.shape[0]} coefficients) * {_in_brackets(self)}")
         if not isfinite(float(factor)):
@@ -218,7 +344,7 @@ class Functional(ABC):
         return self * (1.0 / divisor)
 
     def __rmatmul__(self, matrix: Any) -> Functional:
-        """W @ L: linear combinations of the (flat) family, by a dense or SciPy sparse matrix."""
+        """Return W @ L: linear combinations of the flat family, by a dense or SciPy sparse matrix."""
         if scipy.sparse.issparse(matrix):
             W = matrix.tocsr().astype(to_numpy(self.prototype[:0]).dtype)
             if not np.all(np.isfinite(W.data)):
@@ -226,7 +352,7 @@ class Functional(ABC):
         else:
             W = as_array(matrix, "W")
             if not (isinstance(W, np.ndarray) or is_torch_array(self.prototype)):
-                raise TypeError(f"W is a tensor, but {self!r} is on NumPy arrays: convert one of them.")
+                raise TypeError(f"W is a tensor, but {self!r} holds NumPy arrays: convert one of them.")
             W = owned(like(W, self.prototype))
         if len(W.shape) != 2 or W.shape[1] != self.size:
             raise ValueError(f"W has shape {tuple(W.shape)}; W @ {self!r} needs shape (any, {self.size}).")
@@ -241,7 +367,7 @@ class Functional(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AtPoints(Functional):
-    """A family at the rows of X: one functional at each, unless a subclass says another shape."""
+    """A family at the rows of X: one functional per row, unless a subclass overrides `shape`."""
 
     X: Array
 
@@ -255,7 +381,7 @@ class AtPoints(Functional):
 
     @property
     def details(self) -> list[str]:
-        """What the representation says besides the number and the dimension of the points."""
+        """The entries of the representation after the number and the dimension of the points."""
         return []
 
     @property
@@ -265,7 +391,7 @@ class AtPoints(Functional):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combination(Functional):
-    """A family given by its parts: what the algebra of families returns."""
+    """A family given by its parts, as the algebra of families returns it."""
 
     shape: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
@@ -276,7 +402,17 @@ class Combination(Functional):
 
 
 def stack(functionals: Sequence[Functional]) -> Functional:
-    """One flat family from several: their functionals one after the other.
+    """Return one flat family: the functionals of several families, concatenated.
+
+    Parameters
+    ----------
+    functionals : sequence of Functional
+        The families, on points of the same dimension.
+
+    Returns
+    -------
+    Functional
+        The concatenated family.
 
     Examples
     --------
@@ -287,37 +423,38 @@ def stack(functionals: Sequence[Functional]) -> Functional:
     """
     families = list(functionals)
     if not families:
-        raise ValueError("There is nothing to stack: pass at least one family of functionals.")
+        raise ValueError("stack needs at least one family of functionals, got an empty sequence.")
     if len(families) == 1 and isinstance(families[0], Functional) and len(families[0].shape) == 1:
         return families[0]
     parts, start = [], 0
     for family in families:
-        _agree(families[0], family)
+        _check_compatible(families[0], family)
         parts += [replace(part, start=part.start + start) for part in family.parts]
         start += family.size
     return Combination((start,), in_one_dtype(parts), f"stack([{', '.join(map(repr, families))}])")
 
 
 def in_one_dtype(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts in the widest floating-point type among them."""
+    """Return the parts converted to the widest floating-point type among them."""
     widest = same_kind(*(part.atoms.points[:0] for part in parts))[0]
     return tuple(part if part.atoms.points.dtype == widest.dtype else part.like(widest) for part in parts)
 
 
-def _agree(one: Functional, other: Functional) -> None:
-    if not isinstance(other, Functional):
-        raise TypeError(f"{one!r} combines with families of functionals, not with {type(other).__name__}.")
-    if one.dimension != other.dimension:
-        raise ValueError(f"{one!r} and {other!r} live on spaces of different dimension.")
+def _check_compatible(L: Functional, M: Functional) -> None:
+    if not isinstance(M, Functional):
+        raise TypeError(f"{L!r} combines with families of functionals, not with {type(M).__name__}.")
+    if L.dimension != M.dimension:
+        raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
 
 
-def _sum(one: Functional, other: Functional, sign: float) -> Functional:
-    _agree(one, other)
-    if one.shape != other.shape:
-        raise ValueError(f"{one!r} has shape {one.shape} and {other!r} has shape {other.shape}: they cannot be added.")
-    theirs = tuple(replace(part, weight=sign * part.weight) for part in other.parts)
-    right = _in_brackets(other) if sign < 0 else repr(other)
-    return Combination(one.shape, in_one_dtype(one.parts + theirs), f"{one!r} {'+' if sign > 0 else '-'} {right}")
+def _sum(L: Functional, M: Functional, sign: float) -> Functional:
+    """Return L + M or L - M."""
+    _check_compatible(L, M)
+    if L.shape != M.shape:
+        raise ValueError(f"{L!r} has shape {L.shape} and {M!r} has shape {M.shape}: they cannot be added.")
+    signed = tuple(replace(part, weight=sign * part.weight) for part in M.parts)
+    right = _in_brackets(M) if sign < 0 else repr(M)
+    return Combination(L.shape, in_one_dtype(L.parts + signed), f"{L!r} {'+' if sign > 0 else '-'} {right}")
 
 
 def _in_brackets(family: Functional) -> str:
@@ -325,22 +462,22 @@ def _in_brackets(family: Functional) -> str:
     return f"({text})" if " + " in text or " - " in text else text
 
 
-def _taken(part: Part, index: Vector) -> Part | None:
-    """Return the part of the rows `index` of a family, with no atom that they do not need."""
+def _take_part(part: Part, index: Vector) -> Part | None:
+    """Return the part restricted to the rows `index` of the family, without the atoms that they do not use."""
     inside = np.flatnonzero((index >= part.start) & (index < part.start + part.size))
     if inside.size == 0:
         return None
-    own = index[inside] - part.start
+    local = index[inside] - part.start
     contiguous = bool(inside[-1] - inside[0] + 1 == inside.size)
     if part.matrix is None and contiguous:
-        return replace(part, atoms=part.atoms.gathered(own), start=int(inside[0]))
-    rows = scipy.sparse.csr_array((np.ones(own.size), (inside, np.arange(own.size))), shape=(len(index), own.size))
+        return replace(part, atoms=part.atoms.gathered(local), start=int(inside[0]))
+    rows = scipy.sparse.csr_array((np.ones(local.size), (inside, np.arange(local.size))), (len(index), local.size))
     if part.matrix is None:
-        return replace(part, atoms=part.atoms.gathered(own), start=0, matrix=rows)
+        return replace(part, atoms=part.atoms.gathered(local), start=0, matrix=rows)
     if scipy.sparse.issparse(part.matrix):
-        chosen = part.matrix[own]
+        chosen = part.matrix[local]
         needed = np.unique(chosen.indices)
         return replace(part, atoms=part.atoms.gathered(needed), start=0, matrix=rows @ chosen[:, needed])
     chosen = zeros((len(index), part.atoms.size), part.matrix)
-    chosen[inside] = part.matrix[own]
+    chosen[inside] = part.matrix[local]
     return replace(part, start=0, matrix=chosen)

@@ -16,11 +16,18 @@ from rkhs.functionals._base import AtPoints, Part
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Derivative(AtPoints):
-    """One partial derivative, of any order, at points.
+    """Partial derivatives of any order at points.
 
         L_i(f) = d^m f / dx_a dx_b .. (x_i) for axes = [a, b, ..]: shape (t,)
 
-    With several lists of axes, all of one length, several derivatives at each point: shape (t, k).
+    With several lists of axes of equal length there are several derivatives at each point: shape (t, k).
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+    axes : sequence of int, or of sequences of int
+        The features in which to differentiate, one entry per order; or several such lists of equal length.
 
     Examples
     --------
@@ -43,8 +50,8 @@ class Derivative(AtPoints):
             array = np.zeros((0, 0, 0))
         if array.ndim not in (1, 2) or array.size == 0 or array.dtype.kind not in "iu":
             raise ValueError(
-                f"axes must be a list of features such as [0] or [0, 1], or several of one length, got {self.axes!r}: "
-                "stack families for derivatives of different orders."
+                f"axes must be a list of features such as [0] or [0, 1], or several lists of equal length, got "
+                f"{self.axes!r}: stack families for derivatives of different orders."
             )
         if array.min() < -n or array.max() >= n:
             raise ValueError(f"axes {self.axes!r} name a feature that points in R^{n} do not have (0 to {n - 1}).")
@@ -66,9 +73,18 @@ class Derivative(AtPoints):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DirectionalDerivative(AtPoints):
-    """Slopes along given directions at points.
+    """Derivatives along given directions at points.
 
-        L_i(f) = <v_i, grad f(x_i)>: shape (t,) for V of shape (t, n), (t, k) for k directions each, (t, k, n)
+        L_i(f) = <v_i, grad f(x_i)>
+
+    The shape is (t,) for V of shape (t, n), and (t, k) for k directions at each point.
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+    V : array-like of shape (t, n) or (t, k, n)
+        The directions.
 
     Examples
     --------
@@ -84,7 +100,7 @@ class DirectionalDerivative(AtPoints):
         X, V = same_kind(as_points(self.X), as_array(self.V, "V"))
         if V.ndim not in (2, 3) or V.shape[0] != X.shape[0] or V.shape[-1] != X.shape[1]:
             t, n = X.shape
-            raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to go with X, got {tuple(V.shape)}.")
+            raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to match X, got {tuple(V.shape)}.")
         object.__setattr__(self, "X", owned(X))
         object.__setattr__(self, "V", owned(V))
 
@@ -94,14 +110,19 @@ class DirectionalDerivative(AtPoints):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        own = self.V[:, None, None, :] if self.V.ndim == 2 else self.V[:, :, None, :]
-        return (Part(Atoms(self.X, own)),)
+        directions = self.V[:, None, None, :] if self.V.ndim == 2 else self.V[:, :, None, :]
+        return (Part(Atoms(self.X, directions)),)
 
 
 class Gradient(AtPoints):
-    """All slopes at points.
+    """The gradient at points: all first partial derivatives.
 
-        L_ia(f) = df/dx_a (x_i), all first partial derivatives: shape (t, n)
+        L_ia(f) = df/dx_a (x_i): shape (t, n)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
 
     Examples
     --------
@@ -121,9 +142,14 @@ class Gradient(AtPoints):
 
 
 class Hessian(AtPoints):
-    """All second derivatives at points.
+    """The Hessian matrix at points: all second partial derivatives.
 
-        L_iab(f) = d^2 f / dx_a dx_b (x_i), all second partial derivatives: shape (t, n, n)
+        L_iab(f) = d^2 f / dx_a dx_b (x_i): shape (t, n, n)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
 
     Examples
     --------
@@ -145,9 +171,14 @@ class Hessian(AtPoints):
 
 
 class Laplacian(AtPoints):
-    """The sum of the second derivatives at points.
+    """The Laplacian at points: the trace of the Hessian.
 
         L_i(f) = sum_a d^2 f / dx_a^2 (x_i): shape (t,)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
 
     Examples
     --------
@@ -166,5 +197,5 @@ class Laplacian(AtPoints):
 
 
 def _unit_directions(axes: Matrix, X: Array) -> Array:
-    """(k, m, n) unit vectors from (k, m) axes."""
+    """Return unit vectors (k, m, n) along the axes (k, m)."""
     return like(np.eye(X.shape[1])[axes], X)

@@ -1,9 +1,9 @@
-"""Integrals over boxes, segments and polygons, by Gauss-Legendre nodes.
+"""Integrals over boxes, segments and polygons by Gauss-Legendre quadrature.
 
-With q nodes a side the rule is exact for polynomials of degree 2q - 1; for a function that is smooth on the scale s
-and sides of length h, its error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
-three scales of a Gaussian.  `rkhs.quadrature_error` says what is left for a kernel, and `rkhs.quadrature_nodes` takes as
-many as leave nothing.
+With q nodes per side the rule is exact for polynomials of degree 2q - 1.  For a function that is smooth on the scale s
+and sides of length h, the error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
+three scales of a Gaussian.  `rkhs._gram.integration` bounds the error for a kernel (`quadrature_error`) and returns
+integrals with enough nodes (`quadrature_nodes`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from rkhs._backend.arrays import Matrix, as_array, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import Functional, Part
 
-MOST = 200  # nodes a side; twice as many to tell how good these are
+MOST = 200  # nodes per side; error estimates compare with twice as many
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Straight lines along which a rule goes: of which regions (m,), their sides (m, n), and the weight of each (m,).
+    """Line rules that make up a quadrature rule: the regions (m,), the sides (m, n) and the weights (m,) of the lines.
 
-    On a `growing` line the density is u, from 0 to 1, instead of 1.
+    On a `growing` line the density rises linearly from 0 to 1; otherwise it is 1.
     """
 
     region: Matrix
@@ -38,11 +38,26 @@ class Lines:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Integral(Functional):
-    """Integrals of f over boxes, segments or polygons: shape (t,).
+    """Integrals of f over boxes, segments or polygons.
 
-    L_i(f) is the integral over region i.  Made by `Integral.boxes`, `.segments` and `.polygons`.
+        L_i(f) = integral of f over region i, or its mean: shape (t,)
 
-    Every region has all its nodes in `places` (t, k, n), with weights (t, k).
+    Use `Integral.boxes`, `Integral.segments` or `Integral.polygons` to construct it.
+
+    Parameters
+    ----------
+    places : ndarray of shape (t, k, n)
+        The quadrature nodes of each region.
+    weights : ndarray of shape (t, k)
+        Their weights.
+    kind : str
+        The name of the constructor: "boxes", "segments" or "polygons".
+    nodes : int
+        The number of nodes per side.
+    regions : tuple
+        The positional arguments of the constructor, for `with_nodes`.
+    mean : bool, default=False
+        Whether the integrals are divided by the sizes of the regions.
 
     Examples
     --------
@@ -56,7 +71,7 @@ class Integral(Functional):
     weights: Matrix
     kind: str
     nodes: int
-    regions: tuple[Any, ...]  # what `kind` was given, to make the same with more nodes
+    regions: tuple[Any, ...]
     mean: bool = False
 
     def __repr__(self) -> str:
@@ -75,107 +90,181 @@ class Integral(Functional):
         return (Part(Atoms.values(self.places.reshape(t * k, n)), matrix=W),)
 
     def with_nodes(self, nodes: int) -> Integral:
-        """Return the same integrals with another number of nodes a side."""
+        """Return the same integrals with another number of nodes per side.
+
+        Parameters
+        ----------
+        nodes : int
+            The number of nodes per side.
+
+        Returns
+        -------
+        Integral
+            The integrals.
+        """
         return getattr(Integral, self.kind)(*self.regions, nodes=nodes, mean=self.mean)
 
     @property
     def lines(self) -> list[Lines]:
-        """The lines whose rules, one after the other, make this one: its error is the sum of theirs, at most."""
-        if self.kind == "polygons":  # of each triangle: across, at a distance u from the first corner, and both sides
+        """The one-dimensional rules whose composition is this rule; their errors add up to a bound of its error."""
+        if self.kind == "polygons":  # per triangle: the side opposite to the first corner, and the two other sides
             (polygons,) = self.regions
-            which = np.repeat(np.arange(len(polygons)), [len(corners) - 2 for corners in polygons])
-            one = np.concatenate([corners[1:-1] - corners[0] for corners in polygons])
-            other = np.concatenate([corners[2:] - corners[0] for corners in polygons])
-            doubled = one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]
+            region = np.repeat(np.arange(len(polygons)), [len(corners) - 2 for corners in polygons])
+            a = np.concatenate([corners[1:-1] - corners[0] for corners in polygons])
+            b = np.concatenate([corners[2:] - corners[0] for corners in polygons])
+            doubled = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]  # twice the signed areas
             if self.mean:
-                doubled = doubled / np.abs(np.bincount(which, doubled / 2))[which]
+                doubled = doubled / np.abs(np.bincount(region, doubled / 2))[region]
             size = np.abs(doubled)
-            return [Lines(which, other - one, size / 2), Lines(which, one, size, True), Lines(which, other, size, True)]
-        sizes, along = self.weights.sum(axis=1), self.regions[1] - self.regions[0]
-        which = np.arange(len(along))
+            return [Lines(region, b - a, size / 2), Lines(region, a, size, True), Lines(region, b, size, True)]
+        sizes, sides = self.weights.sum(axis=1), self.regions[1] - self.regions[0]
+        region = np.arange(len(sides))
         if self.kind == "segments":
-            return [Lines(which, along, sizes)]
-        return [Lines(which, along * unit, sizes) for unit in np.eye(along.shape[1])]
+            return [Lines(region, sides, sizes)]
+        return [Lines(region, sides * unit, sizes) for unit in np.eye(sides.shape[1])]
 
     @classmethod
     def boxes(cls, lower: Any, upper: Any, *, nodes: int = 8, mean: bool = False) -> Integral:
-        """Over boxes from the corners `lower` (t, n) to `upper` (t, n); with `mean` divided by their volume.
+        """Return the integrals over boxes, such as bins of a table, cells of a grid or pixels.
 
-        Bins of a table, cells of a grid, pixels: nodes^n points for each, so few dimensions.
+        Each box takes nodes^n points, so n should be small.
+
+        Parameters
+        ----------
+        lower : array-like of shape (t, n)
+            The lower corners.
+        upper : array-like of shape (t, n)
+            The upper corners.
+        nodes : int, default=8
+            The number of nodes per side.
+        mean : bool, default=False
+            Whether to divide by the volumes.
+
+        Returns
+        -------
+        Integral
+            The t integrals.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Integral.boxes([[0.0]], [[2.0]], mean=True)(rkhs.Polynomials(degree=1)).round(6)
+        array([[1., 1.]])
         """
         low, high = (_rows(value, name) for value, name in ((lower, "lower"), (upper, "upper")))
         if low.shape != high.shape or not np.all(high > low):
-            which = "" if low.shape != high.shape else f", and box {np.argmax(np.any(high <= low, axis=1))} has none"
+            invalid = "" if low.shape != high.shape else f", and box {np.argmax(np.any(high <= low, axis=1))} is empty"
             raise ValueError(
                 f"Boxes need a lower corner below the upper one in each feature, got shapes {low.shape} and "
-                f"{high.shape}{which}."
+                f"{high.shape}{invalid}."
             )
         n = low.shape[1]
         x, w = _rule(nodes)
         grid = np.stack(np.meshgrid(*[x] * n, indexing="ij"), axis=-1).reshape(-1, n)
-        each = np.stack(np.meshgrid(*[w] * n, indexing="ij"), axis=-1).reshape(-1, n).prod(axis=1)
-        places = low[:, None, :] + (high - low)[:, None, :] * grid
-        return cls(places, _weights(each, (high - low).prod(axis=1), mean), "boxes", nodes, (low, high), mean)
+        weights = np.stack(np.meshgrid(*[w] * n, indexing="ij"), axis=-1).reshape(-1, n).prod(axis=1)
+        points = low[:, None, :] + (high - low)[:, None, :] * grid
+        return cls(points, _weights(weights, (high - low).prod(axis=1), mean), "boxes", nodes, (low, high), mean)
 
     @classmethod
     def segments(cls, start: Any, end: Any, *, nodes: int = 8, mean: bool = False) -> Integral:
-        """Along straight lines from `start` (t, n) to `end` (t, n), by length; with `mean` divided by it.
+        """Return the line integrals along segments, such as rays of tomography or tracks of an aircraft.
 
-        Rays of tomography, tracks of an aircraft.
+        Parameters
+        ----------
+        start : array-like of shape (t, n)
+            The first end points.
+        end : array-like of shape (t, n)
+            The second end points.
+        nodes : int, default=8
+            The number of nodes per segment.
+        mean : bool, default=False
+            Whether to divide by the lengths.
+
+        Returns
+        -------
+        Integral
+            The t integrals.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Integral.segments([[0.0, 0.0]], [[3.0, 4.0]])(rkhs.Polynomials(degree=0)).round(6)
+        array([[5.]])
         """
         a, b = (_rows(value, name) for value, name in ((start, "start"), (end, "end")))
         lengths = np.linalg.norm(b - a, axis=1) if a.shape == b.shape else np.zeros(1)
         if a.shape != b.shape or not np.all(lengths > 0):
-            raise ValueError(f"Segments have two ends that differ, got shapes {a.shape} and {b.shape}.")
+            raise ValueError(f"Segments need two distinct end points, got shapes {a.shape} and {b.shape}.")
         x, w = _rule(nodes)
-        places = a[:, None, :] + x[:, None] * (b - a)[:, None, :]
-        return cls(places, _weights(w, lengths, mean), "segments", nodes, (a, b), mean)
+        points = a[:, None, :] + x[:, None] * (b - a)[:, None, :]
+        return cls(points, _weights(w, lengths, mean), "segments", nodes, (a, b), mean)
 
     @classmethod
     def polygons(cls, corners: Sequence[Any], *, nodes: int = 8, mean: bool = False) -> Integral:
-        """Over polygons of the plane, each a list of corners (k, 2) in order; with `mean` divided by the area.
+        """Return the integrals over simple polygons of the plane.
 
-        By triangles from the first corner, those that turn back being subtracted: right for every polygon whose sides
-        do not cross, but f has to be defined in the triangles.
+        A polygon is a signed sum of triangles at its first corner.  This is correct for every polygon whose sides do
+        not cross, but f is evaluated on all of these triangles, also outside a polygon that is not convex.
+
+        Parameters
+        ----------
+        corners : sequence of array-like of shape (k, 2)
+            The corners of each polygon in order.
+        nodes : int, default=8
+            The number of nodes per side of a triangle.
+        mean : bool, default=False
+            Whether to divide by the areas.
+
+        Returns
+        -------
+        Integral
+            The integrals.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])(rkhs.Polynomials(degree=0)).round(6)
+        array([[0.5]])
         """
         if not corners:
-            raise ValueError("There are no polygons: give a list of corners (k, 2) for each.")
-        shapes = [_rows(one, "corners") for one in corners]
-        most = max(len(one) for one in shapes) - 2
-        if any(one.shape[1] != 2 or len(one) < 3 for one in shapes):
-            raise ValueError("A polygon of the plane has three corners (k, 2) at least.")
+            raise ValueError("corners is empty: give an array of corners (k, 2) for each polygon.")
+        polygons = [_rows(polygon, "corners") for polygon in corners]
+        most = max(len(polygon) for polygon in polygons) - 2
+        if any(polygon.shape[1] != 2 or len(polygon) < 3 for polygon in polygons):
+            raise ValueError("A polygon needs at least three corners in the plane, an array of shape (k, 2).")
         x, w = _rule(nodes)
         u, v = (part.reshape(-1) for part in np.meshgrid(x, x, indexing="ij"))
-        each = np.outer(w * x, w).reshape(-1)  # Duffy: (u, u v) covers the triangle, with the density u
-        places, weights = [], []
-        for one in shapes:
-            first, a, b = one[0], one[1:-1] - one[0], one[2:] - one[0]
+        density = np.outer(w * x, w).reshape(-1)  # Duffy's map (u, u v) covers the triangle with density u
+        points, weights = [], []
+        for polygon in polygons:
+            first, a, b = polygon[0], polygon[1:-1] - polygon[0], polygon[2:] - polygon[0]
             doubled = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
             area = float(doubled.sum()) / 2
             if abs(area) <= 1e-12 * float(np.abs(doubled).sum()):
-                raise ValueError(f"A polygon has no area: {one.tolist()}.")
-            own = first + u[None, :, None] * (a[:, None, :] + v[None, :, None] * (b - a)[:, None, :])
-            share = np.sign(area) * doubled[:, None] * each / (abs(area) if mean else 1.0)
-            lacking = most - len(a)
-            places.append(np.concatenate([own, np.repeat(own[:1], lacking, axis=0)]).reshape(-1, 2))
-            weights.append(np.concatenate([share, np.zeros((lacking, len(each)))]).reshape(-1))
-        return cls(np.stack(places), np.stack(weights), "polygons", nodes, (shapes,), mean)
+                raise ValueError(f"A polygon has no area: {polygon.tolist()}.")
+            nodes_of_triangles = first + u[None, :, None] * (a[:, None, :] + v[None, :, None] * (b - a)[:, None, :])
+            share = np.sign(area) * doubled[:, None] * density / (abs(area) if mean else 1.0)
+            missing = most - len(a)  # triangles of weight zero make all polygons equally long
+            padding = np.repeat(nodes_of_triangles[:1], missing, axis=0)
+            points.append(np.concatenate([nodes_of_triangles, padding]).reshape(-1, 2))
+            weights.append(np.concatenate([share, np.zeros((missing, len(density)))]).reshape(-1))
+        return cls(np.stack(points), np.stack(weights), "polygons", nodes, (polygons,), mean)
 
 
 def _rule(nodes: int) -> tuple[Matrix, Matrix]:
-    """Gauss-Legendre nodes and weights on [0, 1]."""
+    """Return Gauss-Legendre nodes and weights on [0, 1]."""
     if not (isinstance(nodes, int) and 1 <= nodes <= 2 * MOST):
-        raise ValueError(f"nodes is a whole number from 1 to {2 * MOST}, got {nodes!r}.")
+        raise ValueError(f"nodes must be an integer from 1 to {2 * MOST}, got {nodes!r}.")
     x, w = np.polynomial.legendre.leggauss(nodes)
     return (x + 1) / 2, w / 2
 
 
-def _weights(each: Matrix, sizes: Matrix, mean: bool) -> Matrix:
-    return np.broadcast_to(each, (len(sizes), len(each))) * (1.0 if mean else sizes[:, None])
+def _weights(weights: Matrix, sizes: Matrix, mean: bool) -> Matrix:
+    return np.broadcast_to(weights, (len(sizes), len(weights))) * (1.0 if mean else sizes[:, None])
 
 
 def _rows(values: Any, name: str) -> Matrix:
-    found = to_numpy(as_array(values, name)).astype(np.float64)
-    if found.ndim != 2 or found.size == 0:
-        raise ValueError(f"{name} is an array of rows, one for each region, got shape {found.shape}.")
-    return found
+    rows = to_numpy(as_array(values, name)).astype(np.float64)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ValueError(f"{name} must be a two-dimensional array, got shape {rows.shape}.")
+    return rows

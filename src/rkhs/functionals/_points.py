@@ -1,4 +1,4 @@
-"""Where functionals are: which of them look at the same points."""
+"""Group functionals by the points that they depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rkhs.functionals._base import Functional, Part
 
 
 def places(family: Functional) -> Vector:
-    """Number the functionals (N,), those that look at the same point, or at the same set of points, alike.
+    """Return group numbers (N,): functionals of the same point, or of the same set of points, share a number.
 
     Examples
     --------
@@ -25,26 +25,26 @@ def places(family: Functional) -> Vector:
     """
     points = [to_numpy(part.atoms.points) for part in family.parts]
     number = np.unique(np.concatenate(points), axis=0, return_inverse=True)[1].reshape(-1)
-    ends = np.cumsum([len(own) for own in points])
-    seen: list[set[int]] = [set() for _ in range(family.size)]
-    for part, own in zip(family.parts, np.split(number, ends[:-1]), strict=True):
-        of_atom = np.repeat(own, part.atoms.per_point)
+    ends = np.cumsum([len(array) for array in points])
+    points_of_row: list[set[int]] = [set() for _ in range(family.size)]
+    for part, of_point in zip(family.parts, np.split(number, ends[:-1]), strict=True):
+        of_atom = np.repeat(of_point, part.atoms.per_point)
         if part.matrix is None:
             for row, point in enumerate(of_atom.tolist(), start=part.start):
-                seen[row].add(point)
+                points_of_row[row].add(point)
             continue
         matrix = part.matrix if scipy.sparse.issparse(part.matrix) else to_numpy(part.matrix)
         rows, atoms = matrix.nonzero()
         for row, point in zip((rows + part.start).tolist(), of_atom[atoms].tolist(), strict=True):
-            seen[row].add(point)
-    known: dict[frozenset[int], int] = {}
-    return np.array([known.setdefault(frozenset(own), len(known)) for own in seen], dtype=int)
+            points_of_row[row].add(point)
+    groups: dict[frozenset[int], int] = {}
+    return np.array([groups.setdefault(frozenset(point_set), len(groups)) for point_set in points_of_row], dtype=int)
 
 
 def repeats(family: Functional, group: Vector) -> Vector:
-    """Return how many earlier functionals of the same `group` (N,) are the same one: (N,), 0 for the first.
+    """Return for each functional how many earlier ones of the same `group` (N,) equal it: (N,), 0 for the first.
 
-    Only atoms are compared: combinations of several count as different.
+    Only atoms are compared: combinations of several atoms count as different.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def repeats(family: Functional, group: Vector) -> Vector:
     >>> repeats(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]), np.repeat([0, 1], 3))
     array([0, 0, 1, 0, 0, 1])
     """
-    found = np.zeros(family.size, dtype=int)
+    counts = np.zeros(family.size, dtype=int)
     seen: dict[tuple[Any, ...], int] = {}
     for part in family.parts:
         if part.matrix is not None:
@@ -66,9 +66,9 @@ def repeats(family: Functional, group: Vector) -> Vector:
             i, a = divmod(k, atoms.per_point)
             row = part.start + k
             key = (group[row], atoms.order, blur, points[i].tobytes(), directions[i, a].tobytes())
-            found[row] = seen.get(key, 0)
-            seen[key] = found[row] + 1
-    return found
+            counts[row] = seen.get(key, 0)
+            seen[key] = counts[row] + 1
+    return counts
 
 
 @overload
@@ -76,7 +76,9 @@ def centered(space: FunctionSpace, families: Sequence[Functional]) -> FunctionSp
 @overload
 def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None: ...
 def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> FunctionSpace | None:
-    """Return the same functions on a basis for the points of the families (`FunctionSpace.centered`).
+    """Return the same space of functions with a basis that is centered and scaled at the points of the families.
+
+    See `FunctionSpace.centered`.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> Fun
 
 
 def pointwise(family: Functional) -> Part | None:
-    """Return the one part of a multiple of plain values, or of whole gradients; None for any other family.
+    """Return the only part of a multiple of `Evaluation` or of `Gradient`, or None for any other family.
 
     Examples
     --------

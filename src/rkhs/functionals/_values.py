@@ -1,4 +1,4 @@
-"""Values of a function."""
+"""Values of a function: at points, their differences and averages, and the components of vector fields."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from rkhs.functionals._base import AtPoints, Functional, Part
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(AtPoints):
-    """Values at points.
+    """Point evaluations.
 
         L_i(f) = f(x_i) at the rows x_i of X: shape (t,)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
 
     Examples
     --------
@@ -36,9 +41,16 @@ class Evaluation(AtPoints):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference(AtPoints):
-    """Differences of values at two places.
+    """Differences of the values at pairs of points.
 
         L_i(f) = f(x_i) - f(y_i): shape (t,)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The first points.
+    Y : array-like of shape (t, n)
+        The second points.
 
     Examples
     --------
@@ -63,18 +75,20 @@ class Difference(AtPoints):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphDifference(AtPoints):
-    """Differences of values along the edges of a graph.
+    """Weighted differences of the values along the edges of a graph.
 
         L_e(f) = sqrt(w_e) (f(x_i) - f(x_j)) for the edges e = (i, j) of a graph on the points: shape (e,)
 
-    The squared loss on it is the graph Laplacian's  sum_e w_e (f(x_i) - f(x_j))^2.
+    With the squared loss it is the quadratic form of the graph Laplacian, sum_e w_e (f(x_i) - f(x_j))^2.
 
     Parameters
     ----------
-    X : (t, n)
-    edges : (e, 2) integers, or a SciPy sparse (t, t) matrix of weights: one edge for each entry above
-        the diagonal of the symmetric matrix
-    weights : (e,) non-negative, one when None
+    X : array-like of shape (t, n)
+        The points.
+    edges : array-like of int of shape (e, 2), or sparse matrix of shape (t, t)
+        Pairs of indices; or a symmetric matrix of weights, each of whose entries above the diagonal is an edge.
+    weights : array-like of shape (e,), optional
+        The nonnegative weights; all one by default.
 
     Examples
     --------
@@ -93,7 +107,7 @@ class GraphDifference(AtPoints):
         edges, weights, t = self.edges, self.weights, int(self.X.shape[0])
         if scipy.sparse.issparse(edges):
             if weights is not None:
-                raise ValueError("A sparse matrix of edges carries its weights: leave `weights` out.")
+                raise ValueError("A sparse matrix of edges already contains the weights: omit `weights`.")
             if edges.shape != (t, t) or abs(edges - edges.T).max() > 0:
                 raise ValueError(f"The matrix of edges must be symmetric of shape ({t}, {t}), got {edges.shape}.")
             upper: Any = scipy.sparse.triu(edges, k=1, format="coo")
@@ -105,11 +119,11 @@ class GraphDifference(AtPoints):
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise ValueError(f"edges must be integers of shape (e, 2), got {edges.dtype} of shape {edges.shape}.")
         if edges.size and (edges.min() < 0 or edges.max() >= t):
-            raise ValueError(f"edges name a point that is not there: indices must be 0 to {t - 1}.")
+            raise ValueError(f"edges contain an index that is out of range: indices must be 0 to {t - 1}.")
         weights = np.ones(len(edges)) if weights is None else to_numpy(as_array(weights, "weights"))
         if weights.shape != (len(edges),) or np.any(weights < 0):
             raise ValueError(
-                f"weights must be {len(edges)} non-negative numbers, one per edge, got shape {weights.shape}."
+                f"weights must be {len(edges)} nonnegative numbers, one per edge, got shape {weights.shape}."
             )
         object.__setattr__(self, "edges", owned(edges))
         object.__setattr__(self, "weights", owned(weights))
@@ -133,13 +147,20 @@ class GraphDifference(AtPoints):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalAverage(AtPoints):
-    """Averages around points, as a blurred sensor sees them.
+    """Gaussian-weighted averages around points, such as readings of a sensor with finite resolution.
 
-        L_i(f) = E f(x_i + z),  z ~ N(0, width^2 I): shape (t,).  One width, or one per feature
+        L_i(f) = E f(x_i + z),  z ~ N(0, width^2 I): shape (t,)
 
-    Exact for Gaussian kernels (per-feature scales and linear changes of input included) and for
-    polynomial ones; to 1e-12 for Matern and the rational quadratic, as mixtures of Gaussians; by the
-    cubature of `rkhs._calculus.atoms` for all others.
+    They are exact for Gaussian kernels (with scales per feature and linear changes of input) and polynomial ones;
+    accurate to 1e-12 for Matern and rational quadratic kernels, as mixtures of Gaussians; and computed by the cubature
+    of `rkhs._calculus.atoms` for all others.
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The centers.
+    width : float or tuple of float
+        The standard deviation, or one per feature.
 
     Examples
     --------
@@ -156,7 +177,7 @@ class LocalAverage(AtPoints):
         width = to_numpy(as_array(self.width, "width"))
         n = self.X.shape[1]
         if width.shape not in ((), (n,)) or not np.all(width > 0):
-            raise ValueError(f"width must be positive, one number or one for each of {n} features, got {self.width!r}.")
+            raise ValueError(f"width must be positive, a number or one for each of {n} features, got {self.width!r}.")
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
     @property
@@ -170,9 +191,21 @@ class LocalAverage(AtPoints):
 
 
 def LocalDeviation(X: Array, width: float | tuple[float, ...]) -> Functional:
-    """By how much averages around points differ from the values there.
+    """Return the differences between local averages and the values at the points.
 
-        L_i(f) = E f(x_i + z) - f(x_i): by how much the local average differs from the value, shape (t,)
+        L_i(f) = E f(x_i + z) - f(x_i),  z ~ N(0, width^2 I): shape (t,)
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+    width : float or tuple of float
+        The standard deviation, or one per feature.
+
+    Returns
+    -------
+    Functional
+        ``LocalAverage(X, width) - Evaluation(X)``.
 
     Examples
     --------
@@ -186,14 +219,16 @@ def LocalDeviation(X: Array, width: float | tuple[float, ...]) -> Functional:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Average(Functional):
-    """Averages over samples of points, such as regions.
+    """Weighted averages over samples of points, such as points of a region.
 
-        L_i(f) = sum_j w_ij f(x_ij), the average over the sample x_i1, x_i2, .. : shape (t,)
+        L_i(f) = sum_j w_ij f(x_ij): shape (t,)
 
     Parameters
     ----------
-    points : (t, k, n), k points for each of t averages; (k, n) for a single one
-    weights : (t, k) or (k,), scaled to sum to one as in `numpy.average`; equal when None
+    points : array-like of shape (t, k, n) or (k, n)
+        The k points of each of t averages; or of a single one.
+    weights : array-like of shape (t, k) or (k,), optional
+        The weights, normalized to sum to one as in `numpy.average`; equal by default.
 
     Examples
     --------
@@ -214,10 +249,10 @@ class Average(Functional):
         t, k, _ = points.shape
         weights = np.ones((t, k)) if self.weights is None else to_numpy(as_array(self.weights, "weights"))
         if weights.shape not in ((k,), (t, k)):
-            raise ValueError(f"weights must have shape ({k},) or ({t}, {k}) to go with points, got {weights.shape}.")
+            raise ValueError(f"weights must have shape ({k},) or ({t}, {k}) to match points, got {weights.shape}.")
         total = weights.sum(axis=-1, keepdims=True)
         if np.any(total == 0):
-            raise ValueError("weights of an average sum to zero; use W @ Evaluation(X) for such a combination.")
+            raise ValueError("The weights of an average sum to zero; use W @ Evaluation(X) for such a combination.")
         object.__setattr__(self, "points", owned(points))
         object.__setattr__(self, "weights", np.broadcast_to(weights / total, (t, k)))
 
@@ -242,11 +277,19 @@ class Average(Functional):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components(AtPoints):
-    """All components of a vector field v at the rows of X: shape (t, m).
+    """All components of a vector field v at points.
 
-    L_ic(F) = F(x_i, e_c), where the field is written as F(x, e) = <e, v(x)>.
+        L_ic(F) = F(x_i, e_c) for the field written as F(x, e) = <e, v(x)>: shape (t, m)
 
-    For kernels of points (x, e): `CurlFree`, `DivergenceFree`, and `rkhs.kernels.components`, which has m outputs.
+    It is meant for kernels of inputs (x, e): `CurlFree`, `DivergenceFree`, and `rkhs.kernels.components`, which has m
+    outputs.
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+    outputs : int, optional
+        The number m of components; n by default.
 
     Examples
     --------
@@ -261,7 +304,7 @@ class Components(AtPoints):
         super().__post_init__()
         outputs = int(self.X.shape[1]) if self.outputs is None else self.outputs
         if not (isinstance(outputs, int) and outputs > 0):
-            raise ValueError(f"outputs is a positive whole number, got {self.outputs!r}.")
+            raise ValueError(f"outputs must be a positive integer, got {self.outputs!r}.")
         object.__setattr__(self, "outputs", outputs)
 
     @property
@@ -277,5 +320,5 @@ class Components(AtPoints):
         t, m = self.shape
         xp = namespace(self.X)
         n = int(self.X.shape[1])
-        places = xp.reshape(xp.broadcast_to(self.X[:, None, :], (t, m, n)), (t * m, n))
-        return (Part(Atoms.values(xp.concat([places, like(np.tile(np.eye(m), (t, 1)), places)], axis=1))),)
+        points = xp.reshape(xp.broadcast_to(self.X[:, None, :], (t, m, n)), (t * m, n))
+        return (Part(Atoms.values(xp.concat([points, like(np.tile(np.eye(m), (t, 1)), points)], axis=1))),)

@@ -1,4 +1,4 @@
-"""Prior knowledge in the form of callables X -> functionals."""
+"""Priors on f as callables that map points X to functionals."""
 
 from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances._graph import Graph

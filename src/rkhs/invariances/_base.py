@@ -1,10 +1,10 @@
-"""What is known about a function beside its labels: functionals that should stay near a target, made from points.
+"""Priors on f: functionals, made from points, whose values should be near a target.
 
-An invariance states: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
+An invariance states that L_1(f), L_2(f), ... are about zero at the points x_1 .. x_t.  It is given as
 
 - a callable X -> rkhs.extend.Functional, for example ``rkhs.Gradient``,
-- the name of one: "gradient", "local_average", "graph",
-- an `Invariance`, which adds a weight, a loss, a target and the points it is about,
+- one of the names "gradient", "local_average" and "graph",
+- an `Invariance`, which adds a weight, a loss, a target and the subset of points,
 - or a list of these.
 """
 
@@ -25,25 +25,30 @@ from rkhs.invariances._graph import NAMED
 from rkhs.losses import OneSided
 from rkhs.losses._base import Loss
 
-Knowledge = Callable[[Array], Functional]
+FunctionalMaker = Callable[[Array], Functional]
 
 
 @dataclass(frozen=True)
 class Invariance:
-    """Something known about f at the training points, with its own weight, loss, target and points.
+    """A prior on f at the training points, with a weight, a loss, a target and a subset of the points.
 
-        weight * mean_i sum_j loss(L_ij(f); target), for the functionals L = functional(X) at the training points
+        weight * mean_i sum_j loss(L_ij(f); target),  L = functional(X)
 
-    The mean is over the first axis of L, and L(f) in units of what it is for a typical f (`rkhs._estimators.problem`):
-    a factor on all functionals, and on the target, changes nothing.
+    The mean is over the first axis of L.  Estimators divide L(f) by its size for a typical f, so that a factor on all
+    functionals and on the target has no effect.
 
     Parameters
     ----------
-    functional : a callable X -> rkhs.extend.Functional, or "gradient", "local_average" or "graph"
-    weight : a factor on the `nu` of an estimator
-    loss : an rkhs loss or its name, "squared" by default
-    on : the points X it is about: "all", "labeled" or "unlabeled"
-    target : what L(f) should be near to, in units of L(f)
+    functional : callable or {"gradient", "local_average", "graph"}
+        A callable X -> rkhs.extend.Functional, or the name of one.
+    weight : float, default=1.0
+        A factor on the `nu` of an estimator.
+    loss : Loss or str, default="squared"
+        The loss or its name.
+    on : {"all", "labeled", "unlabeled"}, default="all"
+        The training points at which the prior applies.
+    target : float, default=0.0
+        The target of L(f), in units of L(f).
 
     Examples
     --------
@@ -53,7 +58,7 @@ class Invariance:
     Gradient(1 point in R^2)
     """
 
-    functional: Knowledge | str
+    functional: FunctionalMaker | str
     weight: float = 1.0
     loss: Loss | str = "squared"
     on: str = "all"
@@ -64,76 +69,102 @@ class Invariance:
         if not known:
             names = ", ".join(f'"{name}"' for name in NAMED)
             raise ValueError(
-                f"An invariance is a callable X -> functionals, such as rkhs.Gradient, or one of {names}, "
+                f"An invariance must be a callable X -> functionals, such as rkhs.Gradient, or one of {names}, "
                 f"got {self.functional!r}."
             )
         if self.on not in ("all", "labeled", "unlabeled"):
             raise ValueError(f'on must be "all", "labeled" or "unlabeled", got {self.on!r}.')
         if not 0 <= self.weight < float("inf"):
-            raise ValueError(f"The weight of an invariance must be finite and not negative, got {self.weight!r}.")
+            raise ValueError(f"The weight of an invariance must be finite and nonnegative, got {self.weight!r}.")
 
     @property
-    def maker(self) -> Knowledge:
+    def maker(self) -> FunctionalMaker:
         """The callable X -> functionals."""
         return NAMED[self.functional] if isinstance(self.functional, str) else self.functional
 
     @property
     def once(self) -> bool:
-        """Whether it looks at all points together, each of them once, and divides by what white noise has."""
+        """Whether the functionals couple all points, each used once, and are normalized already (as by `Graph`)."""
         return bool(getattr(self.maker, "once", False))
 
     @property
     def hard_constraint(self) -> dict[Any, Any] | None:
-        """What holds everywhere, in the words of an estimator's `shape`; None where it is about points."""
+        """The shape constraint that holds everywhere, as a `shape` of an estimator; None for a prior at points."""
         return getattr(self.maker, "hard_constraint", None)
 
     def __call__(self, X: Array) -> Functional:
-        """Return the functionals at the points X."""
-        found = self.maker(X)
-        if not isinstance(found, Functional):
+        """Return the functionals at the points X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Functional
+            The functionals.
+        """
+        functionals = self.maker(X)
+        if not isinstance(functionals, Functional):
             raise TypeError(
-                f"{self.maker!r} must return functionals, such as rkhs.Gradient(X), and returned {found!r}."
+                f"{self.maker!r} must return functionals, such as rkhs.Gradient(X), but returned {functionals!r}."
             )
-        return found
+        return functionals
 
 
-def as_invariances(knowledge: Any) -> tuple[Invariance, ...]:
-    """Return every `Invariance` in what an estimator takes as `invariance`; none for None.
+def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
+    """Return the `invariance` argument of an estimator as a tuple of `Invariance` objects.
+
+    Parameters
+    ----------
+    invariance : None, str, callable, Invariance, or a sequence of these
+        The argument; None gives an empty tuple.
+
+    Returns
+    -------
+    tuple of Invariance
+        The invariances.
 
     Examples
     --------
     >>> import rkhs
+    >>> from rkhs.invariances import as_invariances
     >>> len(as_invariances(["gradient", rkhs.Laplacian]))
     2
     """
-    if knowledge is None:
+    if invariance is None:
         return ()
-    if isinstance(knowledge, Sequence) and not isinstance(knowledge, str):
-        return tuple(one for item in knowledge for one in as_invariances(item))
-    return (knowledge if isinstance(knowledge, Invariance) else Invariance(knowledge),)
+    if isinstance(invariance, Sequence) and not isinstance(invariance, str):
+        return tuple(prior for item in invariance for prior in as_invariances(item))
+    return (invariance if isinstance(invariance, Invariance) else Invariance(invariance),)
 
 
 def resolve_columns(invariances: Sequence[Invariance], names: Sequence[str] | None) -> tuple[Invariance, ...]:
-    """Return the invariances with numbers in place of names of columns, by the method of that name, if they have one.
+    """Replace names of columns by their indices in the invariances that refer to columns.
 
-    `names` are those of the columns of X, None where they have none.
+    `names` are the column names of X, or None if it has none.  A functional that refers to columns has a method
+    `resolve_columns(names)`.
     """
-    resolve = [getattr(one.functional, "resolve_columns", None) for one in invariances]
-    both = zip(invariances, resolve, strict=True)
-    return tuple(one if own is None else replace(one, functional=own(names)) for one, own in both)
+    methods = [getattr(prior.functional, "resolve_columns", None) for prior in invariances]
+    pairs = zip(invariances, methods, strict=True)
+    return tuple(prior if resolve is None else replace(prior, functional=resolve(names)) for prior, resolve in pairs)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Another invariance, at a random sample of the points only.
+    """Another invariance, restricted to a random sample of the points.
 
         L = functional(X_S) for a random subset S of at most `most` rows of X
 
     Parameters
     ----------
-    functional : a callable X -> functionals, or the name of one, as in `Invariance`
-    most : how many rows at most
-    random_state : the seed of the draw
+    functional : callable or str
+        A callable X -> functionals, or the name of one, as in `Invariance`.
+    most : int
+        The maximal number of rows.
+    random_state : int, default=0
+        The seed of the sample.
 
     Examples
     --------
@@ -150,10 +181,21 @@ class Sampled:
     def __post_init__(self) -> None:
         if self.most < 1:
             raise ValueError(f"most must be a positive number of points, got {self.most!r}.")
-        Invariance(self.functional)  # refuses what is none
+        Invariance(self.functional)  # validates the functional
 
     def __call__(self, X: Array) -> Functional:
-        """Return the functionals at the drawn rows, in the order of the rows."""
+        """Return the functionals at the sampled rows, in the order of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Functional
+            The functionals.
+        """
         points = as_points(X)
         t = int(points.shape[0])
         if t > self.most:
@@ -164,13 +206,17 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Jitter:
-    """f changes little when features are off by their usual errors.
+    """Insensitivity to measurement errors of the features.
 
-        L_ia(f) = width_a df/dx_a (x_i): how f changes when feature a of x_i is off by its usual error
+        L_ia(f) = width_a df/dx_a (x_i): the change of f when feature a of x_i is off by its typical error
 
-    The sum of squares over a is E (f(x_i + z) - f(x_i))^2 for small noise z ~ N(0, diag(width^2)), so give the error of
-    measurement of each feature; zero for one that is exact.  Estimators see which widths are larger, and by how much;
-    how strong it all is, their `nu` says.
+    The sum of squares over a is E (f(x_i + z) - f(x_i))^2 for small noise z ~ N(0, diag(width^2)).  Estimators use the
+    ratios of the widths; their `nu` sets the overall strength.
+
+    Parameters
+    ----------
+    width : float or array-like of shape (n,)
+        The standard error of the features, or one per feature; zero for a feature that is exact.
 
     Examples
     --------
@@ -190,13 +236,24 @@ class Jitter:
         object.__setattr__(self, "width", float(width) if width.ndim == 0 else tuple(width.tolist()))
 
     def __call__(self, X: Array) -> Functional:
-        """Return the scaled partial derivatives at each row, of the features whose width is not zero: (t, these)."""
+        """Return the scaled partial derivatives at each row, for the features with nonzero width.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Functional
+            The functionals, of shape (t, number of nonzero widths).
+        """
         points = as_points(X)
         if isinstance(self.width, float):
             return self.width * Gradient(points)
         t, n = points.shape
         if len(self.width) != n:
-            raise ValueError(f"Jitter has {len(self.width)} widths and X has {n} features: give one for each.")
+            raise ValueError(f"Jitter has {len(self.width)} widths but X has {n} features: give one for each.")
         widths = np.tile(self.width, t)
         kept = np.flatnonzero(widths)
         scaled = scipy.sparse.csr_array((widths[kept], (np.arange(kept.size), kept)), shape=(kept.size, t * n))
@@ -207,19 +264,28 @@ class Jitter:
 def Monotone(
     features: Mapping[Any, int], weight: float = 1.0, on: str = "all", *, everywhere: bool = False
 ) -> Invariance:
-    """f rises with some features and falls with others.
+    """Return the prior that f increases in some features and decreases in others.
 
         loss = max(0, -s_a df/dx_a (x_i)): f increases in feature a where s_a = +1, decreases where s_a = -1
 
-    At the points of the data it is a loss, which may be paid.  With `everywhere` it is a hard constraint: f is monotone
-    on the whole box of the training points, which is proved (`shape_certificate_`), as by `shape={..: "increasing"}`.
+    By default it is a penalty at the training points.  With `everywhere` it is a hard constraint: f is monotone on the
+    whole bounding box of the training points, with a proof (`shape_certificate_`), as by ``shape={...: "increasing"}``.
 
     Parameters
     ----------
-    features : the number of each feature, or its name in the data frame that an estimator is given, and its sign, +1
-        or -1
-    weight, on : as in `Invariance`; without a meaning for what holds everywhere
-    everywhere : whether it holds at all points, not only near those of the data
+    features : dict of int or str to {+1, -1}
+        The index of each feature, or its name in the data frame that the estimator is fitted with, and its sign.
+    weight : float, default=1.0
+        The weight of `Invariance`; without effect on a hard constraint.
+    on : {"all", "labeled", "unlabeled"}, default="all"
+        The points of `Invariance`; without effect on a hard constraint.
+    everywhere : bool, default=False
+        Whether f is monotone everywhere, not only near the training points.
+
+    Returns
+    -------
+    Invariance
+        The prior.
 
     Examples
     --------
@@ -241,7 +307,7 @@ def Monotone(
 
 @dataclass(frozen=True)
 class Slopes:
-    """L_ia(f) = s_a df/dx_a (x_i) for some features a, which are numbers or names of columns."""
+    """Signed partial derivatives L_ia(f) = s_a df/dx_a (x_i) in some features a, given by index or column name."""
 
     features: tuple[int | str, ...]
     signs: tuple[int, ...]
@@ -249,18 +315,18 @@ class Slopes:
 
     @property
     def hard_constraint(self) -> dict[int | str, str] | None:
-        """What holds everywhere, in the words of an estimator's `shape`; None for a loss at points."""
+        """The shape constraint that holds everywhere, as a `shape` of an estimator; None for a penalty at points."""
         words = {1: "increasing", -1: "decreasing"}
         return {a: words[s] for a, s in zip(self.features, self.signs, strict=True)} if self.everywhere else None
 
     def resolve_columns(self, names: Sequence[str] | None) -> Slopes:
-        """Return the same with numbers in place of names; `names` are those of the columns, None if they have none."""
+        """Return the same functionals with column names replaced by indices; `names` are the columns of X or None."""
         known = {str(name): k for k, name in enumerate([] if names is None else names)}
         unknown = [a for a in self.features if isinstance(a, str) and a not in known]
         if unknown and names is None:
             raise ValueError(
-                f"Monotone names columns ({', '.join(map(repr, unknown))}) and X has no column names: fit with a data "
-                "frame, or give the numbers of the features."
+                f"Monotone names columns ({', '.join(map(repr, unknown))}), but X has no column names: fit with a data "
+                "frame, or give the indices of the features."
             )
         if unknown:
             raise ValueError(
@@ -270,7 +336,7 @@ class Slopes:
         return replace(self, features=tuple(known[a] if isinstance(a, str) else a for a in self.features))
 
     def __call__(self, X: Array) -> Functional:
-        """Return the signed partial derivatives at each row: flat, feature by feature."""
+        """Return the signed partial derivatives at each row, a flat family ordered by feature."""
         points: Any = as_points(X)
         pairs = zip(map(int, self.resolve_columns(None).features), self.signs, strict=True)
         return stack([float(sign) * Derivative(points, axes=[feature]) for feature, sign in pairs])

@@ -1,14 +1,14 @@
-"""Neighbors are alike: f changes little along the graph of nearest neighbors, and so do its changes.
+"""Graph regularization: f changes little along the edges of a nearest-neighbor graph.
 
-With weights W on the edges of a graph and the Laplacian  L = D - W,  D the sums of rows of W, the squared loss on
-A @ Evaluation(X)  is  f'L^p f,  where A'A = L^p:
+With weights W on the edges and the Laplacian  L = D - W,  D the row sums of W, the squared loss on  A @ Evaluation(X)
+is  f'L^p f,  where A'A = L^p:
 
     A = L^(p/2) for an even power p,      A = B L^((p-1)/2) for an odd one, with the incidence matrix B, B'B = L
 
-A power above one also asks that f is smooth on the graph: what L f is at a point is compared with its neighbors'.
-Normalized graphs and higher powers are what the good results of the literature use (Belkin, Niyogi and Sindhwani 2006;
-Zhou and Belkin 2011 for the powers).  There L = I - D^-1/2 W D^-1/2; here the weights alone are normalized so, and
-L is as above: f = 1 then costs nothing, so that an intercept is free, and errors were no larger.
+A power above one also asks that L f is small, which compares f at a point with the mean of its neighbors.
+Normalized graphs and higher powers have given the best results in the literature (Belkin, Niyogi and Sindhwani 2006;
+Zhou and Belkin 2011 for the powers).  There L = I - D^-1/2 W D^-1/2; here only the weights are normalized this way and
+L is as above: constants then have no penalty, so that an intercept is free, and errors were no larger.
 """
 
 from __future__ import annotations
@@ -29,38 +29,47 @@ from sklearn.neighbors import NearestNeighbors
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
 
-MANY, COMPONENTS = 20_000, 50  # points beyond which neighbors are searched by so many principal components
+# Above MANY points, neighbors are searched in COMPONENTS principal components: exact neighbors of 60,000 images would
+# take minutes.
+MANY, COMPONENTS = 20_000, 50
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Neighbors in a graph have similar values.
+    """Graph Laplacian regularization: neighbors in a graph have similar values.
 
-        L = A @ Evaluation(X) with  |L(f)|^2 = f'L^p f / tr(L^p),  on a graph of neighbors or one that is given
+        L = A @ Evaluation(X) with  |L(f)|^2 = f'L^p f / tr(L^p)
 
-    Divided by the trace of L^p, the sum of squares is about one for a function that is white noise of variance one,
-    however many points there are and whatever the graph: weights mean the same everywhere.  (Other functionals are
-    compared with a typical function of the kernel, which is smooth; a graph is there to say what smooth is.)
+    The graph joins nearest neighbors or is given.  Division by the trace of L^p makes the sum of squares about one for
+    white noise of variance one, independently of the number of points and of the graph, so that weights are comparable.
+    (Other functionals are compared with a typical function of the kernel, which is smooth; a graph defines another
+    notion of smoothness.)
 
     Parameters
     ----------
-    n_neighbors : two points are joined if one is among so many nearest ones of the other
-    power : p
-    weights : "heat", exp(-d^2 / (2 s^2)) with s the mean distance of neighbors, or "ones"
-    normalized : whether weights are divided by the roots of the degrees of both ends
-    scale : what features are divided by before distances are measured, a number or one per feature
-    components : distances are those of so many principal components of these; None for all features.  Neighbors in
-        many noisy features are by chance
-    graph : a symmetric SciPy sparse matrix (t, t) of weights, in place of nearest neighbors; X then needs these t rows
-        in their order
+    n_neighbors : int, default=10
+        Two points are joined if one is among the `n_neighbors` nearest ones of the other.
+    power : int, default=2
+        The power p of the Laplacian.
+    weights : {"heat", "ones"}, default="heat"
+        Weights exp(-d^2 / (2 s^2)) with s the mean distance of neighbors, or all one.
+    normalized : bool, default=True
+        Whether to divide the weights by the square roots of the degrees of both ends.
+    scale : float or array-like of shape (n,), default=1.0
+        A divisor of the features, or one per feature, before distances are computed.
+    components : int, optional
+        The number of principal components in which distances are computed; by default all features are used.  In many
+        noisy features neighbors are arbitrary.
+    graph : sparse matrix of shape (t, t), optional
+        A symmetric matrix of weights that replaces nearest neighbors; X must then have these t rows in this order.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0], [1.0], [3.0], [6.0], [10.0]])
-    >>> rkhs.invariances.Graph(n_neighbors=1, power=1)(X).shape  # one for each edge
+    >>> rkhs.invariances.Graph(n_neighbors=1, power=1)(X).shape  # one functional per edge
     (4,)
-    >>> rkhs.invariances.Graph(n_neighbors=1, power=2)(X).shape  # one for each point
+    >>> rkhs.invariances.Graph(n_neighbors=1, power=2)(X).shape  # one functional per point
     (5,)
     """
 
@@ -71,7 +80,7 @@ class Graph:
     scale: Any = 1.0
     components: int | None = None
     graph: Any = None
-    once: ClassVar[bool] = True  # it looks at all points together, each of them once, and has a unit of its own
+    once: ClassVar[bool] = True  # see Invariance.once
 
     def __post_init__(self) -> None:
         for name in ("n_neighbors", "power", "components"):
@@ -84,31 +93,42 @@ class Graph:
             raise ValueError(f'weights of a Graph must be "heat" or "ones", got {self.weights!r}.')
 
     def __repr__(self) -> str:
-        which = f"n_neighbors={self.n_neighbors}" if self.graph is None else "graph=.."
-        few = "" if self.components is None else f", components={self.components}"
-        return f"Graph({which}, power={self.power}{few})"
+        source = f"n_neighbors={self.n_neighbors}" if self.graph is None else "graph=.."
+        components = "" if self.components is None else f", components={self.components}"
+        return f"Graph({source}, power={self.power}{components})"
 
     def __call__(self, X: Array) -> Functional:
-        """Return the functionals at the points X."""
+        """Return the functionals at the points X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        Functional
+            The functionals A @ Evaluation(X).
+        """
         points = as_points(X)
         rows = to_numpy(points)
-        most = min(self.n_neighbors, len(rows) - 1)
+        n_neighbors = min(self.n_neighbors, len(rows) - 1)
         if self.graph is not None:
             W = csr_array(self.graph, dtype=np.float64)
             if W.shape != (len(rows), len(rows)):
                 raise ValueError(
-                    f"The graph has shape {W.shape}, and there are {len(rows)} points: it needs one row for each."
+                    f"The graph has shape {W.shape}, but there are {len(rows)} points: it needs one row per point."
                 )
             if abs(W - W.T).max() > 0 or (W.nnz and not np.all((W.data >= 0) & np.isfinite(W.data))):
-                raise ValueError("The weights of a graph must be symmetric, finite and not negative.")
+                raise ValueError("The weights of a graph must be symmetric, finite and nonnegative.")
             W = _without_loops(W)
-        elif most < 1:
+        elif n_neighbors < 1:
             W = csr_array((len(rows), len(rows)))
         else:
             rows = rows / np.asarray(self.scale, dtype=np.float64)
             if self.components is not None:
                 rows = rows @ principal_directions(rows, self.components).T
-            W = neighbor_weights(*nearest(rows, most), self.weights)
+            W = neighbor_weights(*nearest(rows, n_neighbors), self.weights)
         A = root_of_laplacian(normalized(W) if self.normalized else W, self.power)
         size = float(np.sum(A.data**2))
         return (A / size**0.5 if size > 0 else A) @ Evaluation(points)
@@ -117,8 +137,7 @@ class Graph:
 def nearest(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
     """Return the distances (t, k) and the indices (t, k) of the k nearest neighbors of each point.
 
-    Among more than 20,000 points of many features by the distance of their 50 principal components: exact neighbors of
-    60,000 images would take minutes.
+    Above 20,000 points with more than 50 features the distances are those of the first 50 principal components.
     """
     if len(points) > MANY and points.shape[1] > COMPONENTS:
         points = (points - points.mean(axis=0)) @ principal_directions(points, COMPONENTS).T
@@ -126,9 +145,9 @@ def nearest(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
 
 
 def principal_directions(points: Matrix, count: int) -> Matrix:
-    """Return the directions (r, n), orthonormal, in which points (t, n) differ most, the first most of all.
+    """Return the first principal directions of the points as orthonormal rows (r, n), by decreasing variance.
 
-    There are as many as asked for, or as features or points.
+    Their number r is `count`, or the number of features or points if that is smaller.
 
     Examples
     --------
@@ -136,7 +155,7 @@ def principal_directions(points: Matrix, count: int) -> Matrix:
     array([[0., 1.]])
     """
     centered = points - points.mean(axis=0)
-    centered = centered / (float(np.max(np.abs(centered), initial=0.0)) or 1.0)  # squares of any unit are finite
+    centered = centered / (float(np.max(np.abs(centered), initial=0.0)) or 1.0)  # avoids overflow of the squares
     t, n = centered.shape
     if n > t:
         return np.linalg.svd(centered, full_matrices=False)[2][:count]
@@ -144,7 +163,7 @@ def principal_directions(points: Matrix, count: int) -> Matrix:
 
 
 def neighbor_weights(distances: Matrix, neighbors: Matrix, weights: str = "heat") -> csr_array:
-    """Return the symmetric matrix (t, t) of weights for the k neighbors (t, k) of each point at distances (t, k)."""
+    """Return the symmetric matrix (t, t) of weights, given the neighbors (t, k) of each point and their distances."""
     count, most = neighbors.shape
     width = float(distances.mean())
     near = np.exp(-(distances**2) / (2 * width**2)) if weights == "heat" and width > 0 else np.ones(distances.shape)
@@ -154,19 +173,19 @@ def neighbor_weights(distances: Matrix, neighbors: Matrix, weights: str = "heat"
 
 
 def normalized(W: csr_array) -> csr_array:
-    """Return D^-1/2 W D^-1/2, with the degrees D."""
+    """Return D^-1/2 W D^-1/2 with the degrees D."""
     degrees = np.asarray(W.sum(axis=1)).ravel()
     roots = scipy.sparse.diags_array(1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
     return csr_array(roots @ W @ roots)
 
 
 def laplacian_of(W: csr_array) -> csr_array:
-    """Return L = D - W; nothing is known of points without neighbors."""
+    """Return L = D - W; rows of points without neighbors are zero."""
     return csr_array(scipy.sparse.csgraph.laplacian(W))
 
 
 def root_of_laplacian(W: csr_array, power: int) -> csr_array:
-    """Return A with A'A = L^p; for odd p its first factor is the incidence matrix B, a row for each edge, B'B = L."""
+    """Return A with A'A = L^p; for odd p its first factor is the incidence matrix B with one row per edge, B'B = L."""
     A = L = laplacian_of(W)
     if power % 2:
         upper = scipy.sparse.triu(W, k=1, format="coo")
@@ -179,17 +198,17 @@ def root_of_laplacian(W: csr_array, power: int) -> csr_array:
 
 
 def _without_loops(W: csr_array) -> csr_array:
-    """Return the graph in which no point is a neighbor of itself."""
+    """Return the graph without edges from points to themselves."""
     W = csr_array(W - scipy.sparse.diags_array(W.diagonal()))
     W.eliminate_zeros()
     return W
 
 
 def local_average(X: Array) -> Functional:
-    """Return E f(x_i + z) - f(x_i), |z| about the median distance of a point to its nearest neighbor."""
+    """Return E f(x_i + z) - f(x_i), with |z| about the median distance of a point to its nearest neighbor."""
     points = np.unique(to_numpy(as_points(X)), axis=0)
     if len(points) < 2:
-        raise ValueError('"local_average" takes its width from distances: it needs two distinct points.')
+        raise ValueError('"local_average" derives its width from distances: it needs at least two distinct points.')
     distances, _ = NearestNeighbors(n_neighbors=1).fit(points).kneighbors()
     return LocalDeviation(X, width=float(np.median(distances)) / sqrt(points.shape[1]))
 

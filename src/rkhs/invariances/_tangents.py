@@ -1,4 +1,4 @@
-"""Tangents: f does not change when the data are transformed a little, by a function, or as signals change."""
+"""Tangents: f does not change under small transformations of the data, given by a function or typical of signals."""
 
 from __future__ import annotations
 
@@ -15,20 +15,42 @@ from rkhs.functionals import DirectionalDerivative
 
 
 class TangentFamily(ABC):
-    """Ways to transform the rows of X, with tangents v_k = d/da T_k(x, a) at a = 0."""
+    """Transformations T_k of the rows of X with tangents v_k = d/da T_k(x, a) at a = 0."""
 
     @abstractmethod
     def vectors(self, X: Array) -> Array:
-        """Return the tangents (t, k, n) of the rows of X."""
+        """Return the tangents of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, k, n)
+            The tangents of each row; (t, n) for a single transformation.
+        """
 
     def __call__(self, X: Array) -> DirectionalDerivative:
-        """Return the derivatives along the tangents at each row: shape (t, k)."""
+        """Return the derivatives along the tangents at each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        DirectionalDerivative
+            The functionals, of shape (t, k), or (t,) for a single transformation.
+        """
         points = as_points(X)
         return DirectionalDerivative(points, self.vectors(points))
 
 
 def checked_kinds(kinds: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """Return the kinds of transformations as a tuple; refuse unknown ones."""
+    """Validate the names of transformations and return them as a tuple."""
     given = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     if not given or not set(given) <= set(known):
         raise ValueError(f"kinds must be among {', '.join(known)}, got {list(given)}.")
@@ -37,15 +59,17 @@ def checked_kinds(kinds: str | Sequence[str], known: Iterable[str]) -> tuple[str
 
 @dataclass(frozen=True)
 class Tangents(TangentFamily):
-    """A transformation of your own changes nothing, as long as it is small.
+    """Invariance under small transformations by a user's function.
 
         L_i(f) = <v_i, grad f(x_i)> with v_i = (T(x_i, step) - T(x_i, -step)) / (2 step)
 
     Parameters
     ----------
-    transform : (X, a) -> the rows of X transformed by the amount a, where T(X, 0) = X.  A function of a module, not a
-        lambda, if the model is to be pickled
-    step : the amount of the difference
+    transform : callable
+        A function (X, a) -> the rows of X transformed by the amount a, with T(X, 0) = X.  To pickle the model, use a
+        function of a module, not a lambda.
+    step : float, default=1e-3
+        The amount in the difference quotient.
 
     Examples
     --------
@@ -69,52 +93,79 @@ class Tangents(TangentFamily):
 
     @property
     def names(self) -> list[str]:
-        """The name of the one tangent."""
+        """The name of the transformation, in a list."""
         return [getattr(self.transform, "__name__", "transform")]
 
     def vectors(self, X: Array) -> Array:
-        """Return the tangents (t, n) of the rows of X."""
+        """Return the tangents of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, n)
+            The tangents.
+        """
         points = as_points(X)
         ahead, behind = (self._transformed(to_numpy(points), amount) for amount in (self.step, -self.step))
         return like((ahead - behind) / (2 * self.step), points)
 
     def moved(self, X: Array, amount: float) -> Array:
-        """Return the rows of X really transformed: (t, 1, n)."""
+        """Return the transformed rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        amount : float
+            The amount of the transformation.
+
+        Returns
+        -------
+        array of shape (t, 1, n)
+            The transformed rows.
+        """
         points = as_points(X)
         return like(self._transformed(to_numpy(points), amount)[:, None], points)
 
     def _transformed(self, rows: Matrix, amount: float) -> Matrix:
-        moved = np.asarray(self.transform(rows, amount))
-        if moved.shape != rows.shape:
+        result = np.asarray(self.transform(rows, amount))
+        if result.shape != rows.shape:
             raise ValueError(
-                f"{self.names[0]} took points of shape {rows.shape} to {moved.shape}: a transformation keeps the shape."
+                f"{self.names[0]} maps points of shape {rows.shape} to shape {result.shape}: a transformation must "
+                "keep the shape."
             )
-        return moved
+        return result
 
 
-# kind -> its tangent from the smoothed signals g, their slopes g' and the time, which runs from -1 to 1
+# kind -> tangent as a function of the smoothed signals g, their derivatives g' and the time, which runs from -1 to 1
 TANGENTS: dict[str, Callable[[Matrix, Matrix, Matrix], Matrix]] = {
     "shift": lambda g, slope, time: -slope,  # g(time - a), a in samples
     "stretch": lambda g, slope, time: -time * slope,  # the ends move by a samples
     "amplitude": lambda g, slope, time: g,  # (1 + a) g
     "offset": lambda g, slope, time: np.ones_like(g),  # g + a
-    "drift": lambda g, slope, time: np.broadcast_to(time, g.shape),  # g + a time: a baseline that tilts
+    "drift": lambda g, slope, time: np.broadcast_to(time, g.shape),  # g + a time, a linear drift of the baseline
 }
 
 
 @dataclass(frozen=True)
 class SignalTangents(TangentFamily):
-    """A signal stays the same when it shifts, stretches, grows or drifts a little.
+    """Invariance of signals under small shifts, stretches, changes of amplitude and drifts.
 
-        L_ik(f) = <v_ik, grad f(x_i)>: how f changes when the signal x_i changes a little in the way k
+        L_ik(f) = <v_ik, grad f(x_i)>: the change of f under transformation k of the signal x_i
 
-    The rows of X are signals sampled at equal steps.  With g the smoothed signal and time from -1 to 1 the tangents are
-    -g' (shift), -time g' (stretch), g (amplitude), 1 (offset) and time (drift).
+    The rows of X are signals sampled at equal intervals.  With g the smoothed signal and time from -1 to 1, the
+    tangents are -g' (shift), -time g' (stretch), g (amplitude), 1 (offset) and time (drift).
 
     Parameters
     ----------
-    kinds : of "shift", "stretch", "amplitude", "offset", "drift"
-    smoothing : width in samples of the Gaussian that smooths the signal first
+    kinds : sequence of {"shift", "stretch", "amplitude", "offset", "drift"}
+        The transformations; by default the first three.
+    smoothing : float, default=1.0
+        The width in samples of the Gaussian that smooths the signal first.
 
     Examples
     --------
@@ -131,15 +182,26 @@ class SignalTangents(TangentFamily):
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", checked_kinds(self.kinds, TANGENTS))
         if not self.smoothing >= 0:
-            raise ValueError(f"smoothing must be a width in samples, zero or more, got {self.smoothing!r}.")
+            raise ValueError(f"smoothing must be a nonnegative width in samples, got {self.smoothing!r}.")
 
     @property
     def names(self) -> list[str]:
-        """The name of each tangent."""
+        """The names of the transformations."""
         return list(self.kinds)
 
     def vectors(self, X: Array) -> Array:
-        """Return the tangents (t, k, n) of the rows of X."""
+        """Return the tangents of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The signals.
+
+        Returns
+        -------
+        array of shape (t, k, n)
+            The tangents of each signal.
+        """
         points = as_points(X)
         g, time = _signals(points)
         slope = np.gradient(g, axis=1)
@@ -148,23 +210,36 @@ class SignalTangents(TangentFamily):
         return like(np.stack([TANGENTS[kind](g, slope, time) for kind in self.kinds], axis=1), points)
 
     def moved(self, X: Array, amount: float) -> Array:
-        """Return the rows of X really changed, in each of the ways: (t, k, n).  They are not smoothed."""
+        """Return the rows of X under each of the transformations, without smoothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The signals.
+        amount : float
+            The amount of the transformations.
+
+        Returns
+        -------
+        array of shape (t, k, n)
+            The transformed signals.
+        """
         points = as_points(X)
         g, time = _signals(points)
         changed = []
         for kind in self.kinds:
             if kind in ("shift", "stretch"):
-                places = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
-                moved = [ndimage.map_coordinates(one, [places], order=3, mode="nearest") for one in g]
-                changed.append(np.array(moved).reshape(g.shape))
+                samples = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
+                signals = [ndimage.map_coordinates(signal, [samples], order=3, mode="nearest") for signal in g]
+                changed.append(np.array(signals).reshape(g.shape))
             else:
-                added: Any = {"amplitude": g, "offset": 1.0, "drift": time}[kind]
-                changed.append(g + amount * added)
+                tangent: Any = {"amplitude": g, "offset": 1.0, "drift": time}[kind]
+                changed.append(g + amount * tangent)
         return like(np.stack(changed, axis=1), points)
 
 
 def _signals(points: Array) -> tuple[Matrix, Matrix]:
-    """Return the signals, and the time of their samples."""
+    """Return the signals in float64 and the times of their samples."""
     if points.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
     return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
@@ -172,31 +247,66 @@ def _signals(points: Array) -> tuple[Matrix, Matrix]:
 
 @dataclass(frozen=True)
 class Moved:
-    """X -> T_k(X, amount): the rows moved in one of the ways of `ImageTangents`, `SignalTangents` or `Tangents`."""
+    """The transformation X -> T_k(X, amount) by one of the kinds of a family of tangents.
+
+    Parameters
+    ----------
+    tangents : ImageTangents, SignalTangents or Tangents
+        The transformations T.
+    which : int
+        The index k in ``tangents.names``.
+    amount : float
+        The amount of the transformation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.invariances import Moved, SignalTangents
+    >>> Moved(SignalTangents(kinds=["offset"]), 0, 2.0)(np.array([[1.0, 3.0]]))
+    array([[3., 5.]])
+    """
 
     tangents: Any
     which: int
     amount: float
 
     def __call__(self, X: Array) -> Array:
-        """Return the moved rows, of the shape of X."""
+        """Return the transformed rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        array of shape (t, n)
+            The transformed rows.
+        """
         return self.tangents.moved(X, self.amount)[:, self.which]
 
 
 def copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[Moved]:
-    """Return the transformations of all kinds by all amounts, for `rkhs.VirtualSampleSVC`.
+    """Return the transformations by all kinds and all amounts, for `rkhs.VirtualSampleSVC`.
 
     Parameters
     ----------
-    tangents : `ImageTangents`, `SignalTangents` or `Tangents`
-    amounts : by how much, in the units of the tangents
+    tangents : ImageTangents, SignalTangents or Tangents
+        The transformations.
+    amounts : sequence of float, default=(-1.0, 1.0)
+        The amounts, in the units of the tangents.
+
+    Returns
+    -------
+    list of Moved
+        The callables X -> transformed X.
 
     Examples
     --------
     >>> import rkhs
     >>> from rkhs.invariances import ImageTangents, copies
     >>> transforms = copies(ImageTangents(shape=(8, 8), kinds=["translation", "rotation"]), amounts=(-1, 1))
-    >>> len(transforms)  # down, right and rotation, forth and back
+    >>> len(transforms)  # down, right and rotation, in both directions
     6
     >>> model = rkhs.VirtualSampleSVC(transforms)
     """

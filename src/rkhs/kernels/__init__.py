@@ -1,4 +1,7 @@
-"""Kernels: frozen values that know the inner products of atoms, and nothing of functionals."""
+"""Kernels: immutable objects that compute inner products of representers.
+
+A kernel pairs atoms (point evaluations and derivatives at points); it does not depend on `rkhs.functionals`.
+"""
 
 from rkhs._calculus.maps import Features, InverseDistances
 from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum, additive

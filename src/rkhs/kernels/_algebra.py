@@ -1,4 +1,4 @@
-"""Kernels from kernels: sums, products, positive multiples and linear changes of input."""
+"""Kernels built from kernels: sums, products, positive multiples, linear and nonlinear changes of the input."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rkhs._calculus.maps import Map
 from rkhs.kernels._base import Kernel, Tunable
 
 
-class _Several(Kernel):
-    """What sums and products have in common: as smooth as their roughest part."""
+class _Combination(Kernel):
+    """Base class of sums and products, which are as smooth as their roughest part."""
 
     kernels: tuple[Kernel, ...]
 
@@ -35,10 +35,15 @@ class _Several(Kernel):
 
 
 @dataclass(frozen=True)
-class Sum(_Several):
-    """The sum of kernels; write k_1 + k_2.
+class Sum(_Combination):
+    """The sum of kernels; write ``k1 + k2``.
 
-        k(x, y) = k_1(x, y) + k_2(x, y) + ..
+        k(x, y) = k_1(x, y) + k_2(x, y) + ...
+
+    Parameters
+    ----------
+    kernels : tuple of Kernel
+        The summands; nested sums are flattened.
 
     Examples
     --------
@@ -62,7 +67,7 @@ class Sum(_Several):
 
     @property
     def null_space(self) -> FunctionSpace:
-        """The span of the parts' null spaces."""
+        """The span of the null spaces of the summands."""
         spaces = [k.null_space for k in self.kernels if k.order]
         if all(isinstance(space, Polynomials) and space.linear is None for space in spaces):
             return Polynomials(self.order - 1)
@@ -74,15 +79,20 @@ class Sum(_Several):
     def pair(self, pairing: Pairing) -> Array:
         return sum(k.pair(pairing) for k in self.kernels)
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
+    def with_child_tangent(self, place: str, tangent: Kernel) -> Kernel:
         return tangent
 
 
 @dataclass(frozen=True)
-class Product(_Several):
-    """The product of kernels; write k_1 * k_2.
+class Product(_Combination):
+    """The product of positive definite kernels; write ``k1 * k2``.
 
-        k(x, y) = k_1(x, y) k_2(x, y) .. of positive definite kernels
+        k(x, y) = k_1(x, y) k_2(x, y) ...
+
+    Parameters
+    ----------
+    kernels : tuple of Kernel
+        The factors.
 
     Examples
     --------
@@ -97,7 +107,7 @@ class Product(_Several):
         for k in self.kernels:
             if k.order:
                 raise ValueError(
-                    f"{k!r} is only conditionally positive definite (of order {k.order}), and products need "
+                    f"{k!r} is only conditionally positive definite (of order {k.order}), but products need "
                     "positive definite kernels: use a sum, or a kernel such as Gaussian or Matern."
                 )
 
@@ -105,7 +115,7 @@ class Product(_Several):
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.kernels)
 
     def pair(self, pairing: Pairing) -> Array:
-        """Leibniz's rule: each direction differentiates one of the factors."""
+        """Return the inner products by Leibniz's rule: each direction differentiates one of the factors."""
         first, *rest = self.kernels
         if not rest:
             return first.pair(pairing)
@@ -113,19 +123,19 @@ class Product(_Several):
         total = None
         for left, other_left in _splits(pairing.left.order):
             for right, other_right in _splits(pairing.right.order):
-                ours = first.pair(pairing.restricted(left, right))
-                term = ours * others.pair(pairing.restricted(other_left, other_right))
+                term = first.pair(pairing.restricted(left, right))
+                term = term * others.pair(pairing.restricted(other_left, other_right))
                 total = term if total is None else total + term
         return total
 
 
-class _Derived(Kernel):
-    """A kernel made of one other, its field `kernel`, perhaps of points in another dimension."""
+class _Transformed(Kernel):
+    """Base class of kernels that transform one other kernel, their field `kernel`, or its input."""
 
     kernel: Kernel
 
     def image(self, dimension: int) -> int:
-        """Return the dimension of the points that the other kernel sees."""
+        """Return the dimension of the points that `kernel` receives."""
         return dimension
 
     @property
@@ -140,10 +150,17 @@ class _Derived(Kernel):
 
 
 @dataclass(frozen=True)
-class Multiple(_Derived):
-    """A positive multiple of a kernel; write 2 * k.
+class Multiple(_Transformed):
+    """A positive multiple of a kernel; write ``2 * k``.
 
-        k(x, y) = factor * k_1(x, y), with a positive factor
+        k(x, y) = factor * k_1(x, y)
+
+    Parameters
+    ----------
+    factor : float or Tunable
+        The positive factor.
+    kernel : Kernel
+        The kernel k_1.
 
     Examples
     --------
@@ -152,7 +169,7 @@ class Multiple(_Derived):
     array([[2.]])
     """
 
-    factor: Any  # a number, or open
+    factor: Any  # float or Tunable
     kernel: Kernel
     positive: ClassVar[tuple[str, ...]] = ("factor",)
 
@@ -177,15 +194,22 @@ class Multiple(_Derived):
     def pair(self, pairing: Pairing) -> Array:
         return self.factor * self.kernel.pair(pairing)
 
-    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+    def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
         return self
 
 
 @dataclass(frozen=True, eq=False)
-class Pullback(_Derived):
-    """A kernel after a linear map of the points; write k @ A.
+class Pullback(_Transformed):
+    """A kernel of linearly transformed points; write ``k @ A``.
 
-        k(x, y) = k_1(A x, A y) for a matrix A (m, n), or one factor per feature (n,); also ``k_1 @ A``
+        k(x, y) = k_1(A x, A y)
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel k_1.
+    linear : array-like of shape (m, n) or (n,)
+        The matrix A, or one factor per feature.
 
     Examples
     --------
@@ -199,7 +223,7 @@ class Pullback(_Derived):
     linear: Matrix
 
     def __post_init__(self) -> None:
-        linear = np.array(to_numpy(as_array(self.linear, "A")), dtype=np.float64)  # our own copy, frozen
+        linear = np.array(to_numpy(as_array(self.linear, "A")), dtype=np.float64)  # a copy, made read-only
         if linear.ndim not in (1, 2) or linear.size == 0:
             raise ValueError(
                 f"A linear change of input is a finite matrix (m, n) or a vector (n,), got shape {linear.shape}."
@@ -239,7 +263,7 @@ class Pullback(_Derived):
 
     def pair(self, pairing: Pairing) -> Array:
         form = self.form(pairing.left.dimension)
-        if form is not None and form.rho:  # it maps differences, which lose no digits far from the origin
+        if form is not None and form.rho:  # radial forms map differences, which stay accurate far from the origin
             return form(pairing)
         return self.kernel.pair(pairing.pushed(self.linear))
 
@@ -252,12 +276,24 @@ class Pullback(_Derived):
 
 
 def additive(kernel: Any, n: int) -> Sum:
-    """Functions that are sums of functions of one feature each.
+    """Return the kernel of functions that are sums of functions of one feature each.
 
         k(x, y) = sum_j k_j(x_j, y_j)
 
-    `kernel` is a kernel of one feature for all, or a list of n.  What such a function does with a feature does not
-    depend on the others, so that its shape is proved feature by feature.
+    The effect of a feature on such a function does not depend on the others, so that its shape can be proved feature
+    by feature.
+
+    Parameters
+    ----------
+    kernel : Kernel or list of Kernel
+        The kernel of one feature for all of them, or a list of n.
+    n : int
+        The number of features.
+
+    Returns
+    -------
+    Sum
+        The additive kernel.
 
     Examples
     --------
@@ -267,30 +303,31 @@ def additive(kernel: Any, n: int) -> Sum:
     """
     kernels = [kernel] * n if isinstance(kernel, Kernel) else list(kernel)
     if len(kernels) != n:
-        raise ValueError(f"An additive kernel of {n} features needs a kernel for each, got {len(kernels)}.")
-    return Sum(tuple(Pullback(one, np.eye(n)[[j]]) for j, one in enumerate(kernels)))
+        raise ValueError(f"An additive kernel of {n} features needs one kernel per feature, got {len(kernels)}.")
+    return Sum(tuple(Pullback(k, np.eye(n)[[j]]) for j, k in enumerate(kernels)))
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Yield all ways to share directions 0..count-1 between two factors."""
+    """Yield all ways to distribute the directions 0..count-1 among two factors."""
     for size in range(count + 1):
         for chosen in combinations(range(count), size):
             yield chosen, tuple(i for i in range(count) if i not in chosen)
 
 
-Push = Callable[[Atoms], tuple[Atoms, ...]]  # what becomes of atoms: one or several that are to be added up
+Push = Callable[[Atoms], tuple[Atoms, ...]]  # the push-forward of atoms: a sum of one or several lists of atoms
 
 
-class PushedKernel(_Derived):
-    """A kernel that says what it makes of atoms: its field `kernel` sees what comes of them."""
+class PushedKernel(_Transformed):
+    """A kernel that pushes atoms forward and pairs the images with its field `kernel`."""
 
-    takes_blur: ClassVar[bool] = False  # whether blurred atoms can be pushed too
+    takes_blur: ClassVar[bool] = False  # whether blurred atoms can be pushed forward
 
     @abstractmethod
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        """Numbers w_i and what becomes of atoms on the left and on the right; None for nothing.
+        """Yield terms (weight, push-forward on the left, push-forward on the right); None is the identity.
 
-        Where both are one object, a family with itself stays one.
+        Return the same object for both sides where they agree, so that the pairing of a family with itself stays
+        symmetric.
         """
 
     def pair(self, pairing: Pairing) -> Array:
@@ -300,37 +337,40 @@ class PushedKernel(_Derived):
             rights = (pairing.right,) if on_right is None else on_right(pairing.right)
             for left in lefts:
                 for right in rights:
-                    found = weight * self.kernel.pair(type(pairing)(left, right))
-                    total = found if total is None else total + found
+                    term = weight * self.kernel.pair(type(pairing)(left, right))
+                    total = term if total is None else total + term
         return total
 
     def _check_definite(self) -> None:
         if self.kernel.order:
             raise ValueError(
-                f"{type(self).__name__} needs a positive definite kernel, and {self.kernel!r} is one only "
-                f"conditionally (of order {self.kernel.order}): use a kernel such as Gaussian or Matern."
+                f"{type(self).__name__} needs a positive definite kernel, but {self.kernel!r} is only conditionally "
+                f"positive definite (of order {self.kernel.order}): use a kernel such as Gaussian or Matern."
             )
 
 
 @dataclass(frozen=True)
 class Composition(PushedKernel):
-    """A kernel of features of the input, made by a smooth map phi with its Jacobian; also ``kernel @ phi``.
+    """A kernel of features of the input; write ``k @ phi``.
 
         k(x, y) = k_1(phi(x), phi(y))
 
-    Functionals are pushed forward by the chain rule (`rkhs._calculus.maps`), so that slopes of f are exact.
+    for a smooth map phi with known Jacobian.  Functionals are pushed forward by the chain rule
+    (`rkhs._calculus.maps`), so that derivatives of f are exact.
 
     Parameters
     ----------
-    kernel : a positive definite kernel
-    map : `rkhs.kernels.Features(function, gradient)`, `rkhs.kernels.InverseDistances()`, or a map of your own
+    kernel : Kernel
+        The positive definite kernel k_1.
+    map : Map
+        The map phi: `rkhs.kernels.Features`, `rkhs.kernels.InverseDistances`, or a subclass of `Map`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> radius = rkhs.kernels.Features(lambda X: np.sum(X**2, axis=1)[:, None], gradient=lambda X: 2 * X[:, None, :])
     >>> k = rkhs.Gaussian(scale=1.0) @ radius
-    >>> k([[3.0, 4.0]], [[5.0, 0.0]])  # of one radius
+    >>> k([[3.0, 4.0]], [[5.0, 0.0]])  # points of equal radius
     array([[1.]])
     """
 
@@ -358,8 +398,8 @@ class Composition(PushedKernel):
         return None if inner is None else f"{inner} @ {self.map!r}"
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        pushed = self.map.pushed
-        yield 1.0, pushed, pushed
+        push = self.map.pushed
+        yield 1.0, push, push
 
     def seen(self, X: Array) -> Array:
         return self.map.values(as_points(X))

@@ -1,4 +1,4 @@
-"""A user's own k(x, y), differentiated by PyTorch."""
+"""Kernels from a user's function k(x, y), differentiated by PyTorch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,22 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True)
 class AutodiffKernel(Kernel):
-    """Any kernel that PyTorch can compute, with its derivatives.
+    """A kernel from any function that PyTorch can differentiate.
 
-        k(x, y) = fn(x, y) for a function of two PyTorch vectors, with derivatives by forward mode
+        k(x, y) = fn(x, y)
 
-    Correct wherever fn is differentiable *as written*: a norm |x - y| inside fn has no derivative at
-    x = y and yields NaN there, even where k is smooth.  Write such kernels as functions of |x - y|^2, or
-    as a `FormKernel` (see "add a kernel").  `smooth` (derivatives of lower order are bounded) and
-    `order` (of conditional definiteness) are taken on trust.
+    The derivatives come from forward-mode differentiation.  They are correct wherever fn is differentiable *as
+    written*: a norm |x - y| inside fn has no derivative at x = y and yields NaN there, even where k is smooth.  Write
+    such kernels as functions of |x - y|^2, or as a `FormKernel` (see "add a kernel").
+
+    Parameters
+    ----------
+    fn : callable
+        The function of two PyTorch vectors of shape (n,) that returns a scalar.
+    smooth : float, default=inf
+        Derivatives of order below this are bounded functionals; it is not checked.
+    order : int, default=0
+        The order of conditional positive definiteness; it is not checked.
 
     Examples
     --------
@@ -51,27 +59,27 @@ class AutodiffKernel(Kernel):
         native = is_torch_array(left.points)
 
         def tensor(array: Array) -> Any:
-            return array if native else torch.tensor(np.ascontiguousarray(array))  # no negative strides in PyTorch
+            return array if native else torch.tensor(np.ascontiguousarray(array))  # PyTorch has no negative strides
 
         def flat(atoms: Atoms) -> tuple[Any, Any]:
-            """Return the point (size, n) and the directions (size, m, n) of each atom."""
+            """Return the points (size, n) and the directions (size, m, n) of the atoms."""
             t, k, m, n = atoms.points.shape[0], atoms.per_point, atoms.order, atoms.dimension
             points = tensor(atoms.points)[:, None, :].expand(t, k, n)
             return points.reshape(t * k, n), tensor(atoms.directions).expand(t, k, m, n).reshape(t * k, m, n)
 
-        def one(x: Any, us: Any, y: Any, vs: Any) -> Any:
+        def single(x: Any, us: Any, y: Any, vs: Any) -> Any:
             return _directional(self.fn, x, list(us.unbind(0)), y, list(vs.unbind(0)))
 
         (x, us), (y, vs) = flat(left), flat(right)
-        mapped = torch.func.vmap(one)
+        mapped = torch.func.vmap(single)
         if isinstance(pairing, AllPairs):
-            mapped = torch.func.vmap(torch.func.vmap(one, in_dims=(None, None, 0, 0)), in_dims=(0, 0, None, None))
+            mapped = torch.func.vmap(torch.func.vmap(single, in_dims=(None, None, 0, 0)), in_dims=(0, 0, None, None))
         values = mapped(x, us, y, vs)
         return values if native else like(to_numpy(values), left.points)
 
 
 def _directional(fn: Callable[[Any, Any], Any], x: Any, us: list[Any], y: Any, vs: list[Any]) -> Any:
-    """D_us on the first argument and D_vs on the second, by nested Jacobian-vector products."""
+    """Return D_us on the first argument and D_vs on the second of fn, by nested Jacobian-vector products."""
     import torch
 
     if us:

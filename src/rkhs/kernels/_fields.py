@@ -1,14 +1,14 @@
 """Kernels of vector fields: functions F(x, e) = <e, v(x)> of a point and a direction, linear in the direction.
 
-Points of R^2n are (x, e), one after the other; the value at (x, e_c) is component c of the field at x, and
-`rkhs.functionals.Components(X)` are the functionals that give all of them.
+The input is (x, e) in R^2n; the value at (x, e_c) is component c of the field at x, and
+`rkhs.functionals.Components(X)` evaluates all components.
 
     curl-free           v = grad g          F = D_e g,           K = D_e D_e' k
     divergence-free     in the plane        v = (dg/dy, -dg/dx), F = D_Je g
                         in space            v = curl A,          F = sum_c D_(e_c x e) A_c
 
-g, and each component of A, are functions with the kernel k: so K is a sum of D_Me D_Me' k, all of whose functionals
-are derivatives of k.
+The potential g, and each component of A, has the kernel k.  So K is a sum of D_Me D_Me' k, and all functionals of the
+field are derivatives of the potential.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rkhs.kernels._polynomial import Linear
 
 
 class FieldKernel(PushedKernel):
-    """K((x, e), (y, e')) = sum over matrices M of D_Me^x D_Me'^y k(x, y)."""
+    """The kernel K((x, e), (y, e')) = sum over matrices M of D_Me^x D_Me'^y k(x, y)."""
 
     def __post_init__(self) -> None:
         self._check_definite()
 
     def image(self, dimension: int) -> int:
-        return _half(dimension, self)
+        return _field_dimension(dimension, self)
 
     def smoothness(self, dimension: int) -> float:
         return super().smoothness(dimension) - 1
@@ -45,16 +45,20 @@ class FieldKernel(PushedKernel):
 
     def seen(self, X: Array) -> Array:
         points = as_points(X)
-        return points[:, : _half(int(points.shape[1]), self)]
+        return points[:, : _field_dimension(int(points.shape[1]), self)]
 
 
 @dataclass(frozen=True)
 class CurlFree(FieldKernel):
-    """Vector fields without curl, exactly: gradients of a potential.
+    """The kernel of curl-free vector fields: gradients v = grad g of a potential g with the given kernel.
 
-    v = grad g, where g has the kernel k_1.
+    The input is (x, e) and the value is <e, v(x)>; use `rkhs.functionals.Components` for the components.  The fields
+    are exactly curl-free.
 
-    Points are (x, e), the value is <e, v(x)>; see `rkhs.functionals.Components`.
+    Parameters
+    ----------
+    kernel : Kernel
+        The positive definite kernel of the potential.
 
     Examples
     --------
@@ -69,23 +73,30 @@ class CurlFree(FieldKernel):
     kernel: Kernel
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        slope = partial(_slopes, self, None)
-        yield 1.0, slope, slope
+        push = partial(_push_to_potential, self, None)
+        yield 1.0, push, push
 
 
 @dataclass(frozen=True)
 class DivergenceFree(FieldKernel):
-    """Vector fields without sources, exactly, in the plane or in space: their divergence is zero.
+    """The kernel of divergence-free vector fields in the plane or in space.
 
-    Points are (x, e), the value is <e, v(x)>; see `rkhs.functionals.Components`.
+    The input is (x, e) and the value is <e, v(x)>; use `rkhs.functionals.Components` for the components.  The
+    divergence is exactly zero: v is the rotated gradient of a stream function in the plane, the curl of a vector
+    potential in space.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The positive definite kernel of the potential.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> K = rkhs.kernels.DivergenceFree(rkhs.Gaussian(scale=1.0))
     >>> X = np.array([[0.3, 0.1]])
-    >>> slopes = rkhs.Gradient(np.hstack([np.repeat(X, 2, axis=0), np.eye(2)]))  # of both components
-    >>> divergence = np.array([[1.0, 0, 0, 0, 0, 1, 0, 0]]) @ slopes
+    >>> gradients = rkhs.Gradient(np.hstack([np.repeat(X, 2, axis=0), np.eye(2)]))  # of both components
+    >>> divergence = np.array([[1.0, 0, 0, 0, 0, 1, 0, 0]]) @ gradients
     >>> np.abs(rkhs.gram(K, divergence, rkhs.functionals.Components(np.ones((1, 2)))).dense()).max() < 1e-15
     np.True_
     """
@@ -94,61 +105,75 @@ class DivergenceFree(FieldKernel):
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for which in range(3):
-            slope = partial(_slopes, self, which)
-            yield 1.0, slope, slope
+            push = partial(_push_to_potential, self, which)
+            yield 1.0, push, push
 
     def smoothness(self, dimension: int) -> float:
-        _turns(_half(dimension, self))
+        _rotations(_field_dimension(dimension, self))
         return super().smoothness(dimension)
 
 
-def _slopes(kernel: Kernel, which: int | None, atoms: Atoms) -> tuple[Atoms, ...]:
-    """Return atoms of F(x, e) = D_Me g(x) as atoms of g; M is the identity, or number `which` of `_turns`.
+def _push_to_potential(kernel: Kernel, which: int | None, atoms: Atoms) -> tuple[Atoms, ...]:
+    """Return atoms of F(x, e) = D_Me g(x) as atoms of g; M is the identity, or number `which` of `_rotations`.
 
     With directions (u, w):  F = D_Me,  D F = D_u D_Me + D_Mw,  D D' F = D_u D_u' D_Me + D_u D_Mw' + D_u' D_Mw.
     """
-    assert atoms.blur is None, "blurs are resolved before: see `blocks`"
-    xp, n = namespace(atoms.points), _half(atoms.dimension, kernel)
-    turns = [np.eye(n)] if which is None else _turns(n)[which : which + 1]
-    if not turns:
+    assert atoms.blur is None, "rkhs._gram.blocks resolves blurs before"
+    xp, n = namespace(atoms.points), _field_dimension(atoms.dimension, kernel)
+    matrices = [np.eye(n)] if which is None else _rotations(n)[which : which + 1]
+    if not matrices:  # one matrix in the plane, three in space
         return ()
-    turn = like(turns[0].T, atoms.points)
+    M = like(matrices[0].T, atoms.points)
     points, m, k = atoms.points[:, :n], atoms.order, atoms.per_point
     t = int(points.shape[0])
-    own = xp.broadcast_to((atoms.points[:, n:] @ turn)[:, None, None, :], (t, k, 1, n))
-    given = xp.broadcast_to(atoms.directions, (t, k, m, 2 * n))
-    U, W = given[..., :n], given[..., n:] @ turn
-    found = [Atoms(points, xp.concat([U, own], axis=2))]
+    Me = xp.broadcast_to((atoms.points[:, n:] @ M)[:, None, None, :], (t, k, 1, n))
+    directions = xp.broadcast_to(atoms.directions, (t, k, m, 2 * n))
+    U, W = directions[..., :n], directions[..., n:] @ M
+    pushed = [Atoms(points, xp.concat([U, Me], axis=2))]
     for i in range(m):
         others = [U[:, :, j : j + 1] for j in range(m) if j != i]
-        found.append(Atoms(points, xp.concat([*others, W[:, :, i : i + 1]], axis=2)))
-    return tuple(found)
+        pushed.append(Atoms(points, xp.concat([*others, W[:, :, i : i + 1]], axis=2)))
+    return tuple(pushed)
 
 
-def _turns(n: int) -> list[Matrix]:
-    """Return the M of fields without sources: a right angle in the plane, e_c x in space."""
+def _rotations(n: int) -> list[Matrix]:
+    """Return the matrices M of divergence-free fields: a right angle in the plane, e -> e_c x e in space."""
     if n == 2:
         return [np.array([[0.0, -1.0], [1.0, 0.0]])]
     if n == 3:
         return [np.cross(np.eye(3)[c], np.eye(3)).T for c in range(3)]
-    raise ValueError(f"DivergenceFree is for fields in the plane and in space, R^2 and R^3, not in R^{n}.")
+    raise ValueError(f"DivergenceFree is for fields in R^2 and R^3, got points of R^{n}.")
 
 
-def _half(dimension: int, who: Any) -> int:
+def _field_dimension(dimension: int, kernel: Kernel) -> int:
     if dimension % 2:
         raise ValueError(
-            f"{who!r} is a kernel of points (x, e) with as many numbers for the direction e as for x, got "
+            f"{kernel!r} is a kernel of points (x, e) whose direction e has as many coordinates as x, got "
             f"R^{dimension}: use rkhs.functionals.Components(X) for the components of a field at X."
         )
     return dimension // 2
 
 
 def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
-    """Several outputs that share a kernel, with covariances B (m, m) among them.
+    """Return the kernel of several outputs that share a kernel and have covariances B.
 
         K((x, e), (y, e')) = k(x, y) e'Be
 
-    Points are (x, e) of R^(n+m), e = e_c for output c: `rkhs.functionals.Components(X, m)`.
+    The input is (x, e) in R^(n+m) with e = e_c for output c: `rkhs.functionals.Components(X, m)`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel k of each output.
+    dimension : int
+        The number n of features.
+    covariance : array-like of shape (m, m)
+        The positive semi-definite matrix B of the covariances among the outputs.
+
+    Returns
+    -------
+    Kernel
+        The kernel K on R^(n+m).
 
     Examples
     --------
@@ -160,10 +185,10 @@ def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
     """
     B = to_numpy(as_array(covariance, "covariance")).astype(np.float64)
     if B.ndim != 2 or B.shape[0] != B.shape[1] or not np.allclose(B, B.T):
-        raise ValueError(f"Covariances among outputs are a symmetric matrix, got shape {B.shape}.")
+        raise ValueError(f"covariance must be a symmetric matrix, got shape {B.shape}.")
     values, vectors = np.linalg.eigh(B)
     if values[0] < -1e-12 * max(values[-1], 0.0) or not values[-1] > 0:
-        raise ValueError(f"Covariances among outputs are positive semi-definite; an eigenvalue is {values[0]:.3g}.")
+        raise ValueError(f"covariance must be positive semi-definite; its smallest eigenvalue is {values[0]:.3g}.")
     m = len(B)
     root = (vectors * np.sqrt(np.clip(values, 0, None))).T
     first = np.hstack([np.eye(dimension), np.zeros((dimension, m))])

@@ -1,4 +1,4 @@
-"""The Gaussian kernel: its own derivative of every order, and its own average."""
+"""The Gaussian kernel, whose derivatives and averages are Gaussian, and mixtures of Gaussians."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from rkhs._calculus.atoms import check_map
 from rkhs._calculus.maps import Circles
 from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum
 from rkhs.kernels._base import Kernel
-from rkhs.kernels._scaled import Scale, ScaledKernel, Weighted, square
+from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, squared_distance
 
 
 @dataclass(frozen=True)
 class Gaussian(ScaledKernel):
-    """The Gaussian kernel: smooth functions, all derivatives allowed.
+    """The Gaussian (RBF, squared exponential) kernel.
 
-        k(x, y) = exp(-|x - y|^2 / (2 scale^2)), with one scale or one per feature
+        k(x, y) = exp(-|x - y|^2 / (2 scale^2))
 
-    Derivatives of every order are bounded; the norm of a first partial derivative is 1 / scale.
+    Its functions are smooth: derivatives of every order are bounded, and the norm of a first partial derivative is
+    1 / scale.
+
+    Parameters
+    ----------
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale, or one per feature.  "median" is the median distance of the points.
 
     Examples
     --------
@@ -37,10 +43,10 @@ class Gaussian(ScaledKernel):
     scale: Scale = 1.0
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        return dict.fromkeys(orders, namespace(q).exp(q))  # one array
+        return dict.fromkeys(orders, namespace(q).exp(q))  # all derivatives of exp share one array
 
     def blurred(self, covariance: Matrix) -> Kernel:
-        """sqrt(det S / det(S + C)) exp(-d'(S + C)^-1 d / 2), with S = diag(scale^2), C the covariance."""
+        """Return sqrt(det S / det(S + C)) exp(-d'(S + C)^-1 d / 2), with S = diag(scale^2) and C the covariance."""
         factors = self.linear(len(covariance))
         check_map(factors, len(covariance))
         if covariance.ndim == 1:
@@ -50,37 +56,48 @@ class Gaussian(ScaledKernel):
             kernel: Kernel = Gaussian(scale=float(wider[0]) if same else wider)
             return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratio)))), kernel)
         ratios, axes = np.linalg.eigh(np.outer(factors, factors) * covariance)
-        ratios[ratios < ratios[-1] * EPS * len(ratios)] = 0.0  # rounding, where C is singular
+        ratios[ratios < ratios[-1] * EPS * len(ratios)] = 0.0  # rounding errors of a singular C
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
         return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
 
     def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
-        """Return the mixture of Gaussians that it is."""
+        """Return the kernel as a mixture of Gaussians: itself, with weight one."""
         return [(1.0, self)]
 
     def blurred_tangent(self, covariance: Matrix, feature: int | None) -> Kernel:
-        """d / dlog s_j of the average:  (1 - s_j^2 (M^-1)_jj + s_j^2 (M^-1 d)_j^2) times it, with M = S + C."""
+        """Return the derivative of `blurred` in log s_j, or in the logarithm of all scales.
+
+        It is (1 - s_j^2 (M^-1)_jj + s_j^2 (M^-1 d)_j^2) times the blurred kernel, with M = S + C.
+        """
         average, factors = self.blurred(covariance), self.linear(len(covariance))
         scales = 1 / factors
         inverse = np.linalg.inv(np.diag(scales**2) + (np.diag(covariance) if covariance.ndim == 1 else covariance))
         rows = slice(None) if feature is None else slice(feature, feature + 1)
         constant = float(np.sum((1 - scales**2 * np.diag(inverse))[rows]))
-        return Weighted(((constant, average), (1.0, Product((average, square((scales[:, None] * inverse)[rows]))))))
+        return LinearCombination(
+            ((constant, average), (1.0, Product((average, squared_distance((scales[:, None] * inverse)[rows])))))
+        )
 
 
 def Periodic(period: Any, scale: Any = 1.0) -> Composition:
-    """Smooth functions that repeat themselves, such as those of the hour or of an angle.
+    """Return the kernel of smooth periodic functions, such as those of the hour or of an angle.
 
         k(x, y) = exp(-d^2 / (2 scale^2)),  d^2 = sum_j (period_j / pi)^2 sin(pi (x_j - y_j) / period_j)^2
 
-    Every function of its space has the period in each feature; near each other, points are as far apart as they are.
-    It is the Gaussian kernel of points on circles.  With l = 2 pi scale / period it is MacKay's
-    exp(-2 sin(pi d / period)^2 / l^2).
+    It is the Gaussian kernel of points on circles, whose chordal distance d approaches |x - y| for near points.  With
+    l = 2 pi scale / period it is MacKay's exp(-2 sin(pi d / period)^2 / l^2).
 
     Parameters
     ----------
-    period : a positive number, or one for each feature
-    scale : as of `Gaussian`
+    period : float or array-like of shape (n,)
+        The positive period, or one per feature.
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale of `Gaussian`.
+
+    Returns
+    -------
+    Composition
+        The periodic kernel.
 
     Examples
     --------
@@ -88,35 +105,35 @@ def Periodic(period: Any, scale: Any = 1.0) -> Composition:
     >>> rkhs.Periodic(period=24.0, scale=3.0)([[1.0]], [[1.0], [25.0], [13.0]]).round(4)
     array([[1.    , 1.    , 0.0391]])
     """
-    given = to_numpy(as_real(period, "period"))
-    if given.ndim > 1 or given.size == 0 or not bool(((given > 0) & (given < float("inf"))).all()):
-        raise ValueError(f"A period is positive, a number or one for each feature, got {period!r}.")
-    return Composition(Gaussian(scale), Circles(tuple(map(float, given.reshape(-1).tolist()))))
+    periods = to_numpy(as_real(period, "period"))
+    if periods.ndim > 1 or periods.size == 0 or not bool(((periods > 0) & (periods < float("inf"))).all()):
+        raise ValueError(f"period must be positive and finite, a number or one per feature, got {period!r}.")
+    return Composition(Gaussian(scale), Circles(tuple(map(float, periods.reshape(-1).tolist()))))
 
 
 class GaussianMixture(ScaledKernel):
-    """A radial kernel that is an average of Gaussians of all scales.
+    """A radial kernel that is a mixture of Gaussians of all scales.
 
         k = integral of Gaussian(scale sqrt(v(u))) u^(a-1) e^(-u) du / Gamma(a)
 
-    The Gaussians' averages are known, so the average of k is one integral over u.  In log u the integrand is analytic
-    in a strip of half-width pi/2, so the trapezoidal rule converges geometrically: the error is below 1e-13 with the
-    step chosen here, in every dimension.
+    The averages of Gaussians are known, so the average of k is one integral over u.  In log u the integrand is analytic
+    in a strip of half-width pi/2, so the trapezoidal rule converges geometrically: with the step chosen here the error
+    is below 1e-13 in every dimension.
     """
 
     @abstractmethod
     def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
-        """Return a and v, in units of the scale."""
+        """Return the shape a of the gamma distribution and the variance v(u), in units of the squared scale."""
 
     def mixture(self, dimension: int) -> tuple[list[tuple[float, Gaussian]], Vector]:
-        """Return the weights and Gaussians, and the derivatives of the log weights in a."""
+        """Return the quadrature weights with their Gaussians, and the derivatives of the log weights in a."""
         shape, variance = self.shape_and_variance()
         factors = self.linear(dimension)
-        step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as the shape grows
+        step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as the shape parameter grows
         log_u = np.arange(-40.0, np.log(shape + 12 * shape**0.5 + 40), step)
         weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
         slopes = log_u - digamma(shape)
-        # Below the lowest node the Gaussians no longer change: the geometric tail goes to that node.
+        # Below the lowest node the Gaussians no longer change: that node gets the weight of the geometric tail.
         tail = np.exp(-shape * step) / -np.expm1(-shape * step)
         weights[0] += weights[0] * tail
         slopes[0] -= step * tail
@@ -129,5 +146,6 @@ class GaussianMixture(ScaledKernel):
     def blurred(self, covariance: Matrix) -> Kernel:
         averages = [(w, gaussian.blurred(covariance)) for w, gaussian in self.gaussians(len(covariance))]
         parts = [(w * factor, kernel) for w, average in averages for factor, kernel in average.summands()]
-        least = 1e-24 * sum(weight for weight, _ in parts)  # of k: narrow ones have large derivatives
-        return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > least))
+        # The threshold is far below rounding because narrow Gaussians have large derivatives.
+        threshold = 1e-24 * sum(weight for weight, _ in parts)
+        return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > threshold))

@@ -1,4 +1,4 @@
-"""The Laplace kernel of the L1 distance, which looks at one feature at a time: rough, and at home in tables."""
+"""The Laplace kernel of the L1 distance: a rough kernel, axis by axis, that suits tabular data."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy  # which imports scipy.spatial when it is first used
+import scipy  # imports scipy.spatial lazily
 
 from rkhs._backend.arrays import Array, Vector, like, namespace
 from rkhs._calculus.atoms import AllPairs, Pairing, check_map
 from rkhs.kernels._base import Kernel
-from rkhs.kernels._scaled import Scale, Scaled
+from rkhs.kernels._scaled import HasLengthScale, Scale
 
 
 @dataclass(frozen=True)
-class Laplace(Scaled):
-    """Functions with kinks along each feature, from the sum of absolute differences; for values only.
+class Laplace(HasLengthScale):
+    """The Laplace kernel of the L1 distance, for point evaluations only.
 
-        k(x, y) = exp(-sum_j |x_j - y_j| / scale),  with one scale or one per feature
+        k(x, y) = exp(-sum_j |x_j - y_j| / scale_j)
 
-    A product of exp(-|x_j - y_j| / scale_j) over features.  Its functions may have kinks, along each axis by itself, as
-    those of trees have steps; derivatives are not bounded.  "median" is the median of the L1 distances.
+    It is the product of exp(-|x_j - y_j| / scale_j) over the features.  Its functions may have kinks along each axis,
+    as those of trees have steps; derivatives are not bounded functionals.
+
+    Parameters
+    ----------
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale, or one per feature.  "median" is the median L1 distance of the points.
 
     Examples
     --------
@@ -44,13 +49,13 @@ class Laplace(Scaled):
         distance = distances(pairing, self.linear(pairing.left.dimension))
         return _flat(pairing, namespace(distance).exp(-distance))
 
-    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+    def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
         return LaplaceTangent(self, feature)
 
 
 @dataclass(frozen=True)
 class LaplaceTangent(Kernel):
-    """The derivative of the Laplace kernel k in the logarithm of its scale, d k, or of that of feature j, d_j k."""
+    """The derivative of the Laplace kernel in the logarithm of its scale, or of the scale of one feature."""
 
     kernel: Laplace
     feature: int | None = None
@@ -61,16 +66,16 @@ class LaplaceTangent(Kernel):
     def pair(self, pairing: Pairing) -> Array:
         factors = self.kernel.linear(pairing.left.dimension)
         distance = distances(pairing, factors)
-        own = distance
+        along_feature = distance
         if self.feature is not None:
-            own = distances(pairing, np.where(np.arange(len(factors)) == self.feature, factors, 0.0))
-        return _flat(pairing, own * namespace(distance).exp(-distance))
+            along_feature = distances(pairing, np.where(np.arange(len(factors)) == self.feature, factors, 0.0))
+        return _flat(pairing, along_feature * namespace(distance).exp(-distance))
 
 
 def distances(pairing: Pairing, factors: Vector) -> Array:
-    """sum_j factor_j |x_j - y_j| for points x of the left and y of the right, (t, s) or (t,).
+    """Return the weighted L1 distances sum_j factor_j |x_j - y_j| of the paired points, (t, s) or (t,).
 
-    Of differences as they are given, so that near points far from the origin lose nothing.
+    They are computed from the differences, so that near points far from the origin lose no accuracy.
     """
     check_map(factors, pairing.left.dimension)
     x, y = pairing.left.points, pairing.right.points
@@ -89,5 +94,5 @@ def distances(pairing: Pairing, factors: Vector) -> Array:
 
 
 def _flat(pairing: Pairing, values: Array) -> Array:
-    """From one value for each pair of points to one for each pair of atoms."""
+    """Expand one value per pair of points to one per pair of atoms."""
     return pairing.flat(values[:, None, :, None] if isinstance(pairing, AllPairs) else values[:, None])

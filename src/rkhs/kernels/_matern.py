@@ -12,17 +12,24 @@ from rkhs._backend.arrays import Array, Vector, namespace
 from rkhs.kernels._gaussian import GaussianMixture
 from rkhs.kernels._scaled import Scale
 
-HIGHEST = 20.5  # beyond which it is the Gaussian kernel for all that double precision can tell
+MAX_NU = 20.5  # beyond this order the kernel is indistinguishable from the Gaussian in double precision
 
 
 @dataclass(frozen=True)
 class Matern(GaussianMixture):
-    """The Matern kernel: functions with derivatives of order below nu.
+    """The Matern kernel of half-integer order nu.
 
         k(x, y) = c z^nu K_nu(z),  z = sqrt(2 nu) |x - y| / scale,  c such that k(x, x) = 1
 
-    nu is 1/2, 3/2, 5/2, ..: exp(-z), (1 + z) exp(-z), (1 + z + z^2/3) exp(-z), and so on.  Derivatives of order m are
-    bounded iff m < nu.
+    For nu = 1/2, 3/2, 5/2 it is exp(-z), (1 + z) exp(-z), (1 + z + z^2/3) exp(-z).  Derivatives of order m are bounded
+    functionals iff m < nu.
+
+    Parameters
+    ----------
+    nu : float
+        The order: 0.5, 1.5, ..., 20.5.
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale, or one per feature.  "median" is the median distance of the points.
 
     Examples
     --------
@@ -37,9 +44,9 @@ class Matern(GaussianMixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (isinstance(self.nu, Real) and 0 < self.nu <= HIGHEST and (self.nu - 0.5) % 1 == 0):
+        if not (isinstance(self.nu, Real) and 0 < self.nu <= MAX_NU and (self.nu - 0.5) % 1 == 0):
             raise ValueError(
-                f"Matern is implemented for nu = 0.5, 1.5, .. to {HIGHEST}, got {self.nu!r}; Gaussian is the limit of "
+                f"Matern is implemented for nu = 0.5, 1.5, ..., {MAX_NU}, got {self.nu!r}; use Gaussian, the limit of "
                 "large nu."
             )
         object.__setattr__(self, "nu", float(self.nu))
@@ -48,20 +55,21 @@ class Matern(GaussianMixture):
         return self.nu
 
     def smoother(self, order: int, dimension: int) -> str | None:
-        return f"Matern(nu={order + 0.5})" if order + 0.5 <= HIGHEST else "Gaussian()"
+        return f"Matern(nu={order + 0.5})" if order + 0.5 <= MAX_NU else "Gaussian()"
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1).
+        """Return phi^(k)(q) for the orders k.
 
-        All derivatives follow from exp(-z) by the recursion of Bessel functions, which in their units is
-        phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2).  Below nu = 0 they are singular at z = 0, while
-        their slopes vanish there faster: a floor on z keeps the product at its limit, 0.
+        With m_mu(z) = sqrt(2/pi) z^mu K_mu(z):  phi = m_nu / m_nu(0)  and  d/dq m_mu = 2 nu m_(mu-1).  All derivatives
+        follow from exp(-z) by the recursion of Bessel functions,
+        phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2).  Orders k > nu are singular at z = 0, where the derivatives
+        of q that multiply them vanish faster: a floor on z keeps the product at its limit, 0.
         """
         xp = namespace(q)
         nu, last, regular = self.nu, orders[-1], ceil(self.nu) - 1
         q *= -1 / nu
         root = xp.sqrt(q)  # z / 2 nu
-        top = xp.exp(root * (-2 * nu))  # of the last regular derivative, phi^(regular), once scaled
+        top = xp.exp(root * (-2 * nu))  # the last regular derivative, phi^(regular), up to the factor below
         top *= (2 * nu) ** regular / prod(range(1, 2 * regular, 2))  # m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)
         phi = {regular: top}
         if orders[0] < regular:

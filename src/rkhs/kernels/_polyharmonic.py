@@ -13,13 +13,18 @@ from rkhs.kernels._base import FormKernel
 
 @dataclass(frozen=True)
 class Polyharmonic(FormKernel):
-    """The polyharmonic kernel: a power of the distance, which has no length scale.
+    """The polyharmonic kernel: a power of the distance, without a length scale.
 
-        k(x, y) = +-r^power, or +-r^power log r when the power is even;  r = |x - y|
+        k(x, y) = +-r^power, or +-r^power log r for an even power;  r = |x - y|
 
-    The sign is the one that makes it conditionally positive definite, in every dimension: of order
-    ceil(power / 2), or power/2 + 1 when the power is even.  Power 2 is the r^2 log r of thin-plate
-    splines.  Derivatives of order m are bounded iff 2m < power.
+    The sign makes it conditionally positive definite in every dimension: of order ceil(power / 2), or power/2 + 1 for
+    an even power.  Power 2 is the r^2 log r of thin-plate splines.  Derivatives of order m are bounded functionals iff
+    2m < power.
+
+    Parameters
+    ----------
+    power : float
+        The positive power of the distance.
 
     Examples
     --------
@@ -49,9 +54,10 @@ class Polyharmonic(FormKernel):
         return Form(1, self.radial_derivatives, smooth=False)
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """In s = r^2 = -2q, d/dq = -2 d/ds, of s^b with b = power/2, or of s^b log(s)/2.
+        """Return phi^(k)(q) for the orders k.
 
-        A floor on s keeps derivatives that are singular at 0 finite; their slopes vanish there, and faster.
+        In s = r^2 = -2q, d/dq = -2 d/ds; phi is s^b with b = power/2, or s^b log(s)/2.  A floor on s keeps derivatives
+        that are singular at 0 finite; the derivatives of q that multiply them vanish there faster.
         """
         xp = namespace(q)
         b, last, even = self.power / 2, orders[-1], self.power % 2 == 0
@@ -69,11 +75,11 @@ class Polyharmonic(FormKernel):
             return phi
         phi = {}
         for k in reversed(orders):
-            on_log, alone = 1.0, 0.0  # d^k/ds^k (s^b log s) = s^(b-k) (on_log log s + alone)
+            slope, constant = 1.0, 0.0  # d^k/ds^k (s^b log s) = s^(b-k) (slope log s + constant)
             for i in range(k):
-                on_log, alone = (b - i) * on_log, (b - i) * alone + on_log
-            phi[k] = log * (sign * (-2.0) ** k * on_log / 2)
-            phi[k] += sign * (-2.0) ** k * alone / 2
+                slope, constant = (b - i) * slope, (b - i) * constant + slope
+            phi[k] = log * (sign * (-2.0) ** k * slope / 2)
+            phi[k] += sign * (-2.0) ** k * constant / 2
             phi[k] *= power
             if k > orders[0]:
                 power = power * s
@@ -81,7 +87,7 @@ class Polyharmonic(FormKernel):
 
 
 def _half_power(s: Array, twice: int) -> Array:
-    """s^(twice/2) by roots and products, many times faster than the general power."""
+    """Return s^(twice/2) by square roots and products, many times faster than the general power."""
     xp = namespace(s)
     if twice < 0:
         return 1 / _half_power(s, -twice)
@@ -95,13 +101,18 @@ def _half_power(s: Array, twice: int) -> Array:
 
 @dataclass(frozen=True)
 class ThinPlate(FormKernel):
-    """The thin-plate kernel, which has no length scale.
+    """The thin-plate spline kernel, without a length scale.
 
         k(x, y) = +-r^(2m-d), or +-r^(2m-d) log r for even d, of order m in R^d, d < 2m;  r = |x - y|
 
-    Its norm is the integral of all squared m-th derivatives; it is conditionally positive definite of
-    order m, and its null space is the polynomials of degree below m.  In higher dimensions use
-    `Polyharmonic`, whose norm is another but whose order does not grow.
+    Its squared norm is the integral of all squared m-th derivatives.  It is conditionally positive definite of order m,
+    and its null space is the polynomials of degree below m.  In higher dimensions use `Polyharmonic`, which has another
+    norm but whose order does not grow with the dimension.
+
+    Parameters
+    ----------
+    order : int, default=2
+        The order m of the derivatives in the norm; 2 is the bending energy.
 
     Examples
     --------
@@ -110,7 +121,7 @@ class ThinPlate(FormKernel):
     array([[2.772589]])
     """
 
-    order: int = 2  # that of the bending energy
+    order: int = 2
 
     def __post_init__(self) -> None:
         if not (isinstance(self.order, Real) and self.order >= 1 and self.order % 1 == 0):
@@ -124,7 +135,18 @@ class ThinPlate(FormKernel):
         return f"ThinPlate(order={order + dimension // 2 + 1})"
 
     def in_dimension(self, dimension: int) -> Polyharmonic:
-        """Return the same function of x and y, which is polyharmonic of power 2m - d."""
+        """Return the polyharmonic kernel of power 2m - d, which is the same function of x and y.
+
+        Parameters
+        ----------
+        dimension : int
+            The number d of features.
+
+        Returns
+        -------
+        Polyharmonic
+            The kernel.
+        """
         if 2 * self.order <= dimension:
             raise ValueError(
                 f"{self!r} does not exist in R^{dimension}: it needs 2 * order > {dimension}. "

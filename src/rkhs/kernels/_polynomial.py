@@ -1,4 +1,4 @@
-"""Polynomial kernels, and their exact averages."""
+"""Polynomial kernels, which average exactly over Gaussian neighborhoods."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ from rkhs.kernels._base import FormKernel, Kernel
 class Polynomial(FormKernel):
     """The polynomial kernel.
 
-        k(x, y) = (<x, y> + offset)^degree;  offset 0 is the homogeneous kernel
+        k(x, y) = (<x, y> + offset)^degree
 
     Its space is finite-dimensional, so every functional is bounded.  Local averages are exact.
+
+    Parameters
+    ----------
+    degree : int
+        The positive degree.
+    offset : float, default=1.0
+        The nonnegative offset; 0 is the homogeneous kernel.
 
     Examples
     --------
@@ -49,7 +56,7 @@ class Polynomial(FormKernel):
         return Form(0, self.radial_derivatives, smooth=True)
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """p (p-1) .. (p-k+1) (q + c)^(p-k), from the lowest power up; 0 past the degree."""
+        """Return phi^(k)(q) = p (p-1) .. (p-k+1) (q + c)^(p-k), from the lowest power up; 0 above the degree."""
         xp = namespace(q)
         base = q
         base += self.offset
@@ -68,9 +75,18 @@ class Polynomial(FormKernel):
 
 @dataclass(frozen=True)
 class Linear(Polynomial):
-    """The linear kernel: linear functions.
+    """The linear kernel.
 
         k(x, y) = <x, y>
+
+    It is `Polynomial` with degree 1 and offset 0, which need not be given.
+
+    Parameters
+    ----------
+    degree : int, default=1
+        The degree.
+    offset : float, default=0.0
+        The offset.
 
     Examples
     --------
@@ -87,7 +103,7 @@ class Linear(Polynomial):
 
 
 def _power(base: Array, exponent: int) -> Array:
-    """base^exponent by multiplication, many times faster than the general power."""
+    """Return base^exponent by multiplication, many times faster than the general power."""
     if exponent == 0:
         return namespace(base).ones_like(base)
     if exponent % 2:
@@ -96,14 +112,15 @@ def _power(base: Array, exponent: int) -> Array:
 
 
 def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
-    """E (<x + z, y + w> + c)^p and its derivatives, z ~ N(0, C), w ~ N(0, D).
+    """Return E (<x + z, y + w> + c)^p and its derivatives, z ~ N(0, C), w ~ N(0, D).
 
     It is p! times the coefficient of s^p in E exp(s (<x + z, y + w> + c)) = exp(Q(s)), where
 
         Q(s) = sum_k s^(2k+1) <y, (CD)^k x> + s^(2k+2)/2 (<x, D (CD)^k x> + <y, (CD)^k C y>)
                + sum_(k>0) s^2k tr (CD)^k / 2k  +  c s
 
-    is quadratic in x and y, so the formula of `forms` holds with phi = exp, in the ring of series.
+    is quadratic in x and y, so that the formula of `rkhs._calculus.forms` holds with phi = exp, in the ring of
+    truncated power series.
     """
     left, right = pairing.left, pairing.right
     n = left.dimension
@@ -111,17 +128,17 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     C, D = (np.diag(blur) if blur.ndim == 1 else blur for blur in covariances)
     x, y = left.points[:, None, :], right.points[:, None, :]
     us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
-    powers = [np.eye(n)]  # of CD
+    powers = [np.eye(n)]  # powers of CD
     while len(powers) <= degree // 2:
         powers.append(powers[-1] @ C @ D)
 
     def series(odd: Any, even: Any) -> Series:
-        """Return coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2), zero where these are None."""
-        either = [(odd, (j - 1) // 2) if j % 2 else (even, j // 2 - 1) for j in range(1, degree + 1)]
-        return Series((None, *(None if own is None else own(k) for own, k in either)))
+        """Return the series with coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2); None stands for zeros."""
+        indices = [(odd, (j - 1) // 2) if j % 2 else (even, j // 2 - 1) for j in range(1, degree + 1)]
+        return Series((None, *(None if coefficient is None else coefficient(k) for coefficient, k in indices)))
 
     def cross(p: Array, q: Array) -> Any:
-        """p on the left, q on the right: q'(CD)^k p."""
+        """Return k -> q'(CD)^k p for p on the left and q on the right."""
         return lambda k: pairing.between(p @ like(powers[k].T, p), q)
 
     def on_left(p: Array, q: Array) -> Any:
@@ -147,7 +164,10 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """c_0 + c_1 s + .. + c_p s^p mod s^(p+1); a coefficient None is zero, and all broadcast."""
+    """A power series c_0 + c_1 s + .. + c_p s^p mod s^(p+1).
+
+    A coefficient None is zero; the coefficients are arrays that broadcast against each other.
+    """
 
     coefficients: tuple[Array | None, ...]
 
@@ -164,7 +184,7 @@ class Series:
         return Series(tuple(out))
 
     def exp(self) -> Series:
-        """exp of a series without constant term, from (exp c)' = c' exp c."""
+        """Return the exponential of a series c without constant term, from (exp c)' = c' exp c."""
         out: list[Array | None] = [1.0] + [None] * (len(self.coefficients) - 1)
         for k in range(1, len(out)):
             for j in range(1, k + 1):
@@ -182,12 +202,12 @@ def _add(a: Array | None, b: Array | None) -> Array | None:
 
 @dataclass(frozen=True)
 class ConstantKernel(FormKernel):
-    """The constant functions as a kernel: an offset that is penalized.
+    """The kernel of constant functions: a penalized offset.
 
-        k(x, y) = 1,  and |c| is the norm of the constant c
+        k(x, y) = 1,  so that |c| is the norm of the constant c
 
-    In a sum, `k + Tunable() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
-    `rkhs.Constant()`.
+    In a sum, ``k + Tunable() * ConstantKernel()`` adds an offset that shrinks towards zero; for an offset without
+    penalty use the basis `rkhs.Constant()`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The rational quadratic kernel: its derivatives in q are powers of the same base."""
+"""The rational quadratic kernel, whose derivatives in q are powers of the same base."""
 
 from __future__ import annotations
 
@@ -12,16 +12,23 @@ from rkhs._backend.arrays import Array, Matrix, Vector, namespace
 from rkhs._calculus.forms import Form
 from rkhs.kernels._base import FormKernel, Kernel, Tunable
 from rkhs.kernels._gaussian import GaussianMixture
-from rkhs.kernels._scaled import Scale, Weighted
+from rkhs.kernels._scaled import LinearCombination, Scale
 
 
 @dataclass(frozen=True)
 class RationalQuadratic(GaussianMixture):
-    """The rational quadratic kernel: smooth functions of several length scales at once.
+    """The rational quadratic kernel: a mixture of Gaussians of all length scales.
 
-        k(x, y) = (1 + |x - y|^2 / (2 alpha scale^2))^(-alpha), a mixture of Gaussians of all scales
+        k(x, y) = (1 + |x - y|^2 / (2 alpha scale^2))^(-alpha)
 
     Derivatives of every order are bounded.
+
+    Parameters
+    ----------
+    alpha : float or Tunable
+        The positive exponent; the Gaussian kernel is the limit of large alpha.
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale, or one per feature.  "median" is the median distance of the points.
 
     Examples
     --------
@@ -30,7 +37,7 @@ class RationalQuadratic(GaussianMixture):
     np.float64(0.666667)
     """
 
-    alpha: Any  # a number, or open
+    alpha: Any  # float or Tunable
     scale: Scale = 1.0
     positive: ClassVar[tuple[str, ...]] = ("alpha", "scale")
 
@@ -42,15 +49,18 @@ class RationalQuadratic(GaussianMixture):
             raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """With b = 1 - q/alpha:  phi = b^-alpha, and each further derivative multiplies by (alpha + k)/alpha / b."""
+        """Return phi^(k)(q) for the orders k.
+
+        With b = 1 - q/alpha:  phi = b^-alpha, and each further derivative multiplies by (alpha + k)/alpha / b.
+        """
         xp = namespace(q)
         q *= -1 / self.alpha
-        now = xp.log1p(q)  # whose rounding alpha does not multiply at near points, as it does that of log(1 + ..)
+        lowest = xp.log1p(q)  # alpha multiplies its rounding error, which for log(1 + q) would be large at near points
         q += 1
-        now *= -(self.alpha + orders[0])
-        now = xp.exp(now)
-        now *= prod((self.alpha + k) / self.alpha for k in range(orders[0]))
-        phi = {orders[0]: now}
+        lowest *= -(self.alpha + orders[0])
+        lowest = xp.exp(lowest)
+        lowest *= prod((self.alpha + k) / self.alpha for k in range(orders[0]))
+        phi = {orders[0]: lowest}
         for k in orders[1:]:
             phi[k] = phi[k - 1] / q
             phi[k] *= (self.alpha + k - 1) / self.alpha
@@ -59,8 +69,8 @@ class RationalQuadratic(GaussianMixture):
     def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
         return self.alpha, lambda u: self.alpha / u
 
-    def own_tangent(self, name: str, feature: int | None) -> Kernel:
-        return AlphaTangent(self) if name == "alpha" else super().own_tangent(name, feature)
+    def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
+        return AlphaTangent(self) if name == "alpha" else super().parameter_tangent(name, feature)
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,10 @@ class AlphaTangent(FormKernel):
         return replace(self.kernel.form(dimension), radial_derivatives=self.radial_derivatives)
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """With x = -q/alpha, phi^(k) times  (alpha + k) x/(1 + x) - alpha log(1 + x) - sum_(j<k) j/(alpha + j)."""
+        """Return the derivatives of d phi / d log alpha for the orders k.
+
+        With x = -q/alpha they are phi^(k) times  (alpha + k) x/(1 + x) - alpha log(1 + x) - sum_(j<k) j/(alpha + j).
+        """
         xp, alpha = namespace(q), self.kernel.alpha
         x = q * (-1 / alpha)
         phi = self.kernel.radial_derivatives(q, orders)
@@ -84,10 +97,13 @@ class AlphaTangent(FormKernel):
         return {k: phi[k] * ((alpha + k) * share - log - sum(j / (alpha + j) for j in range(k))) for k in orders}
 
     def blurred(self, covariance: Matrix) -> Kernel:
-        """Differentiate weights and scales of the mixture: v = alpha / u, so that dlog scale = dlog alpha / 2."""
+        """Return the derivative of the blurred mixture in its weights and scales.
+
+        The variances are v = alpha / u, so that d log scale = d log alpha / 2.
+        """
         nodes, slopes = self.kernel.mixture(len(covariance))
         parts: list[tuple[float, Kernel]] = []
         for (weight, gaussian), slope in zip(nodes, slopes, strict=True):
             parts.append((weight * self.kernel.alpha * float(slope), gaussian.blurred(covariance)))
             parts.append((weight / 2, gaussian.blurred_tangent(covariance, None)))
-        return Weighted(tuple(parts))
+        return LinearCombination(tuple(parts))

@@ -1,4 +1,4 @@
-"""Length scales: a positive number, one per feature, "median" until somebody has the data, or left open."""
+"""Kernels with length scales: a positive number, one per feature, "median" until the data are known, or `Tunable`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import scipy  # which imports scipy.spatial when it is first used
+import scipy  # imports scipy.spatial lazily
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import Pairing
@@ -16,26 +16,40 @@ from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
 from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
-MOST_POINTS = 5000  # above this, the median is that of a random sample
-LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # of a scale: the square of a smaller one underflows
+MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
+LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the squared_distance of a smaller length scale underflows
 Scale = float | tuple[float, ...] | str | Tunable
 
 
 def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
-    """Return the median distance between distinct points, a common choice of scale.
+    """Return the median distance between distinct points, a common choice of the length scale.
 
-    Above 5,000 points (2,000 of 5,000 features) it is that of so many drawn at random.  `distance` is a name that SciPy
-    knows.
+    Above 5,000 points (2,000 if there are 5,000 features) it is the median over a random sample of the points.
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+    random_state : int, default=0
+        The seed of the sample.
+    distance : str, default="euclidean"
+        The name of a distance of `scipy.spatial.distance.pdist`.
+
+    Returns
+    -------
+    float
+        The median distance.
 
     Examples
     --------
+    >>> from rkhs.kernels import median_scale
     >>> median_scale([[0.0], [1.0], [3.0]])
     2.0
     """
     points = to_numpy(as_points(X))
-    most = min(MOST_POINTS, int((2e10 / points.shape[1]) ** 0.5))  # 1e10 coordinates of all pairs take ten seconds
-    if len(points) > most:
-        points = np.random.default_rng(random_state).choice(points, most, replace=False)
+    limit = min(MOST_POINTS, int((2e10 / points.shape[1]) ** 0.5))  # 1e10 coordinate differences take ten seconds
+    if len(points) > limit:
+        points = np.random.default_rng(random_state).choice(points, limit, replace=False)
     distances = scipy.spatial.distance.pdist(points, distance)
     distances = distances[distances > 0]
     if distances.size == 0:
@@ -46,12 +60,12 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     return float(np.median(distances))
 
 
-class Scaled(Kernel):
-    """A kernel of x / scale; a subclass has the field `scale`."""
+class HasLengthScale(Kernel):
+    """A kernel of x / scale; subclasses have a field `scale`."""
 
     scale: Scale
     positive: ClassVar[tuple[str, ...]] = ("scale",)
-    distance: ClassVar[str] = "euclidean"  # of which the median is a scale
+    distance: ClassVar[str] = "euclidean"  # the distance behind scale="median"
 
     def __post_init__(self) -> None:
         scale: Any = self.scale
@@ -64,17 +78,16 @@ class Scaled(Kernel):
             raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")
         if not np.all((values >= LEAST) & (values <= 1 / LEAST)):
             raise ValueError(
-                f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, got {scale!r}: the square of others overflows "
-                "or underflows; give the features another unit."
+                f"scale must be between {LEAST:.1e} and {1 / LEAST:.1e}, got {scale!r}: its square overflows or "
+                "underflows; rescale the features."
             )
         object.__setattr__(self, "scale", float(values) if values.ndim == 0 else tuple(values.tolist()))
 
     def linear(self, dimension: int) -> Vector:
-        """Return the map x -> x / scale, one factor per feature."""
+        """Return the map x -> x / scale as one factor per feature."""
         if isinstance(self.scale, str):
             raise ValueError(
-                f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
-                "or give the scale as a number."
+                f"{self!r} has no scale yet: call kernel.resolved(X) with the data, or give the scale as a number."
             )
         if isinstance(self.scale, Tunable):
             check_known(self)
@@ -87,14 +100,49 @@ class Scaled(Kernel):
         return replace(cast(Any, self), scale=median_scale(X, distance=self.distance))
 
 
-class ScaledKernel(Scaled, FormKernel):
-    """A radial kernel of x / scale, phi(q) with a phi that is smooth unless a subclass says otherwise."""
+class ScaledKernel(HasLengthScale, FormKernel):
+    """A radial kernel phi(q) of x / scale with q = -|x - y|^2 / 2; subclasses implement `radial_derivatives`.
+
+    Subclasses have a field `scale`.  Set `smooth` to False, and implement `smoothness`, if phi is not smooth at q = 0.
+
+    Attributes
+    ----------
+    smooth : bool
+        Whether phi is smooth in q at q = 0.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import rkhs
+    >>> from rkhs._backend.arrays import namespace
+    >>> @dataclass(frozen=True)
+    ... class SquaredExponential(rkhs.extend.ScaledKernel):
+    ...     scale: float = 1.0
+    ...
+    ...     def radial_derivatives(self, q, orders):
+    ...         return dict.fromkeys(orders, namespace(q).exp(q))
+    >>> SquaredExponential(scale=2.0)([[0.0]], [[2.0]])
+    array([[0.60653066]])
+    """
 
     smooth: ClassVar[bool] = True
 
     @abstractmethod
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
-        """Return {k: phi^(k)(q) for k in orders}; q may be overwritten."""
+        """Return the derivatives of phi at q.
+
+        Parameters
+        ----------
+        q : array
+            The values of the form, minus half the squared scaled distances; may be overwritten.
+        orders : range
+            The orders of the derivatives.
+
+        Returns
+        -------
+        dict of int to array
+            The arrays phi^(k)(q) for k in orders.
+        """
 
     def smoothness(self, dimension: int) -> float:
         return inf
@@ -102,13 +150,13 @@ class ScaledKernel(Scaled, FormKernel):
     def form(self, dimension: int) -> Form:
         return Form(1, self.radial_derivatives, self.smooth, self.linear(dimension))
 
-    def own_tangent(self, name: str, feature: int | None) -> Kernel:
+    def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
         return ScaleTangent(self, feature)
 
 
 @dataclass(frozen=True, eq=False)
-class Formed(FormKernel):
-    """phi(q) of a form that is at hand."""
+class ExplicitFormKernel(FormKernel):
+    """The kernel phi(q) of a given form."""
 
     given: Form
 
@@ -120,8 +168,8 @@ class Formed(FormKernel):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted(Kernel):
-    """sum_i c_i k_i with numbers c_i of any sign."""
+class LinearCombination(Kernel):
+    """The linear combination sum_i c_i k_i with coefficients c_i of any sign."""
 
     parts: tuple[tuple[float, Kernel], ...]
 
@@ -137,15 +185,15 @@ class Weighted(Kernel):
 
 @dataclass(frozen=True)
 class ScaleTangent(Kernel):
-    """The derivative of a radial kernel in the logarithm of its scale, or of that of one feature.
+    """The derivative of a radial kernel in the logarithm of its scale, or of the scale of one feature.
 
-    With z = x / s a radial kernel is phi(q), q = sum_j q_j, q_j = -(z_j - z'_j)^2 / 2, where dq_j / dlog s_j = -2 q_j.
+    With z = x / s a radial kernel is phi(q), q = sum_j q_j, q_j = -(z_j - z'_j)^2 / 2, and dq_j / dlog s_j = -2 q_j.
     So
 
         dk / dlog s_j  =  phi'(q) * (-2 q_j)
 
-    is a product of two forms, whose derivatives are Leibniz's.  In one scale for all features it is -2 q phi'(q), of q
-    alone.  Rough kernels have a phi' that is not finite at q = 0, where its product with q_j is.
+    is a product of two forms, which Leibniz's rule differentiates.  For one scale shared by all features it is
+    -2 q phi'(q), a function of q alone.  For rough kernels phi' is not finite at q = 0, but its product with q_j is.
     """
 
     kernel: Any  # a ScaledKernel
@@ -156,7 +204,11 @@ class ScaleTangent(Kernel):
 
     def form(self, dimension: int) -> Form | None:
         form: Form = self.kernel.form(dimension)
-        return replace(form, radial_derivatives=dilated(form.radial_derivatives)) if self.feature is None else None
+        return (
+            replace(form, radial_derivatives=derivatives_in_log_scale(form.radial_derivatives))
+            if self.feature is None
+            else None
+        )
 
     def pair(self, pairing: Pairing) -> Array:
         form = self.form(pairing.left.dimension)
@@ -166,42 +218,47 @@ class ScaleTangent(Kernel):
         row = np.zeros((1, pairing.left.dimension))
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
         return Product(
-            (Formed(replace(given, radial_derivatives=shifted(given.radial_derivatives))), square(row))
+            (
+                ExplicitFormKernel(
+                    replace(given, radial_derivatives=derivatives_of_derivative(given.radial_derivatives))
+                ),
+                squared_distance(row),
+            )
         ).pair(pairing)
 
     def blurred(self, covariance: Matrix) -> Kernel:
-        """Of each Gaussian that the kernel is a mixture of."""
+        """Return the sum of the blurred tangents of the Gaussians in the mixture that the kernel is."""
         mixture = self.kernel.gaussians(len(covariance))
-        return Weighted(tuple((w, k.blurred_tangent(covariance, self.feature)) for w, k in mixture))
+        return LinearCombination(tuple((w, k.blurred_tangent(covariance, self.feature)) for w, k in mixture))
 
 
-def square(A: Matrix) -> Kernel:
-    """|A (x - y)|^2."""
+def squared_distance(A: Matrix) -> Kernel:
+    """Return |A (x - y)|^2 as a kernel."""
 
     def radial_derivatives(q: Array, orders: range) -> dict[int, Array]:
         xp = namespace(q)
         values = {0: -2 * q, 1: xp.full_like(q, -2.0)}
         return {k: values[k] if k < 2 else xp.zeros_like(q) for k in orders}
 
-    return Formed(Form(1, radial_derivatives, smooth=False, linear=A))
+    return ExplicitFormKernel(Form(1, radial_derivatives, smooth=False, linear=A))
 
 
-def shifted(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
-    """Return the derivatives of phi'."""
+def derivatives_of_derivative(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
+    """Return the derivatives of phi', given those of phi."""
 
     def phi(q: Array, orders: range) -> dict[int, Array]:
-        above = radial_derivatives(q, range(orders[0] + 1, orders[-1] + 2))
-        return {k: above[k + 1] for k in orders}
+        derivatives = radial_derivatives(q, range(orders[0] + 1, orders[-1] + 2))
+        return {k: derivatives[k + 1] for k in orders}
 
     return phi
 
 
-def dilated(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
-    """Return the derivatives of -2 q phi'(q):  -2 (q phi^(k+1) + k phi^(k))."""
+def derivatives_in_log_scale(radial_derivatives: RadialDerivatives) -> RadialDerivatives:
+    """Return the derivatives of -2 q phi'(q), which are -2 (q phi^(k+1) + k phi^(k))."""
 
     def phi(q: Array, orders: range) -> dict[int, Array]:
-        own = namespace(q).asarray(q, copy=True)
-        given = radial_derivatives(q, range(orders[0], orders[-1] + 2))
-        return {k: -2 * (own * given[k + 1] + k * given[k]) for k in orders}
+        values = namespace(q).asarray(q, copy=True)  # radial_derivatives may overwrite q
+        derivatives = radial_derivatives(q, range(orders[0], orders[-1] + 2))
+        return {k: -2 * (values * derivatives[k + 1] + k * derivatives[k]) for k in orders}
 
     return phi

@@ -1,4 +1,4 @@
-"""Functions that a finite group of transformations leaves as they are."""
+"""Kernels of functions that are invariant under a finite group of transformations."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import Kernel, Tunable
 
-EXACT = 1e-9  # relative, in which products of the group and the invariance of the kernel are checked
+RTOL = 1e-9  # relative tolerance of the checks of group closure and of the invariance of the kernel
 
 
 @dataclass(frozen=True, eq=False)
 class Symmetrized(PushedKernel):
-    """Functions that a group of symmetries does not change, exactly.
+    """The kernel of functions that are exactly invariant under a finite group.
 
         k(x, y) = mean over g of k_1(x, g y);  f(g x) = f(x) for every f of its space and every g of the group
 
-    As k_1(g x, g y) = k_1(x, y), averaging on one side is averaging on both: the cost is that of as many kernels as the
-    group has elements, not of its square.
+    Since k_1(g x, g y) = k_1(x, y), averaging over one argument averages over both: the cost is that of |G| kernels,
+    not of |G|^2.
 
     Parameters
     ----------
-    kernel : a positive definite kernel that no g changes: k_1(g x, g y) = k_1(x, y), such as `Gaussian` with one scale
-        for features that are exchanged
-    group : all elements of the group, the identity among them: matrices (|G|, n, n), or permutations of the features
-        (|G|, n) of whole numbers, g x = x[g]
+    kernel : Kernel
+        A positive definite kernel k_1 with k_1(g x, g y) = k_1(x, y) for all g, such as `Gaussian` with one scale for
+        features that are exchanged.
+    group : array-like of shape (|G|, n, n) or (|G|, n)
+        All elements of the group, including the identity: matrices, or permutations of the features as integers with
+        g x = x[g].
 
     Examples
     --------
@@ -49,13 +51,13 @@ class Symmetrized(PushedKernel):
         given = np.array(to_numpy(self.group))
         if given.ndim == 2 and given.dtype.kind in "iu" and given.size:
             if not np.all(np.sort(given, axis=1) == np.arange(given.shape[1])):
-                raise ValueError(f"A permutation has each of the numbers 0 to {given.shape[1] - 1} once.")
+                raise ValueError(f"A permutation must contain each of the numbers 0 to {given.shape[1] - 1} once.")
         elif given.ndim == 3 and given.shape[1] == given.shape[2] and given.size and np.all(np.isfinite(given)):
             given = given.astype(np.float64)
         else:
             raise ValueError(
-                f"A group is given as matrices (|G|, n, n), or permutations (|G|, n) of whole numbers, got shape "
-                f"{given.shape} of {given.dtype}."
+                f"group must be matrices (|G|, n, n) or integer permutations (|G|, n), got shape {given.shape} of "
+                f"{given.dtype}."
             )
         given.flags.writeable = False
         object.__setattr__(self, "group", given)
@@ -76,72 +78,71 @@ class Symmetrized(PushedKernel):
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
         for g in self.group:
-            yield 1 / len(self.group), None, partial(_moved, g)
+            yield 1 / len(self.group), None, partial(_transform, g)
 
-    def along(self, place: str, tangent: Kernel) -> Kernel:
-        found = object.__new__(Symmetrized)  # a tangent is as symmetric as the kernel, and need not be checked
-        object.__setattr__(found, "kernel", tangent)
-        object.__setattr__(found, "group", self.group)
-        return found
+    def with_child_tangent(self, place: str, tangent: Kernel) -> Kernel:
+        result = object.__new__(Symmetrized)  # skips the checks: the tangent is as symmetric as the kernel
+        object.__setattr__(result, "kernel", tangent)
+        object.__setattr__(result, "group", self.group)
+        return result
 
     def _check_group(self) -> None:
-        """Refuse a set that is no group: the product of two elements has to be an element."""
+        """Raise ValueError unless the product of any two elements is an element."""
         elements = self.group if self.group.ndim == 2 else self.group.reshape(len(self.group), -1)
         if self.group.ndim == 2:
             known = {g.tobytes() for g in np.ascontiguousarray(elements)}
             closed = all(g[h].tobytes() in known for g in self.group for h in self.group)
             if len(known) != len(elements):
-                raise ValueError(f"{len(elements) - len(known)} elements of the group are given twice.")
+                raise ValueError(f"{len(elements) - len(known)} elements of the group are duplicates; remove them.")
         else:
             products = np.einsum("aij,bjk->abik", self.group, self.group).reshape(-1, 1, elements.shape[1])
-            away = np.abs(products - elements).max(axis=2).min(axis=1)
-            closed = bool(np.all(away <= EXACT * np.abs(elements).max()))
+            errors = np.abs(products - elements).max(axis=2).min(axis=1)
+            closed = bool(np.all(errors <= RTOL * np.abs(elements).max()))
         if not closed:
             raise ValueError(
-                "These transformations are no group: the product of two of them is not among them. Add all products; "
-                "rkhs.kernels._symmetrized.generated(..) does."
+                "The transformations are not a group: the product of two of them is not among them. Add all products, "
+                "for example with rkhs.kernels._symmetrized.generated(...)."
             )
 
     def _check_invariant(self) -> None:
-        """Refuse a kernel that an element changes; it is looked at on a few points."""
-        values = [value for value in self.kernel.parameters().values() if isinstance(value, (Tunable, str))]
-        if values:
-            return  # not known yet
+        """Raise ValueError if a group element changes the kernel at a few random points."""
+        if any(isinstance(value, (Tunable, str)) for value in self.kernel.parameters().values()):
+            return  # the parameters are not known yet
         X = np.random.default_rng(0).standard_normal((4, self.group.shape[1]))
         expected = self.kernel(X)
         for k, g in enumerate(self.group):
-            moved = _moved(g, Atoms.values(X))[0].points
-            if not np.allclose(self.kernel(moved), expected, rtol=EXACT, atol=EXACT * np.abs(expected).max()):
+            transformed = _transform(g, Atoms.values(X))[0].points
+            if not np.allclose(self.kernel(transformed), expected, rtol=RTOL, atol=RTOL * np.abs(expected).max()):
                 raise ValueError(
-                    f"Element {k} of the group changes {self.kernel!r}: k(g x, g y) is not k(x, y), which symmetrizing "
-                    "on one side needs. Use one scale for features that are exchanged."
+                    f"Element {k} of the group changes {self.kernel!r}: Symmetrized needs k(g x, g y) = k(x, y). Use "
+                    "one scale for features that are exchanged."
                 )
 
 
-def _moved(g: Matrix, atoms: Atoms) -> tuple[Atoms, ...]:
-    """Return the atoms at g x with directions g u."""
+def _transform(g: Matrix, atoms: Atoms) -> tuple[Atoms, ...]:
+    """Return the atoms at the points g x with directions g u."""
     if g.ndim == 2:
         return (atoms.pushed(g),)
     if atoms.blur is not None:
         return (atoms.pushed(np.eye(len(g))[g]),)
     if len(g) != atoms.dimension:
-        raise ValueError(f"The group moves {len(g)} features, and the points have {atoms.dimension}.")
+        raise ValueError(f"The group permutes {len(g)} features, but the points have {atoms.dimension}.")
     index = g.tolist()
     return (Atoms(atoms.points[:, index], atoms.directions[..., index]),)
 
 
 def generated(generators: Any) -> Matrix:
-    """Return all products of some permutations (m, n): the group that they generate.
+    """Return the group that permutations of shape (m, n) generate: all their products.
 
     Examples
     --------
-    >>> len(generated([[1, 2, 0, 3, 4], [0, 1, 2, 4, 3]]))  # turning three, exchanging two
+    >>> len(generated([[1, 2, 0, 3, 4], [0, 1, 2, 4, 3]]))  # rotations of three, exchanges of two
     6
     """
-    given = [tuple(map(int, g)) for g in np.atleast_2d(np.asarray(generators))]
-    found = {tuple(range(len(given[0])))}
-    new = set(found)
+    permutations = [tuple(map(int, g)) for g in np.atleast_2d(np.asarray(generators))]
+    group = {tuple(range(len(permutations[0])))}
+    new = set(group)
     while new:
-        new = {tuple(g[i] for i in h) for h in new for g in given} - found
-        found |= new
-    return np.array(sorted(found))
+        new = {tuple(g[i] for i in h) for h in new for g in permutations} - group
+        group |= new
+    return np.array(sorted(group))

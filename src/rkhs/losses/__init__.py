@@ -1,4 +1,4 @@
-"""Convex losses: value, gradient, curvature, prox and conjugate, one and the same for every functional."""
+"""Convex losses: value, gradient, curvature, proximal operator and conjugate, independent of the functional."""
 
 from rkhs.losses._base import Loss, Smoothed
 from rkhs.losses._classification import Hinge, Logistic, SmoothedHinge, SquaredHinge

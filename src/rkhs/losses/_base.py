@@ -1,15 +1,15 @@
-"""What a loss is: a convex function of u with a target b, and what solvers may ask of it.
+"""The loss interface: a convex function of u with a target b.
 
     value      loss(u; b)
     gradient   a subgradient in u (the derivative where it exists)
     curvature  the second derivative in u, almost everywhere
     prox       argmin_v  loss(v; b) + (v - u)^2 / (2 step)
     conjugate  sup_u  s u - loss(u; b), finite for s in `domain(b)` and +infinity outside
-    smoothed   min_v  loss(v; b) + (v - u)^2 / (2 width), again a loss
+    smoothed   min_v  loss(v; b) + (v - u)^2 / (2 width), the Moreau envelope, again a loss
 
-All are element-wise on arrays that broadcast, in NumPy or PyTorch.  Solvers ask for what they need by
-`smooth` (a Lipschitz gradient) and `quadratic`; anything convex has a prox and a conjugate.
-`rkhs.testing.check_loss` checks that they belong together.
+All act elementwise on arrays that broadcast, in NumPy or PyTorch.  Solvers select losses by `smooth` (a Lipschitz
+continuous gradient) and `quadratic`; every convex loss has a prox and a conjugate.  `rkhs.testing.check_loss` checks
+that the methods are consistent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,21 @@ from rkhs._backend.arrays import Array, clip, namespace
 
 
 class Loss(ABC):
-    """A convex loss, of a number u that a functional gives and its target b.
+    """A convex loss of the value u of a functional and its target b.
+
+    A subclass implements `value`, `gradient`, `prox`, `domain` and `_conjugate` (the conjugate inside its domain), and
+    `curvature` if it is not piecewise linear.
+
+    Attributes
+    ----------
+    smooth : bool
+        Whether the gradient is Lipschitz continuous.
+    quadratic : bool
+        Whether the loss is (u - b)^2.
+    classification : bool
+        Whether the target is a class, +1 or -1.
+    attained : bool
+        Whether the loss has a minimizer, not only an infimum.
 
     Examples
     --------
@@ -32,22 +46,63 @@ class Loss(ABC):
     (True, True)
     """
 
-    smooth: bool = False  # has a Lipschitz-continuous gradient
-    quadratic: bool = False  # is (u - b)^2
-    classification: bool = False  # b is a class, +1 or -1
-    attained: bool = True  # has a minimizer, not only an infimum
+    smooth: bool = False
+    quadratic: bool = False
+    classification: bool = False
+    attained: bool = True
 
     @abstractmethod
     def value(self, u: Array, b: Array) -> Array:
-        """loss(u; b)."""
+        """Return loss(u; b).
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The losses.
+        """
 
     @abstractmethod
     def gradient(self, u: Array, b: Array) -> Array:
-        """Return a subgradient in u."""
+        """Return a subgradient in u; the derivative where it exists.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The subgradients.
+        """
 
     @abstractmethod
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """argmin_v loss(v; b) + (v - u)^2 / (2 step), for a positive number or an array of them."""
+        """Return the proximal operator argmin_v loss(v; b) + (v - u)^2 / (2 step).
+
+        Parameters
+        ----------
+        u : array
+            The points.
+        b : array
+            The targets.
+        step : float or array
+            The positive step sizes.
+
+        Returns
+        -------
+        array
+            The minimizers v.
+        """
 
     @abstractmethod
     def _conjugate(self, s: Array, b: Array) -> Array:
@@ -55,14 +110,51 @@ class Loss(ABC):
 
     @abstractmethod
     def domain(self, b: Array) -> tuple[Array, Array]:
-        """Return the interval on which the conjugate is finite: the range of the gradient, closed."""
+        """Return the interval on which the conjugate is finite: the closed range of the gradient.
+
+        Parameters
+        ----------
+        b : array
+            The targets.
+
+        Returns
+        -------
+        tuple of array
+            The lower and upper ends.
+        """
 
     def curvature(self, u: Array, b: Array) -> Array:
-        """Return the second derivative in u, almost everywhere: zero for piecewise linear losses."""
+        """Return the second derivative in u, almost everywhere; zero for piecewise linear losses.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The second derivatives.
+        """
         return namespace(u).zeros_like(u + b)
 
     def conjugate(self, s: Array, b: Array) -> Array:
-        """sup_u s u - loss(u; b)."""
+        """Return the convex conjugate sup_u s u - loss(u; b).
+
+        Parameters
+        ----------
+        s : array
+            The slopes.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The conjugate, infinite outside `domain`.
+        """
         xp = namespace(s)
         low, high = self.domain(b)
         outside = (s < low) | (s > high)
@@ -72,17 +164,53 @@ class Loss(ABC):
         return xp.where(outside, xp.full_like(value, inf), value)
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
-        """loss(u; b) + conjugate(s; b) - s u, which is never negative, for s in the domain (Fenchel and Young)."""
+        """Return the Fenchel-Young gap loss(u; b) + conjugate(s; b) - s u, which is never negative.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+        s : array
+            Slopes in the domain of the conjugate.
+
+        Returns
+        -------
+        array
+            The gaps; zero iff s is a subgradient at u.
+        """
         return clip(self.value(u, b) + self._conjugate(s, b) - s * u, 0, None)
 
     def smoothed(self, width: float) -> Loss:
-        """Return the Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width); the loss itself for width 0."""
+        """Return the Moreau envelope min_v loss(v; b) + (v - u)^2 / (2 width).
+
+        Parameters
+        ----------
+        width : float
+            The width of the smoothing; 0 returns the loss itself.
+
+        Returns
+        -------
+        Loss
+            The smoothed loss.
+        """
         return Smoothed(self, width) if width > 0 else self
 
     def in_units(self, unit: float) -> tuple[Loss, float] | None:
-        """Return a loss and a factor with loss(u / unit; b / unit) = factor * that loss(u; b), or None.
+        """Return a loss and a factor with loss(u / unit; b / unit) = factor * that_loss(u; b), if they exist.
 
-        Then numbers can stay in their own units, and whatever is fast for them stays fast.
+        With them a change of units need not rescale u and b.
+
+        Parameters
+        ----------
+        unit : float
+            The positive unit.
+
+        Returns
+        -------
+        tuple of (Loss, float) or None
+            The loss and the factor, or None if there is no such loss.
 
         Examples
         --------
@@ -95,11 +223,26 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class Smoothed(Loss):
-    """The Moreau envelope: min_v loss(v; b) + (v - u)^2 / (2 width), which is below the loss and smooth.
+    """The Moreau envelope of a loss: a smooth lower bound.
 
-    Its conjugate is the loss's plus width s^2 / 2, on the same domain: what is feasible for its dual is
-    feasible for that of the loss itself.  This one needs no more than a prox; `Loss.smoothed` gives a
-    better one where it is known.
+        min_v loss(v; b) + (v - u)^2 / (2 width)
+
+    Its conjugate is that of the loss plus width s^2 / 2, on the same domain: dual feasible points of the smoothed
+    problem are dual feasible for the original one.  This implementation needs only the prox of the loss;
+    `Loss.smoothed` returns a closed form where there is one.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss to smooth.
+    width : float
+        The positive width.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.losses.Smoothed(rkhs.Absolute(), width=1.0).value(np.array([0.5, 3.0]), np.array([0.0, 0.0]))
+    array([0.125, 2.5  ])
     """
 
     loss: Loss
@@ -121,17 +264,17 @@ class Smoothed(Loss):
         return between((u - self.loss.prox(u, b, self.width)) / self.width, low, high)
 
     def curvature(self, u: Array, b: Array) -> Array:
-        """(1 - dprox/du) / width, with a difference quotient: the prox alone tells a kink from a line."""
+        """Return (1 - dprox/du) / width by a difference quotient, since the prox is all that is known of the loss."""
         xp = namespace(u)
         h = float(xp.finfo(u.dtype).eps) ** (1 / 3) * (abs(u) + self.width)
         ahead, behind = u + h, u - h
-        moved = self.loss.prox(ahead, b, self.width) - self.loss.prox(behind, b, self.width)
-        return clip(1 - moved / (ahead - behind), 0, 1) / self.width
+        change = self.loss.prox(ahead, b, self.width) - self.loss.prox(behind, b, self.width)
+        return clip(1 - change / (ahead - behind), 0, 1) / self.width
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """Return a blend of u and the loss's prox with step + width."""
-        far = self.loss.prox(u, b, step + self.width)
-        return u + (step / (step + self.width)) * (far - u)
+        """Return the convex combination of u and the prox of the loss with step + width."""
+        v = self.loss.prox(u, b, step + self.width)
+        return u + (step / (step + self.width)) * (v - u)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
         return self.loss._conjugate(s, b) + self.width * s**2 / 2
@@ -141,13 +284,13 @@ class Smoothed(Loss):
 
 
 def between(u: Array, low: Array, high: Array) -> Array:
-    """Return the point of [low, high] nearest to u."""
+    """Return u clipped to the interval [low, high]."""
     xp = namespace(u)
     return xp.minimum(xp.maximum(u, low), high)
 
 
 def positive(loss: Loss, name: str, *, or_zero: bool = False) -> None:
-    """Check a setting of a loss, and make it a float: a NumPy scalar would turn float32 arrays into float64."""
+    """Validate a parameter of a loss and convert it to float (NumPy scalars would promote float32 arrays)."""
     value = getattr(loss, name)
     if not (0 <= value < inf) or (value == 0 and not or_zero):
         raise ValueError(f"{type(loss).__name__} needs {name} {'>=' if or_zero else '>'} 0, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Losses of the margin m = b u, for classes b in {-1, +1}: margins of 1 and more cost nothing."""
+"""Losses of the margin m = b u for classes b in {-1, +1}; margins of at least 1 have no loss."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from rkhs.losses._base import Loss, between, positive
 from rkhs.losses._interval import IntervalLoss, Quadratic
 
 
-class _Margin(IntervalLoss):
-    """A loss of the margin b u, which is zero from 1 on: in [1, infinity) for the class +1, (-infinity, -1] for -1."""
+class _MarginLoss(IntervalLoss):
+    """A loss of the margin b u that vanishes for margins of at least 1.
+
+    The interval without loss is [1, infinity) for the class +1 and (-infinity, -1] for -1.
+    """
 
     classification = True
 
     def interval(self, b: Array) -> tuple[Array, Array]:
         xp = namespace(b)
-        far = xp.full_like(b, inf)
-        return xp.where(b > 0, b, -far), xp.where(b > 0, far, b)
+        infinite = xp.full_like(b, inf)
+        return xp.where(b > 0, b, -infinite), xp.where(b > 0, infinite, b)
 
 
 @dataclass(frozen=True)
-class Hinge(_Margin):
-    """Hinge loss, for classes: that of the support vector machine.
+class Hinge(_MarginLoss):
+    """The hinge loss of the support vector machine.
 
         loss = max(0, 1 - b u)
 
@@ -37,8 +40,8 @@ class Hinge(_Margin):
 
 
 @dataclass(frozen=True)
-class SquaredHinge(Quadratic, _Margin):
-    """Squared hinge loss, for classes: smooth, so faster than the hinge.
+class SquaredHinge(Quadratic, _MarginLoss):
+    """The squared hinge loss, which is smooth and therefore faster to minimize than the hinge loss.
 
         loss = max(0, 1 - b u)^2
 
@@ -51,10 +54,15 @@ class SquaredHinge(Quadratic, _Margin):
 
 
 @dataclass(frozen=True)
-class SmoothedHinge(_Margin):
-    """Hinge loss with its corner rounded, for classes.
+class SmoothedHinge(_MarginLoss):
+    """The hinge loss with a quadratic piece at its kink.
 
         loss = (1 - m)^2 / (2 width) for margins m = b u between 1 - width and 1, linear below, 0 above
+
+    Parameters
+    ----------
+    width : float
+        The positive width of the quadratic piece.
 
     Examples
     --------
@@ -72,7 +80,7 @@ class SmoothedHinge(_Margin):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """Logistic loss, for classes.
+    """The logistic loss.
 
         loss = log(1 + exp(-b u))
 
@@ -98,14 +106,14 @@ class Logistic(Loss):
         return small / (1 + small) ** 2
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        return b * _prox(b * u, like(step, u))
+        return b * _logistic_prox(b * u, like(step, u))
 
     def _conjugate(self, s: Array, b: Array) -> Array:
-        """p log p + (1 - p) log(1 - p) for p = -b s, with the limits 0 at both ends."""
+        """Return p log p + (1 - p) log(1 - p) for p = -b s, with the limit 0 at both ends."""
         xp = namespace(s)
         p = -b * s
-        some, rest = xp.where(p > 0, p, xp.ones_like(p)), xp.where(p < 1, p, xp.zeros_like(p))
-        return p * xp.log(some) + (1 - p) * xp.log1p(-rest)
+        above_zero, below_one = xp.where(p > 0, p, xp.ones_like(p)), xp.where(p < 1, p, xp.zeros_like(p))
+        return p * xp.log(above_zero) + (1 - p) * xp.log1p(-below_one)
 
     def domain(self, b: Array) -> tuple[Array, Array]:
         zero = namespace(b).zeros_like(b)
@@ -113,28 +121,28 @@ class Logistic(Loss):
 
 
 def _softplus(t: Array) -> Array:
-    """log(1 + exp(t))."""
+    """Return log(1 + exp(t)) without overflow."""
     xp = namespace(t)
     return xp.log1p(xp.exp(-abs(t))) + clip(t, 0, None)
 
 
 def _sigmoid(t: Array) -> Array:
-    """1 / (1 + exp(-t))."""
+    """Return 1 / (1 + exp(-t)) without overflow."""
     xp = namespace(t)
     small = xp.exp(-abs(t))
     return xp.where(t < 0, small, xp.ones_like(t)) / (1 + small)
 
 
-def _prox(m: Array, step: Array) -> Array:
+def _logistic_prox(m: Array, step: Array) -> Array:
     """Return the root v of (v - m) (1 + exp(v)) = step.
 
-    If v solves it for m then -v does for -m - step, so v >= 0 may be assumed.  Then, with m = p - q split into its
+    If v is the root for m, then -v is the root for -m - step, so v >= 0 may be assumed.  With m = p - q split into its
     positive and negative part and v = p + z, Newton's method finds the root z >= 0 of
 
         h(z) = log(q + z) + log(1 + exp(p + z)) - log(step)
 
-    Where q = 0 it works in log(z), in which h is convex, from the right; else in z: from the left for small steps,
-    where h is concave, and from the right for large ones, where h' is about 1.
+    Where q = 0 it iterates in log(z), in which h is convex, from the right; otherwise in z: from the left for small
+    steps, where h is concave, and from the right for large ones, where h' is about 1.
     """
     xp = namespace(m)
     eps, tiny = float(xp.finfo(m.dtype).eps), float(xp.finfo(m.dtype).smallest_normal)
@@ -144,7 +152,7 @@ def _prox(m: Array, step: Array) -> Array:
     p, q, size = clip(m, 0, None), clip(-m, 0, None), xp.log(step)
     right = xp.minimum(_softplus(size - p), size - xp.log(clip(q, tiny, None)))
     z = xp.where((q > 0) & (step < 4), (step / 2 - q) / (1 + step / 4), right)
-    for _ in range(20):  # it takes five: a bound for what is not a number
+    for _ in range(20):  # five iterations are enough; the limit ends the loop for NaN
         z = clip(z, tiny, None)
         h = xp.log(q + z) + _softplus(p + z) - size
         move = -h / (1 / (q + z) + _sigmoid(p + z))
@@ -154,5 +162,7 @@ def _prox(m: Array, step: Array) -> Array:
         if bool(xp.all(near)):
             break
     slope = _sigmoid(-p - z)
-    z = z - (q + z - step * slope) / (1 + step * slope * (1 - slope))  # without logarithms: to rounding
+    z = z - (q + z - step * slope) / (
+        1 + step * slope * (1 - slope)
+    )  # a last step without logarithms, accurate to rounding
     return xp.where(mirrored, -p - z, p + z)

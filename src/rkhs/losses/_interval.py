@@ -1,6 +1,6 @@
-"""Losses of the distance from an interval: nothing inside, and then linear, quadratic, or one after the other.
+"""Losses of the distance from an interval: zero inside, then linear, quadratic, or first quadratic and then linear.
 
-With e = u - (the nearest point of the interval), the largest slopes p below and q above, and a width w >= 0,
+With e = u - (the nearest point of the interval), maximal slopes p below and q above, and a width w >= 0,
 
     loss = max over -p <= s <= q of  s e - w s^2 / 2
 
@@ -8,8 +8,8 @@ which is linear in e for w = 0, and otherwise has the second derivative 1/w unti
 
     s = clip(e / w, -p, q)
 
-is the gradient.  All else follows: the conjugate is sup of s u over the interval, plus w s^2 / 2; the Moreau
-envelope of width h is the same loss with w + h in place of w, and the prox is u - step * (its slope for h = step).
+is the gradient.  The rest follows: the conjugate is the supremum of s u over the interval plus w s^2 / 2; the Moreau
+envelope of width h is the same loss with width w + h; and the prox is u - step * (the slope for h = step).
 """
 
 from __future__ import annotations
@@ -23,22 +23,73 @@ from rkhs.losses._base import Loss, Smoothed, between
 
 
 class IntervalLoss(Loss):
-    """A loss of the distance from an interval; subclasses say which interval, slopes and width."""
+    """A loss of the distance from an interval; subclasses set the interval, the slopes and the width.
 
-    width: float = 0.0  # w
-    slopes: tuple[float, float] = (1.0, 1.0)  # the largest, p below and q above the interval
+        loss = max over -p <= s <= q of  s e - width s^2 / 2,  e = u - (the nearest point of the interval)
+
+    Attributes
+    ----------
+    width : float
+        The width of the quadratic part; 0 for a piecewise linear loss.
+    slopes : tuple of float
+        The maximal slopes, p below and q above the interval.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> isinstance(rkhs.Hinge(), rkhs.extend.IntervalLoss), rkhs.Quantile(tau=0.25).slopes
+    (True, (0.25, 0.75))
+    """
+
+    width: float = 0.0
+    slopes: tuple[float, float] = (1.0, 1.0)
 
     def interval(self, b: Array) -> tuple[Array, Array]:
-        """Return the ends of what costs nothing: (b, b) where that is the target alone; one of them may be infinite."""
+        """Return the ends of the interval without loss; by default the target alone.
+
+        Parameters
+        ----------
+        b : array
+            The targets.
+
+        Returns
+        -------
+        tuple of array
+            The lower and upper ends; one of them may be infinite.
+        """
         return b, b
 
     def nearest(self, u: Array, b: Array) -> Array:
-        """Return the point of the interval nearest to u."""
+        """Return the point of the interval nearest to u.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The projections of u onto the interval.
+        """
         low, high = self.interval(b)
         return low if low is high else between(u, low, high)
 
     def slope(self, e: Array) -> Array:
-        """s, for e = u - (the nearest point)."""
+        """Return the derivative of the loss at signed distance e from the interval.
+
+        Parameters
+        ----------
+        e : array
+            The signed distances u - nearest(u, b).
+
+        Returns
+        -------
+        array
+            The slopes s = clip(e / width, -p, q).
+        """
         xp = namespace(e)
         below, above = self.slopes
         if self.width == 0:
@@ -62,28 +113,28 @@ class IntervalLoss(Loss):
         low, high = self.interval(b)
         below, above = self.slopes
         s = self.gradient(u, b)
-        bent = (s > -below) & (s < above) & ((s != 0) | (low == high))
-        return namespace(s).astype(bent, s.dtype) * (1 / self.width)
+        curved = (s > -below) & (s < above) & ((s != 0) | (low == high))
+        return namespace(s).astype(curved, s.dtype) * (1 / self.width)
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        """From u towards the interval: a share of the way, and no further than step times the slope."""
+        """Move u towards the interval, by a fraction of the distance and at most by step times the maximal slope."""
         below, above = self.slopes
         step = like(step, u)
         nearest = self.nearest(u, b)
-        part = u * (self.width / (self.width + step)) + nearest * (step / (self.width + step))
-        part = namespace(u).where(u == nearest, u, part)  # exactly
-        return between(part, u - above * step, u + below * step)
+        blend = u * (self.width / (self.width + step)) + nearest * (step / (self.width + step))
+        blend = namespace(u).where(u == nearest, u, blend)  # without rounding inside the interval
+        return between(blend, u - above * step, u + below * step)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
         return s * (self._end(s, b) + (self.width / 2) * s)
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
-        """From the distance to the end of the interval that s belongs to, in which b has cancelled."""
+        """Return the Fenchel-Young gap from the distance to the end that s belongs to, where b has canceled."""
         rest = s * (u - self._end(s, b) - (self.width / 2) * s)
         return clip(self.value(u, b) - rest, 0, None)
 
     def _end(self, s: Array, b: Array) -> Array:
-        """Return the end of the interval at which a slope s is; 0 for no slope, where the end may be infinite."""
+        """Return the end of the interval whose normal cone contains s; 0 for s = 0, where the end may be infinite."""
         low, high = self.interval(b)
         if low is high:
             return low
@@ -104,7 +155,7 @@ class IntervalLoss(Loss):
 
 
 class Quadratic(IntervalLoss):
-    """An interval loss that is e^2, whose second derivative is 2, and never becomes linear."""
+    """An interval loss e^2, without a linear part."""
 
     smooth = True
     width = 1 / 2
@@ -113,7 +164,7 @@ class Quadratic(IntervalLoss):
 
 @dataclass(frozen=True)
 class SmoothedInterval(IntervalLoss, Smoothed):
-    """The Moreau envelope of an interval loss, without its prox: `width` is w + h."""
+    """The Moreau envelope of an interval loss in closed form; `width` is w + h."""
 
     loss: IntervalLoss
     width: float
@@ -128,7 +179,7 @@ class SmoothedInterval(IntervalLoss, Smoothed):
 
 @dataclass(frozen=True, eq=False)
 class Shifted(Loss):
-    """loss(u + shift; b), with a shift (n,) of its own for each of n functionals."""
+    """The loss loss(u + shift; b) with one shift per functional, (n,)."""
 
     loss: Loss
     shift: Array
@@ -137,27 +188,27 @@ class Shifted(Loss):
         object.__setattr__(self, "smooth", self.loss.smooth)
         object.__setattr__(self, "attained", self.loss.attained)
 
-    def at(self, u: Array) -> Array:
-        """Return the shift, as a column where u has columns."""
+    def shift_like(self, u: Array) -> Array:
+        """Return the shift, as a column if u has columns."""
         return self.shift if u.ndim == 1 else self.shift[:, None]
 
     def value(self, u: Array, b: Array) -> Array:
-        return self.loss.value(u + self.at(u), b)
+        return self.loss.value(u + self.shift_like(u), b)
 
     def gradient(self, u: Array, b: Array) -> Array:
-        return self.loss.gradient(u + self.at(u), b)
+        return self.loss.gradient(u + self.shift_like(u), b)
 
     def curvature(self, u: Array, b: Array) -> Array:
-        return self.loss.curvature(u + self.at(u), b)
+        return self.loss.curvature(u + self.shift_like(u), b)
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
-        return self.loss.prox(u + self.at(u), b, step) - self.at(u)
+        return self.loss.prox(u + self.shift_like(u), b, step) - self.shift_like(u)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
-        return self.loss._conjugate(s, b) - s * self.at(s)
+        return self.loss._conjugate(s, b) - s * self.shift_like(s)
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
-        return self.loss.excess(u + self.at(u), b, s)
+        return self.loss.excess(u + self.shift_like(u), b, s)
 
     def domain(self, b: Array) -> tuple[Array, Array]:
         return self.loss.domain(b)
@@ -165,7 +216,7 @@ class Shifted(Loss):
 
 @dataclass(frozen=True, eq=False)
 class ShiftedInterval(IntervalLoss, Shifted):
-    """The same of a loss of the distance from an interval, which is one again."""
+    """A shifted interval loss, which is again an interval loss."""
 
     loss: IntervalLoss
 
@@ -174,10 +225,10 @@ class ShiftedInterval(IntervalLoss, Shifted):
 
     def interval(self, b: Array) -> tuple[Array, Array]:
         low, high = self.loss.interval(b)
-        moved = low - self.at(b)
-        return moved, (moved if low is high else high - self.at(b))
+        new_low = low - self.shift_like(b)
+        return new_low, (new_low if low is high else high - self.shift_like(b))
 
 
 def shifted(loss: Loss, shift: Array) -> Loss:
-    """loss(u + shift; b)."""
+    """Return the loss loss(u + shift; b)."""
     return ShiftedInterval(loss, shift) if isinstance(loss, IntervalLoss) else Shifted(loss, shift)

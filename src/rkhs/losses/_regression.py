@@ -1,4 +1,4 @@
-"""Losses of the residual r = u - b, by the interval that costs nothing."""
+"""Losses of the residual r = u - b, as interval losses."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rkhs.losses._interval import IntervalLoss, Quadratic
 
 
 class HomogeneousLoss(IntervalLoss):
-    """A loss whose only lengths are u, b and the settings that `lengths` names: a power of the unit comes out of it."""
+    """A loss that scales with a power of the unit of u, b and the parameters named in `lengths`."""
 
     lengths: ClassVar[tuple[str, ...]] = ()
 
     def in_units(self, unit: float) -> tuple[Loss, float]:
-        longer: Any = replace(cast(Any, self), **{name: getattr(self, name) * unit for name in self.lengths})
-        return longer, unit**-2 if self.width else 1 / unit
+        scaled: Any = replace(cast(Any, self), **{name: getattr(self, name) * unit for name in self.lengths})
+        return scaled, unit**-2 if self.width else 1 / unit
 
 
 @dataclass(frozen=True)
 class Squared(Quadratic, HomogeneousLoss):
-    """Squared loss: the fastest, and the one with error bars.
+    """The squared loss: the fastest to minimize, and the only one with posterior variances.
 
         loss = (u - b)^2
 
@@ -36,7 +36,8 @@ class Squared(Quadratic, HomogeneousLoss):
 
     quadratic = True
 
-    def value(self, u: Array, b: Array) -> Array:  # these two as they are: there may be millions
+    # Direct formulas are faster than those of `IntervalLoss`, which matters for millions of functionals.
+    def value(self, u: Array, b: Array) -> Array:
         return (u - b) ** 2
 
     def gradient(self, u: Array, b: Array) -> Array:
@@ -47,7 +48,7 @@ class Squared(Quadratic, HomogeneousLoss):
 
 
 @dataclass(frozen=True)
-class _Tolerant(HomogeneousLoss):
+class _EpsilonLoss(HomogeneousLoss):
     """A loss that is zero within epsilon of the target."""
 
     epsilon: float
@@ -61,10 +62,17 @@ class _Tolerant(HomogeneousLoss):
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(_Tolerant):
-    """Absolute loss beyond a tolerance: facts hold within epsilon, a few not at all.
+class EpsilonInsensitive(_EpsilonLoss):
+    """The epsilon-insensitive loss of support vector regression.
 
         loss = max(0, |u - b| - epsilon)
+
+    Deviations up to epsilon have no loss, and outliers have little influence.
+
+    Parameters
+    ----------
+    epsilon : float
+        The nonnegative tolerance.
 
     Examples
     --------
@@ -76,7 +84,7 @@ class EpsilonInsensitive(_Tolerant):
 
 @dataclass(frozen=True)
 class Absolute(EpsilonInsensitive):
-    """Absolute loss: a few facts may be far off.
+    """The absolute loss, which is robust to outliers.
 
         loss = |u - b|
 
@@ -92,10 +100,15 @@ class Absolute(EpsilonInsensitive):
 
 
 @dataclass(frozen=True)
-class SquaredEpsilonInsensitive(Quadratic, _Tolerant):
-    """Squared loss beyond a tolerance.
+class SquaredEpsilonInsensitive(Quadratic, _EpsilonLoss):
+    """The squared epsilon-insensitive loss.
 
         loss = max(0, |u - b| - epsilon)^2
+
+    Parameters
+    ----------
+    epsilon : float
+        The nonnegative tolerance.
 
     Examples
     --------
@@ -107,11 +120,16 @@ class SquaredEpsilonInsensitive(Quadratic, _Tolerant):
 
 @dataclass(frozen=True)
 class Huber(Quadratic, HomogeneousLoss):
-    """Squared loss near the target, absolute far from it.
+    """The Huber loss: squared near the target, linear far from it.
 
         loss = r^2 for |r| <= delta, delta (2 |r| - delta) beyond;  r = u - b
 
-    It is `Squared` near the target, and everywhere for delta -> infinity, and grows like `Absolute` far from it.
+    It is `Squared` in the limit of large delta and grows like `Absolute` far from the target.
+
+    Parameters
+    ----------
+    delta : float
+        The positive residual at which the loss becomes linear.
 
     Examples
     --------
@@ -130,9 +148,14 @@ class Huber(Quadratic, HomogeneousLoss):
 
 @dataclass(frozen=True)
 class Quantile(HomogeneousLoss):
-    """Loss whose minimizer is a quantile.
+    """The quantile (pinball) loss, whose minimizer is the tau-quantile.
 
-        loss = tau (b - u) below the target, (1 - tau) (u - b) above: its minimizer is the tau-quantile
+        loss = tau (b - u) below the target, (1 - tau) (u - b) above
+
+    Parameters
+    ----------
+    tau : float
+        The level of the quantile, between 0 and 1.
 
     Examples
     --------
@@ -150,7 +173,7 @@ class Quantile(HomogeneousLoss):
         object.__setattr__(self, "slopes", (self.tau, 1 - self.tau))
 
 
-class _Above(HomogeneousLoss):
+class _LowerBoundLoss(HomogeneousLoss):
     """A loss that is zero above the target."""
 
     def interval(self, b: Array) -> tuple[Array, Array]:
@@ -158,12 +181,13 @@ class _Above(HomogeneousLoss):
 
 
 @dataclass(frozen=True)
-class OneSided(_Above):
-    """Loss for inequalities: nothing above the target, linear below.
+class OneSided(_LowerBoundLoss):
+    """The linear penalty of an inequality u >= b.
 
-        loss = max(0, b - u): only what is below the target is penalized
+        loss = max(0, b - u)
 
-    On derivatives with target 0 it makes f increasing, on second derivatives convex, on values positive.
+    With target 0 it makes f increasing if applied to derivatives, convex if applied to second derivatives, and
+    positive if applied to values.
 
     Examples
     --------
@@ -174,8 +198,8 @@ class OneSided(_Above):
 
 
 @dataclass(frozen=True)
-class SquaredOneSided(Quadratic, _Above):
-    """Loss for inequalities: nothing above the target, squared below.
+class SquaredOneSided(Quadratic, _LowerBoundLoss):
+    """The squared penalty of an inequality u >= b.
 
         loss = max(0, b - u)^2
 

@@ -1,4 +1,4 @@
-"""One algorithm per file; `auto` chooses."""
+"""Solvers of the finite problem, one algorithm per file; `_choose.auto` selects one by estimated cost."""
 
 from typing import Any
 

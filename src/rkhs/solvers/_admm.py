@@ -1,14 +1,14 @@
-"""Alternating directions (ADMM): any losses with a prox, and many problems with one Gram matrix at once.
+"""The alternating direction method of multipliers (ADMM), for any losses and for many problems with one Gram matrix.
 
-With a second copy z of the image u = Ga + Qc, which is asked to be equal to it at the price R per row, and multipliers
-Rd, one step is
+With a copy z of the image u = Ga + Qc, a penalty R per row on the constraint u = z, and scaled multipliers d, one step
+is
 
     a = argmin of 1/2 a'Ga + 1/2 |u - z + d|_R^2,    z = prox of the losses, with steps w / R, at u + d,    d += u - z
 
-where the first line is a = P(z - d), u = z - d - a / R, and P is the inverse of G + 1 / R on {Q'a = 0}: one matrix for
-all outputs, whatever their weights and targets, and one product with it for all of them.  Kinks and large weights cost
-nothing beyond their prox.  alpha = -Rd is a point of the dual but for Q'alpha = 0.  R follows the residuals: what is
-left of u = z, beside z, and what z still moves, beside d, are to be of one size; each change of R costs an inverse.
+The first line is a = P(z - d), u = z - d - a / R, where P is the inverse of G + 1 / R on {Q'a = 0}: one matrix for all
+outputs, independent of their weights and targets, and one product with it for all of them.  Kinks and large weights
+affect only the prox.  alpha = -Rd is dual feasible up to Q'alpha = 0.  R balances the relative primal residual u - z
+and the relative change of z (Boyd et al. 2011, section 3.4.1); each change of R costs an inverse.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.solvers._base import DenseSolver, from_memory, in_memory, to_memory
 from rkhs.solvers._costs import FLOP, Estimate
 
-UNEVEN = 2.0  # factor from which on R is changed
-RELAXED = 1.6  # u is taken so much further from the last z
-CHECKED = 10  # steps between certificates, or a tenth of all so far, if more
-STEP = 8e-4  # s, of a step of a few blocks, without its product
-TINY = 1e-12  # step in place of zero, for rows that are left out
+REBALANCE = 2.0  # R changes if the residuals suggest at least this factor
+RELAXATION = 1.6  # over-relaxation; 1.5 to 1.8 is recommended by Boyd et al. 2011, section 3.4.3
+CHECK_EVERY = 10  # steps between certificates, or a tenth of all steps so far if that is more
+STEP = 8e-4  # seconds per step of a few blocks, without its product
+TINY = 1e-12  # replaces a zero step of rows with weight zero, and a zero residual
 
 
 @dataclass(frozen=True)
 class ADMM(DenseSolver):
-    """Alternating directions, for any losses; all outputs share one inverse.
+    """The alternating direction method of multipliers, for any losses; all outputs share one inverse.
 
-    The Gram matrix has to fit in memory.  It is meant for a few digits where functionals with kinks are nearly
-    constraints, and for grids of such problems: `Problem.grid` takes it there.
+    The Gram matrix must fit in memory.  The method suits low accuracy where functionals with kinks are nearly
+    constraints, and grids of such problems, for which `Problem.grid` uses it.
 
     Parameters
     ----------
-    max_iterations : after which it gives up
+    max_iterations : int, default=20_000
+        The maximal number of iterations.
 
     Examples
     --------
@@ -57,103 +58,119 @@ class ADMM(DenseSolver):
     max_iterations: int = 20_000
 
     def seconds(self, size: int, columns: int) -> float:
-        """Return the estimated cost of all its iterations, and of some inverses, with the Gram matrix in memory."""
+        """Return the estimated seconds of `max_iterations` steps and a few inverses, with the Gram matrix in memory.
+
+        Parameters
+        ----------
+        size : int
+            The number of functionals.
+        columns : int
+            The number of outputs.
+
+        Returns
+        -------
+        float
+            The seconds.
+        """
         return self.max_iterations * (STEP + 2 * FLOP * size**2 * columns) + 8 * FLOP * size**3
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.afford(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
-        together = _Splits(inside, to_memory(inside, system, start))
-        while together.steps < self.max_iterations:
-            certificate = together.certificate(monitor.tol)
-            found = from_memory(inside, system, together.iterate)
-            monitor.report(found, float(np.sum(certificate.primal)), certificate.relative)
-            if not len(together.still):
-                return found
-            if together.stuck(certificate):
+        state = _ADMMState(inside, to_memory(inside, system, start))
+        while state.steps < self.max_iterations:
+            certificate = state.certificate(monitor.tol)
+            iterate = from_memory(inside, system, state.iterate)
+            monitor.report(iterate, float(np.sum(certificate.primal)), certificate.relative)
+            if not len(state.active):
+                return iterate
+            if state.stuck(certificate):
                 break
-            monitor.afford(2 * FLOP * system.size**3 if together.uneven else 0.0)
-            together.go_on()
+            monitor.afford(2 * FLOP * system.size**3 if state.unbalanced else 0.0)
+            state.run_steps()
         raise OutOfIterations
 
 
-class _Splits:
-    """All outputs of a system in memory, those that are `still` open, and where they are."""
+class _ADMMState:
+    """The iterates of all outputs; `active` are the outputs that have not converged."""
 
     def __init__(self, system: FiniteProblem, start: Iterate) -> None:
         self.system, self.G = system, system.gram.dense()
         norms = [np.full((t.rows.stop - t.rows.start, 1), np.mean(np.diag(self.G)[t.rows])) for t in system.terms]
         norm = np.concatenate(norms)
         size = len(self.G) ** 1.5 * np.max(np.abs(self.G), initial=0.0)
-        self.lost = 2 * np.finfo(np.float64).eps * size  # 1 / R under which G + 1 / R is no better to invert than G
+        self.smallest = 2 * np.finfo(np.float64).eps * size  # smaller values of 1 / R are lost in the rounding of G
         self.R = (3.0 if system.smooth else 60.0) / np.where(norm > 0, norm, 1.0)
         self.a, self.basis = start.a.copy(), start.basis.copy()
         self.u = self.G @ self.a + system.Q @ self.basis
         self.z, self.d = self.u.copy(), -self.a / self.R
-        self.still = np.arange(system.columns)
-        self.found: dict[int, Certificate] = {}  # by output, the last of each
-        self.uneven, self.factor, self.steps, self.look = True, 1.0, 0, CHECKED
-        self.gap, self.halfway = np.inf, 250  # steps before they are judged by what they lead to
+        self.active = np.arange(system.columns)
+        self.certificates: dict[int, Certificate] = {}  # the latest of each output
+        self.unbalanced, self.factor, self.steps, self.next_balance = True, 1.0, 0, CHECK_EVERY
+        self.gap, self.next_progress_check = np.inf, 250  # the first check of progress is after 250 steps
 
     @property
     def iterate(self) -> Iterate:
         return Iterate(self.a, self.basis, -self.R * self.d)
 
     def certificate(self, tol: float) -> Certificate:
-        """Of all outputs; those that it closes are left alone from now on."""
-        which = self.still
-        open_ones = Iterate(self.a[:, which], self.basis[:, which], -self.R * self.d[:, which])
-        image = self.u[:, which] - self.system.Q @ open_ones.basis
-        fresh = certificate_of(self.system.some(which), open_ones, image, tol)
-        for k, own in zip(which.tolist(), fresh.split(), strict=True):
-            self.found[k] = own
-        self.still = which[~fresh.done(tol)]
-        return Certificate.joined([self.found[k] for k in range(self.system.columns)])
+        """Return the certificate of all outputs, and remove those that have converged from `active`."""
+        which = self.active
+        iterate = Iterate(self.a[:, which], self.basis[:, which], -self.R * self.d[:, which])
+        image = self.u[:, which] - self.system.Q @ iterate.basis
+        joint = certificate_of(self.system.some(which), iterate, image, tol)
+        for k, certificate in zip(which.tolist(), joint.split(), strict=True):
+            self.certificates[k] = certificate
+        self.active = which[~joint.done(tol)]
+        return Certificate.joined([self.certificates[k] for k in range(self.system.columns)])
 
     def stuck(self, certificate: Certificate) -> bool:
-        """Whether twice the steps have not even halved the gap."""
-        if self.steps < self.halfway:
+        """Return whether the last doubling of the number of steps has not halved the gap."""
+        if self.steps < self.next_progress_check:
             return False
-        before, self.gap, self.halfway = self.gap, certificate.relative, 2 * self.steps
+        before, self.gap, self.next_progress_check = self.gap, certificate.relative, 2 * self.steps
         return self.gap > before / 2
 
-    def go_on(self) -> None:
-        """Some steps of the open outputs, with an R that suits them."""
-        if self.uneven:
-            R = np.minimum(self.R * self.factor, 1 / self.lost) if self.lost else self.R * self.factor
+    def run_steps(self) -> None:
+        """Take some steps of the active outputs, and update R first if the residuals are unbalanced."""
+        if self.unbalanced:
+            R = np.minimum(self.R * self.factor, 1 / self.smallest) if self.smallest else self.R * self.factor
             self.R, self.d = R, self.d * (self.R / R)
             self.P, self.C = self._inverse()
-        which, R = self.still, self.R
+        which, R = self.active, self.R
         terms = self.system.some(which).terms
         steps = [np.maximum(t.weight / R[t.rows], TINY) for t in terms]
         z, d = self.z[:, which], self.d[:, which]
-        count = max(CHECKED, self.steps // 10)
+        count = max(CHECK_EVERY, self.steps // 10)
         for _ in range(count):
-            before, goal = z, z - d
-            a = self.P @ goal
-            u = goal - a / R
-            ahead = RELAXED * u + (1 - RELAXED) * z + d
+            before, right = z, z - d
+            a = self.P @ right
+            u = right - a / R
+            relaxed = RELAXATION * u + (1 - RELAXATION) * z + d
             parts = zip(terms, steps, strict=True)
-            z = np.concatenate([t.loss.prox(ahead[t.rows], t.target, step) for t, step in parts])
-            d = ahead - z
-        self.a[:, which], self.basis[:, which] = self.system.inside(a), self.C @ goal
+            z = np.concatenate([t.loss.prox(relaxed[t.rows], t.target, step) for t, step in parts])
+            d = relaxed - z
+        self.a[:, which], self.basis[:, which] = self.system.inside(a), self.C @ right
         self.u[:, which], self.z[:, which], self.d[:, which] = u, z, d
         self.steps += count
-        self.uneven = False
-        if self.steps >= self.look:  # ever less often
-            self.look *= 2
+        self.unbalanced = False
+        if self.steps >= self.next_balance:  # at exponentially growing intervals
+            self.next_balance *= 2
             sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + TINY for v in (u - z, z - before, z, d))
-            apart, moving, image, multiplier = sizes
-            balance = (apart / image) / (moving / multiplier)
+            primal, dual, image, multiplier = sizes
+            balance = (primal / image) / (dual / multiplier)
             self.factor = float(np.clip(np.exp(np.mean(np.log(balance)) / 2), 0.01, 100.0))
-            self.uneven = not 1 / UNEVEN < self.factor < UNEVEN
+            self.unbalanced = not 1 / REBALANCE < self.factor < REBALANCE
 
     def _inverse(self) -> tuple[Matrix, Matrix]:
-        """P (N, N), and C (r, N) with c = C(z - d); QQ' is added to G, which P does not see, where kernels need it."""
+        """Return P (N, N), and C (r, N) with c = C(z - d).
+
+        A multiple of QQ' is added to G, which makes it positive definite and does not change P.
+        """
         Q = self.system.Q
         K = self.G + np.max(np.abs(self.G), initial=0.0) * len(self.G) * (Q @ Q.T)
         K[np.diag_indices_from(K)] += 1 / self.R[:, 0]
         inverse = scipy.linalg.inv(K, overwrite_a=True, check_finite=False)
-        onto = inverse @ Q
-        C = np.linalg.solve(Q.T @ onto, onto.T)
-        return inverse - onto @ C, C
+        inverse_Q = inverse @ Q
+        C = np.linalg.solve(Q.T @ inverse_Q, inverse_Q.T)
+        return inverse - inverse_Q @ C, C

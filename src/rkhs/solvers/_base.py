@@ -1,4 +1,4 @@
-"""What a solver is: an object with its settings, and `run`; and what dense solvers share."""
+"""The solver interface, and what solvers with a dense Gram matrix share."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from rkhs._gram.matrix import GramMatrix, GramOperator
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._costs import Estimate
 
-COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
+# Arrays of the size of the Gram matrix that a dense solver may hold: the matrix, the equations, their factor, and one
+# temporary.
+COPIES = 4
 
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """An algorithm for the finite problem.
+    """An algorithm for the finite problem: a frozen dataclass of its parameters with `check` and `run`.
 
-    `run` iterates until the relative gap is at most `monitor.tol`, reporting to the monitor after each iteration, and
-    returns its last iterate.  It raises `Stopped` with a status when it must give up before.  The certificate of what
-    it returns is computed from scratch by whoever called it.
+    `run` iterates until the relative duality gap is at most `monitor.tol`, reports to the monitor after each iteration,
+    and returns its last iterate.  It raises `Stopped` with a status if it has to give up.  The caller computes the
+    certificate of the returned iterate from scratch.
 
     Examples
     --------
@@ -38,14 +40,32 @@ class Solver(ABC):
 
     @property
     def name(self) -> str:
+        """The name of the solver, as solutions and messages show it."""
         return type(self).__name__
 
     @abstractmethod
     def check(self, system: FiniteProblem) -> None:
-        """Raise `NotApplicableError` if this solver cannot solve the problem."""
+        """Raise `NotApplicableError` if this solver cannot solve the problem.
+
+        Parameters
+        ----------
+        system : FiniteProblem
+            The problem.
+        """
 
     def applies(self, system: FiniteProblem) -> bool:
-        """Return whether this solver can solve the problem."""
+        """Return whether this solver can solve the problem.
+
+        Parameters
+        ----------
+        system : FiniteProblem
+            The problem.
+
+        Returns
+        -------
+        bool
+            Whether `check` raises no error.
+        """
         try:
             self.check(system)
         except NotApplicableError:
@@ -53,28 +73,65 @@ class Solver(ABC):
         return True
 
     def cost(self, estimate: Estimate) -> float:
-        """Return the estimated seconds (`_costs`); infinite for solvers that are never chosen."""
+        """Return the estimated seconds on the reference computer (`_costs`).
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The costs of the parts of the problem.
+
+        Returns
+        -------
+        float
+            The seconds; infinite for solvers that are never chosen automatically.
+        """
         return inf
 
     def step(self, estimate: Estimate) -> float:
-        """Return the seconds of one iteration, without its Gram product."""
+        """Return the estimated seconds of one iteration, without its Gram product.
+
+        Parameters
+        ----------
+        estimate : Estimate
+            The costs of the parts of the problem.
+
+        Returns
+        -------
+        float
+            The seconds.
+        """
         return estimate.step
 
     @abstractmethod
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        """Solve the problem from the given iterate."""
+        """Solve the problem.
+
+        Parameters
+        ----------
+        system : FiniteProblem
+            The problem.
+        start : Iterate
+            The first iterate.
+        monitor : Monitor
+            The tolerance, the limits and the progress reports.
+
+        Returns
+        -------
+        Iterate
+            The last iterate.
+        """
 
 
 @dataclass(frozen=True)
 class DenseSolver(Solver):
-    """A solver with the Gram matrix in memory."""
+    """A solver that holds the Gram matrix in memory."""
 
     def fits(self, rows: int) -> bool:
-        """Return whether what it does with a Gram matrix of this many rows fits in memory."""
+        """Return whether the working memory for a Gram matrix of this many rows is available."""
         return fits(rows)
 
     def check(self, system: FiniteProblem) -> None:
-        """Refuse what does not fit in memory."""
+        """Raise `NotApplicableError` if the Gram matrix does not fit in memory."""
         if not (system.gram.stored or self.fits(system.size)):
             others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "NonlinearCG")
             raise NotApplicableError(
@@ -85,20 +142,20 @@ class DenseSolver(Solver):
 
 @dataclass(frozen=True)
 class OutputSolver(DenseSolver):
-    """A solver with the Gram matrix in memory, for one output after the other."""
+    """A solver that holds the Gram matrix in memory and treats one output after the other."""
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         monitor.afford(Estimate(system, monitor.tol).matrix)
         inside = in_memory(system)
-        found = to_memory(inside, system, start)
+        iterate = to_memory(inside, system, start)
         for k in range(system.columns):
 
-            def whole(one: Iterate, k: int = k, found: Iterate = found) -> Iterate:
-                return from_memory(inside, system, found.with_output(k, one))
+            def whole(output: Iterate, k: int = k, iterate: Iterate = iterate) -> Iterate:
+                return from_memory(inside, system, iterate.with_output(k, output))
 
             inner = InnerMonitor(monitor.tol, outer=monitor, whole=whole)
-            found = found.with_output(k, self.run_output(inside.output(k), found.output(k), inner))
-        return from_memory(inside, system, found)
+            iterate = iterate.with_output(k, self.run_output(inside.output(k), iterate.output(k), inner))
+        return from_memory(inside, system, iterate)
 
     @abstractmethod
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
@@ -106,19 +163,19 @@ class OutputSolver(DenseSolver):
 
 
 def cheapest(among: Sequence[Solver], system: FiniteProblem, tol: float) -> Solver:
-    """Return the solver of the least cost among those that apply; the last of them where no other does."""
+    """Return the applicable solver of least cost, or the last one if none of the others applies."""
     estimate = Estimate(system, tol)
     fit = [solver for solver in among[:-1] if solver.applies(system)]
     return min(fit, key=lambda solver: solver.cost(estimate)) if fit else among[-1]
 
 
 def fits(rows: int) -> bool:
-    """Return whether a Gram matrix of this many rows, in NumPy, fits the memory budget."""
+    """Return whether `COPIES` dense float64 Gram matrices of this many rows fit in the memory budget."""
     return COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
 
 
 def fits_once(rows: int) -> bool:
-    """Return whether one such matrix, and nothing else of its size, fits half of the memory that is free."""
+    """Return whether a single dense float64 Gram matrix of this many rows fits in half of the free memory."""
     return 8 * rows**2 <= free_memory(np.zeros(0)) / 2
 
 
@@ -128,7 +185,7 @@ def double(array: Array) -> Matrix:
 
 
 def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
-    """Convert targets and weights to NumPy and float64."""
+    """Convert targets and weights of loss blocks to NumPy and float64."""
     return tuple(replace(t, target=double(t.target), weight=double(t.weight)) for t in blocks)
 
 
@@ -138,19 +195,19 @@ def in_memory(system: FiniteProblem) -> FiniteProblem:
     The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
     precision.
     """
-    here = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
-    if here and system.exact.stored:
+    converted = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
+    if converted and system.exact.stored:
         return system
     return in_numpy(system, GramMatrix(system.exact.in_double()))
 
 
 def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteProblem:
-    """Return the same problem in NumPy and float64 with a Gram operator, by default its own."""
+    """Return the same problem in NumPy and float64, by default with its exact Gram operator."""
     gram = system.exact if gram is None else gram
     Q = system.Q
     if not (isinstance(Q, np.ndarray) and Q.dtype == np.float64):
         Q = double(Q)
-        if Q.shape[1]:  # orthonormal in float32, and now in float64; rows of zeros stay what they are
+        if Q.shape[1]:  # orthonormal to float32 so far, now to float64; rows of zeros stay zero
             Q = np.asarray(scipy.linalg.solve_triangular(np.linalg.cholesky(Q.T @ Q), Q.T, lower=True).T)
     basis = double(system.geometry.basis_sizes)
     geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
@@ -158,7 +215,7 @@ def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteP
 
 
 def to_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
-    """Convert an iterate to one of the same problem in memory; Q'a = 0 where the kernel needs that."""
+    """Convert an iterate to one of the problem in memory, with Q'a = 0 if the kernel requires it."""
     if inside is system:
         a, basis = iterate.a, iterate.basis
     else:
@@ -168,7 +225,7 @@ def to_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) ->
 
 
 def from_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) -> Iterate:
-    """Convert an iterate of the problem in memory to one of the problem itself."""
+    """Convert an iterate of the problem in memory to one of the original problem."""
     if inside is system:
         return iterate
     alpha = None if iterate.alpha is None else like(iterate.alpha, system.Q)

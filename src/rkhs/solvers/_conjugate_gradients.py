@@ -1,13 +1,13 @@
-"""All losses quadratic, by Gram products alone: preconditioned conjugate gradients, with a certificate for nothing.
+"""Preconditioned conjugate gradients for squared losses, by Gram products only, with a certificate at no extra cost.
 
 The equations are (G + D) a + Q c = b, Q'a = 0 with D = diag(1/(2w)).  For any a with Q'a = 0, the residual
-r = b - (G + D) a and the c that fits it best, with what is left s = r - Qc,
+r = b - (G + D) a, its best fit Qc and the remainder s = r - Qc give
 
     dual(a) = 1/2 (b'a + r'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
 
-without another product.  Conjugate gradients maximize the dual over the directions so far.  Their J is not monotone,
-so a second point is kept, minimal for J on the line from its predecessor to the newest a (its residual is known, too):
-it is what is returned, and the newest a is its dual point.
+without another product.  Conjugate gradients maximize the dual over the directions so far.  J is not monotone, so a
+second point is kept that minimizes J on the line from its predecessor to the newest a (its residual is known as well):
+it is returned, with the newest a as its dual point.
 
 The preconditioner is D, for which all but the large eigenvalues of D^-1 (G + D) are near one (the diagonal of G + D
 would spread them), and with landmarks also the part of G that a few functionals span (`_preconditioning`).
@@ -35,13 +35,15 @@ from rkhs.solvers._preconditioning import check_landmarks, iterations_before, la
 
 @dataclass(frozen=True)
 class ConjugateGradients(Solver):
-    """Preconditioned conjugate gradients on the linear equations of an all-quadratic problem, at any size.
+    """Preconditioned conjugate gradients on the linear equations of a problem with squared losses, of any size.
 
     Parameters
     ----------
-    landmarks : how many functionals the preconditioner may use; each costs a column of the Gram matrix, which is read
-        twice in each iteration.  By default as many as pay: what they cost is about 15 products
-    max_iterations : after which it gives up
+    landmarks : int, optional
+        The number of functionals in the preconditioner; each costs a column of the Gram matrix, which is read twice in
+        each iteration.  By default it is chosen such that the preconditioner takes about as long as 15 Gram products.
+    max_iterations : int, default=10_000
+        The maximal number of iterations.
 
     Examples
     --------
@@ -73,15 +75,15 @@ class ConjugateGradients(Solver):
             start, done = self._iterate(system, start, monitor, 0, plain)
             if done:
                 return start
-        found, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)
+        iterate, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)
         if not done:
             raise OutOfIterations
-        return found
+        return iterate
 
     def _iterate(
         self, system: FiniteProblem, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
     ) -> tuple[Iterate, bool]:
-        """Where at most so many iterations lead, and whether that is the end."""
+        """Run at most `most` iterations; return the iterate and whether it has converged or stagnated."""
         xp = namespace(start.a)
         gram, Q = system.gram, system.Q
         d, b = 1 / (2 * system.weight), system.target
@@ -102,27 +104,27 @@ class ConjugateGradients(Solver):
             cg.step(columns)
             points.update(cg)
 
-        # With fewer unknowns an accelerator waits for its launches more than it works.
+        # Below 2^20 unknowns the kernel launches of an accelerator take longer than the computation.
         small = system.size * b.shape[1] <= 2**20
         recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
         progress = _Progress()
         for _ in range(most):
             points.read()
             monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
-            open_ones = np.flatnonzero(points.gaps > monitor.tol)
-            if len(open_ones) == 0 or progress.ended(points):
+            active = np.flatnonzero(points.gaps > monitor.tol)
+            if len(active) == 0 or progress.stagnates(points):
                 return points.iterate(cg), True
             if recorded is not None:
                 before = monitor.work
                 recorded()
-                monitor.work = before + 1  # a recorded product does not count itself
+                monitor.work = before + 1  # a replayed product does not reach the counter
             else:
-                step(slice(None) if len(open_ones) == b.shape[1] else open_ones)
+                step(slice(None) if len(active) == b.shape[1] else active)
         return points.iterate(cg), False
 
 
 class _Points:
-    """The point y with its fitted residual s, each column the best of J on a line at a time, and the bounds."""
+    """The points y with their fitted residuals s, updated by line searches for J, and the bounds of the minimum."""
 
     def __init__(self, fit: Fit, b: Array, rounding: tuple[float, ...], cg: BlockCG) -> None:
         self.fit, self.b, self.rounding = fit, b, rounding
@@ -132,14 +134,18 @@ class _Points:
         self.bounds = zeros((2, b.shape[1]), b)
 
     def update(self, cg: BlockCG) -> None:
-        """Move towards the newest point, and bound the minimum from both sides; all in place."""
+        """Move y towards the newest point and update both bounds, in place."""
         xp = namespace(self.b)
         c, rest = self.fit(cg.residual)
         step, change = cg.a - self.y, rest - self.s
-        # J(y + t step) = J(y) + t slope + t^2 bend
+        # J(y + t step) = J(y) + t slope + t^2 curvature
         slope = _dot(step, self.b + self.s) / 2 + _dot(self.y / 2 + self.s / self.fit.d, change)
-        bend = _dot(step / 2, change) + self.fit.gap(change)
-        t = -slope / xp.where(bend > 0, 2 * bend, xp.ones_like(bend)) * xp.astype(bend > 0, bend.dtype)
+        curvature = _dot(step / 2, change) + self.fit.gap(change)
+        t = (
+            -slope
+            / xp.where(curvature > 0, 2 * curvature, xp.ones_like(curvature))
+            * xp.astype(curvature > 0, curvature.dtype)
+        )
         self.y += t * step
         self.s += t * change
         self.basis += t * (cg.basis + c - self.basis)
@@ -147,7 +153,7 @@ class _Points:
         self.bounds[1] = _dot(cg.a, self.b + rest) / 2
 
     def read(self) -> None:
-        """Take the bounds from the device."""
+        """Copy the bounds from the device."""
         self.primal, self.dual = to_numpy(self.bounds).astype(np.float64)
         self.gaps = np.array(list(map(relative_gap, self.primal, self.dual, self.rounding)))
 
@@ -156,24 +162,24 @@ class _Points:
 
 
 class _Progress:
-    """Whether anything still happens."""
+    """A detector of stagnation."""
 
     def __init__(self) -> None:
         self.primal = self.dual = np.zeros(0)
         self.since = 0
 
-    def ended(self, points: _Points) -> bool:
-        """Whether neither bound has moved beyond rounding for a while."""
-        if self.primal.size == 0 or np.any(_moved(self.primal, points.primal) | _moved(self.dual, points.dual)):
+    def stagnates(self, points: _Points) -> bool:
+        """Return whether neither bound has changed beyond rounding for 100 iterations."""
+        if self.primal.size == 0 or np.any(_differ(self.primal, points.primal) | _differ(self.dual, points.dual)):
             self.primal, self.dual, self.since = points.primal, points.dual, 0
         self.since += 1
         return self.since > 100
 
 
-def _moved(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _differ(before: np.ndarray[Any, Any], now: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.abs(now - before) > 1e-13 * np.abs(now)
 
 
 def _dot(u: Array, v: Array) -> Array:
-    """The inner products of the columns."""
+    """Return the inner products of corresponding columns."""
     return inner(u, v, axis=0)

@@ -1,9 +1,9 @@
-"""What solvers are estimated to cost, in seconds of one core of a reference computer.
+"""Estimated costs of solvers, in seconds of one core of a reference computer.
 
-Choices depend on ratios of these numbers only, and so are the same on every computer; where seconds are compared with
-a time limit, they are multiplied by how much slower this computer is (`Monitor.afford`, measured at first use).  The
-constants are those of `python -m benchmarks.regret` (float64, NumPy, one core).  An estimate is within a factor of two
-or so for dense solvers.
+Choices depend only on ratios of these numbers, and so are the same on every computer; comparisons with a time limit
+multiply them by the slowness of the actual computer (`Monitor.afford`, measured at first use).  The constants were
+measured by `python -m benchmarks.regret` (float64, NumPy, one core).  For dense solvers the estimates are correct
+within a factor of about two.
 """
 
 from __future__ import annotations
@@ -18,68 +18,69 @@ from rkhs._backend.arrays import taken, to_numpy
 from rkhs._finite.problem import FiniteProblem
 from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY
 
-ENTRY = 18e-9  # s, to compute an entry of a dense Gram matrix
-FLOP = 1 / 25e9  # s, of a factorization or a matrix product
-STEP = 1.5e-3  # s, of an iteration of an iterative solver, without its product
-SHARED = 0.2  # of a product, what each further column costs
+ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
+FLOP = 1 / 25e9  # seconds per floating-point operation of a factorization or a matrix product
+STEP = 1.5e-3  # seconds per iteration of an iterative solver, without its Gram product
+SHARED = 0.2  # cost of each further column of a Gram product, relative to the first
 
 
 def factorization(size: int) -> float:
-    """Return the cost of equilibration, Cholesky's factorization and refinement."""
+    """Return the seconds of equilibration, Cholesky factorization and iterative refinement."""
     return 3e-3 + FLOP * size**3 / 3 + 50e-9 * size**2
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The parts of what a solver costs, for a problem and a tolerance."""
+    """The costs of the parts of a solver, for a problem and a tolerance."""
 
     system: FiniteProblem
     tol: float
-    hoped: float | None = None  # the iterations of conjugate gradients and the like; None to estimate them
+    hoped: float | None = None  # assumed number of iterations of iterative solvers; None to estimate it
 
     @property
     def matrix(self) -> float:
-        """Return the cost of having the Gram matrix in memory."""
+        """The seconds to compute the Gram matrix; zero if it is stored."""
         return 0.0 if self.system.gram.stored else CALL + ENTRY * self.system.size**2
 
     @property
     def product(self) -> float:
-        """Return the cost of one Gram product, with the matrix in memory or without."""
+        """The seconds of one Gram product, with a stored matrix or without."""
         return self.system.gram.seconds
 
     @cached_property
     def storing(self) -> bool:
-        """Return whether an iterative solver is better off with the matrix in memory."""
+        """Whether an iterative solver is faster if it stores the Gram matrix."""
         stored = CALL + STORED_ENTRY * self.system.size**2
         return self.matrix + self.iterations * stored < self.iterations * self.product
 
     def iterating(self, step: float) -> float:
-        """Return the cost of all iterations of a solver that takes one product and `step` seconds for each."""
+        """Return the seconds of all iterations of a solver with one Gram product and `step` further seconds each."""
         if not self.storing:
             return self.iterations * (step + self.product)
         return self.matrix + self.iterations * (step + CALL + STORED_ENTRY * self.system.size**2)
 
     @property
     def step(self) -> float:
-        """Return the cost of one iteration, without its product."""
-        # Each row of a loss that is not squared takes 1.2e-6 s.
+        """The seconds of one iteration, without its Gram product."""
+        # A row with a loss that is not squared takes 1.2e-6 s.
         return STEP + 1.2e-6 * len(self.system.other_rows)
 
     @cached_property
     def conditioning(self) -> float:
-        """Return 1 + the largest eigenvalue of H^1/2 G H^1/2, about, H the largest curvatures of the losses.
+        """An estimate of 1 + the largest eigenvalue of H^1/2 G H^1/2, H the largest curvatures of the losses.
 
-        It is that of 100 rows of each block, which stand for all of them, by five products.  A loss with a kink counts
-        as if smoothed over a unit.
+        It comes from five power iterations on a sample of 100 rows of each block.  The curvature of a loss with a kink
+        is taken as if it were smoothed over a unit.
         """
         system = self.system
         rng, rows, root = np.random.default_rng(0), [], []
         for t in system.terms:
             size = t.rows.stop - t.rows.start
-            some = rng.choice(size, min(size, 100), replace=False)
-            bend = to_numpy(t.weight[some]).max(axis=1, initial=0.0) / max(getattr(t.loss, "width", 0.0) or 0.25, 1e-6)
-            rows.append(t.rows.start + some)
-            root.append(np.sqrt(bend * size / max(len(some), 1)))
+            sample = rng.choice(size, min(size, 100), replace=False)
+            width = max(getattr(t.loss, "width", 0.0) or 0.25, 1e-6)
+            curvature = to_numpy(t.weight[sample]).max(axis=1, initial=0.0) / width
+            rows.append(t.rows.start + sample)
+            root.append(np.sqrt(curvature * size / max(len(sample), 1)))
         chosen, scale = np.concatenate(rows), np.concatenate(root)[:, None]
         if not len(chosen):
             return 1.0
@@ -98,7 +99,10 @@ class Estimate:
 
     @property
     def iterations(self) -> float:
-        """Return those of conjugate gradients; eigenvalues fall fast, so it is not the root of the conditioning."""
+        """The number of iterations of conjugate gradients.
+
+        Eigenvalues decay fast, so that it grows with the fourth root of the conditioning, not with its square root.
+        """
         if self.hoped is not None:
             return self.hoped
         return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)

@@ -1,9 +1,9 @@
-"""All losses quadratic, the Gram matrix in memory: one factorization.
+"""A direct solver for squared losses with the Gram matrix in memory: one factorization.
 
     (G + diag(1/(2w))) a + Q c = b,        Q'a = 0
 
-are the equations of the minimum and of the maximum of the dual at once (`linalg.saddle`).  What they leave, s, says
-how good a and c are without another product (as in `conjugate_gradients`):
+are the optimality conditions of the primal and the dual problem at once (`rkhs._linalg.saddle`).  Their residual s
+bounds the error of a and c without another product (as in `_conjugate_gradients`):
 
     dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
 """
@@ -25,10 +25,11 @@ from rkhs.solvers._costs import Estimate, factorization
 
 @dataclass(frozen=True)
 class Direct(DenseSolver):
-    """The solution of the linear equations of an all-quadratic problem, by Cholesky's factorization.
+    """A Cholesky factorization of the linear equations of a problem with squared losses.
 
-    All outputs share it.  The Gram matrix has to fit in half of the free memory: it is computed, scaled and factorized
-    in one place.  A time limit or Ctrl-C ends it between two blocks; there is nothing but the start to return then.
+    All outputs share the factor.  The Gram matrix must fit in half of the free memory: it is computed, scaled and
+    factorized in place.  A time limit or Ctrl-C takes effect between two blocks; the solver then has only the start to
+    return.
 
     Examples
     --------
@@ -60,20 +61,21 @@ class Direct(DenseSolver):
         with monitor.showing(FACTOR):
             saddle = Saddle(write() if stored else write, d, Q)
         a, c = saddle.solve(b)
-        left = saddle.residual(a, c, b)
-        gaps = np.sum(w * left**2, axis=0)
-        primal = np.sum((b + left) * a, axis=0) / 2 + gaps
-        last = from_memory(inside, system, Iterate(a, c))
-        shares = map(relative_gap, primal, primal - gaps, inside.rounding)
-        monitor.report(last, float(primal.sum()), max(shares, default=0.0))
-        return last
+        residual = saddle.residual(a, c, b)
+        gaps = np.sum(w * residual**2, axis=0)
+        primal = np.sum((b + residual) * a, axis=0) / 2 + gaps
+        solution = from_memory(inside, system, Iterate(a, c))
+        relative_gaps = map(relative_gap, primal, primal - gaps, inside.rounding)
+        monitor.report(solution, float(primal.sum()), max(relative_gaps, default=0.0))
+        return solution
 
 
 def check_quadratic(solver: Solver, system: FiniteProblem) -> None:
-    """Refuse a problem with a loss that is not quadratic."""
+    """Raise `NotApplicableError` if a loss is not squared."""
     for t in system.terms:
         if not t.loss.quadratic:
             raise NotApplicableError(
-                f"{solver.name} needs all losses to be Squared, and one is {t.loss!r}: use rkhs.solvers.SchurComplement() "
-                "where few functionals have such a loss, or rkhs.solvers.NonlinearCG() at any size."
+                f"{solver.name} needs all losses to be Squared, but one is {t.loss!r}: use "
+                "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG() at "
+                "any size."
             )

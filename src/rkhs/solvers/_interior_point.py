@@ -1,25 +1,25 @@
 """The box-constrained dual (Lee et al. 2006, section 5), exactly: an interior-point method, then crossover.
 
 For losses that are linear or quadratic in the distance from an interval [p_i, q_i], v_i the width of the loss
-(`rkhs.losses._interval`), the dual is
+(`rkhs.losses._interval`), the dual is the quadratic program
 
     min over alpha   1/2 alpha'(G + D) alpha - sum_i (p_i alpha_i if alpha_i > 0 else q_i alpha_i),   D_ii = v_i / w_i
     subject to       low <= alpha <= high,  Q'alpha = 0
 
-where low and high are w_i times the slopes of the losses, infinite for losses that grow like squares.
+where low and high are w_i times the maximal slopes of the losses, infinite for losses that grow quadratically.
 
-*Interior points* (Mehrotra's predictor and corrector).  A row whose interval is more than a point is split, alpha =
-x - x' with x, x' >= 0, because its cost has a kink at 0.  With y, z the multipliers of lower and upper bounds and s, t
-their slacks, a step of Newton's method solves
+*Interior points* (Mehrotra's predictor-corrector method).  A row whose interval is more than a point is split, alpha =
+x - x' with x, x' >= 0, because its objective has a kink at 0.  With y, z the multipliers of lower and upper bounds and
+s, t their slacks, a Newton step solves
 
     [G + D + M, Q; Q', 0] [d alpha; dc] = ..,     M = y/s + z/t, its inverse added up over the two parts of a row
 
-with one factorization for predictor and corrector.  c, the multiplier of Q'alpha = 0, is the coefficient of the basis
-in f.
+with one factorization for predictor and corrector.  c, the multiplier of Q'alpha = 0, holds the coefficients of the
+basis in f.
 
-*Crossover.*  At the solution each alpha_i sits at an end of its box, at 0 where its cost has a kink there, or is free.
-With the resting ones put exactly there, the free ones solve linear equations; what then leaves its range comes to rest
-at the end of it, what is pushed off its place becomes free, and the equations are solved again.
+*Crossover.*  At the solution each alpha_i is at a bound, at 0 if its objective has a kink there, or free.  With the
+fixed ones put exactly there, the free ones solve linear equations; those that then leave their range are fixed at its
+end, fixed ones whose multiplier has the wrong sign become free, and the equations are solved again.
 """
 
 from __future__ import annotations
@@ -44,21 +44,25 @@ from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate, factorization
 
-FACTORIZATIONS = 15  # as a rule, those of the crossover among them
-PATIENCE, ARRIVED = 50, 3  # iterations without a smaller gap: equal rows take 30; within rounding others are chance
-ROUNDS = 30  # of the crossover
-FINE, WORSE = 1e-9, 10  # relative gap with which the right places are taken in any case; times the gap they may cost
+FACTORIZATIONS = 15  # the typical number, including those of the crossover
+PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate rows take up to 30
+PATIENCE_AT_ROUNDING = 3  # the same once the gap is within rounding, where improvements are random
+ROUNDS = 30  # maximal number of rounds of the crossover
+# The result of the crossover is accepted if its relative gap is at most FINE, or its gap at most WORSE times that of
+# the interior point.
+FINE, WORSE = 1e-9, 10
 
 
 @dataclass(frozen=True)
 class BoxDual(OutputSolver):
-    """The exact solution of the dual, with coefficients that are exactly zero, or exactly at a bound, where they are.
+    """An exact interior-point solver of the dual; coefficients are exactly zero or exactly at their bounds.
 
-    The Gram matrix has to fit in memory; an iteration costs one Cholesky factorization, and there are 10 to 30.
+    The Gram matrix must fit in memory.  An iteration costs one Cholesky factorization, and there are 10 to 30.
 
     Parameters
     ----------
-    max_iterations : for each output
+    max_iterations : int, default=100
+        The maximal number of iterations for each output.
 
     Examples
     --------
@@ -76,8 +80,8 @@ class BoxDual(OutputSolver):
         for t in system.terms:
             if not isinstance(t.loss, IntervalLoss):
                 raise NotApplicableError(
-                    "BoxDual solves the dual of losses that are linear or quadratic in the distance from an interval, "
-                    f"and {t.loss!r} is not: use rkhs.solvers.Newton(), or rkhs.solvers.NonlinearCG() at any size."
+                    "BoxDual needs losses that are linear or quadratic in the distance from an interval, but "
+                    f"{t.loss!r} is not: use rkhs.solvers.Newton(), or rkhs.solvers.NonlinearCG() at any size."
                 )
         super().check(system)
 
@@ -97,11 +101,11 @@ class BoxDual(OutputSolver):
             with monitor.showing(FACTOR):
                 output.interior.step()
         with monitor.showing(FACTOR):
-            return output.settled()
+            return output.crossed_over()
 
 
 class _Output:
-    """The rows that may move, and the interior-point method on them."""
+    """The interior-point method on the rows of one output whose bounds differ."""
 
     def __init__(self, system: FiniteProblem) -> None:
         self.system = system
@@ -114,28 +118,28 @@ class _Output:
         low, high = (end[:, 0] for end in system.box)
         self.rows = rows = np.flatnonzero(low < high)
         vectors = (v[rows] for v in (diagonal, p, q, low, high))
-        self.interior = Interior(Programme(system.gram.block(rows, rows), system.Q[rows], *vectors))
+        self.interior = Interior(QuadraticProgram(system.gram.block(rows, rows), system.Q[rows], *vectors))
         self.best, self.smallest, self.since, self.patience = self.interior, inf, 0, PATIENCE
 
     def done(self, certificate: Certificate, tol: float) -> bool:
-        """Whether the gap is far within tol, or lost in rounding, or nothing has been gained for long."""
+        """Return whether the gap is well below tol or within rounding, or has not decreased for many iterations."""
         if certificate.gap < self.smallest:
             self.smallest, self.since, self.best = certificate.gap, 0, copy(self.interior)
-            self.patience = ARRIVED if certificate.relative <= certificate.uncertain else PATIENCE
+            self.patience = PATIENCE_AT_ROUNDING if certificate.relative <= certificate.uncertain else PATIENCE
         else:
             self.since += 1
-        # With a thousandth of the tolerance it is clear which coefficients are free.
+        # At a thousandth of the tolerance the free coefficients can be identified.
         within = max(1e-3 * tol, min(certificate.uncertain / UNITS, tol))
         return certificate.relative <= within or self.since > self.patience
 
     def iterate(self) -> Iterate:
-        """f of the last point, which need not satisfy Q'alpha = 0 yet."""
+        """Return the iterate at the interior point, projected onto Q'alpha = 0."""
         alpha = self._whole(self.interior.alpha)
         a = alpha - self.system.Q @ (self.system.Q.T @ alpha)
         return Iterate(a, self.interior.c[:, None], a)
 
-    def settled(self) -> Iterate:
-        """The solution, every coefficient in its place."""
+    def crossed_over(self) -> Iterate:
+        """Return the solution after the crossover."""
 
         def certified(alpha: Matrix, c: Matrix) -> Certificate:
             whole = self._whole(alpha)
@@ -151,8 +155,8 @@ class _Output:
 
 
 @dataclass(frozen=True, eq=False)
-class Programme:
-    """The dual of one output: G (n, n), Q (n, r) and vectors."""
+class QuadraticProgram:
+    """The dual of one output: G (n, n), Q (n, r), and vectors (n,) of the diagonal D, the intervals and the bounds."""
 
     G: Matrix
     Q: Matrix
@@ -162,53 +166,53 @@ class Programme:
     low: Matrix
     high: Matrix
 
-    def force(self, alpha: Matrix, c: Matrix) -> Matrix:
-        """(G + D) alpha + Qc, the derivative of all but the linear part and the bounds."""
+    def gradient_of_quadratic(self, alpha: Matrix, c: Matrix) -> Matrix:
+        """Return (G + D) alpha + Qc, the gradient of the Lagrangian without linear terms and bounds."""
         return self.G @ alpha + self.diagonal * alpha + self.Q @ c
 
     @cached_property
     def level(self) -> float:
-        """The size of the values that f aims at."""
+        """The magnitude of the target values."""
         ends = np.abs(np.concatenate([self.p, self.q]))
         return float(np.max(ends[np.isfinite(ends)], initial=0.0)) or 1.0
 
     @cached_property
     def sizes(self) -> Matrix:
-        """The alpha_i that would bring about such a value of L_i(f), were it alone."""
-        own = np.diag(self.G) + self.diagonal
+        """For each row, the alpha_i that alone would produce a value of L_i(f) of magnitude `level`."""
+        diagonal = np.diag(self.G) + self.diagonal
         typical = float(np.abs(self.G).max(initial=0.0)) or 1.0
-        return self.level / np.where(own > 1e-12 * typical, own, typical)
+        return self.level / np.where(diagonal > 1e-12 * typical, diagonal, typical)
 
 
 class Interior:
-    """The state of the method: x, all rows first and then the negative parts of the split ones."""
+    """The state of the interior-point method; x holds all rows first, and then the negative parts of the split ones."""
 
-    def __init__(self, programme: Programme) -> None:
-        self.programme = it = programme
-        self.n = len(it.p)
-        self.split = np.flatnonzero((it.p < it.q) & (it.low < 0) & (it.high > 0))
+    def __init__(self, program: QuadraticProgram) -> None:
+        self.program = qp = program
+        self.n = len(qp.p)
+        self.split = np.flatnonzero((qp.p < qp.q) & (qp.low < 0) & (qp.high > 0))
         self.rows = np.concatenate([np.arange(self.n), self.split])
         self.sign = np.concatenate([np.ones(self.n), -np.ones(len(self.split))])
-        lower = it.low.copy()
+        lower = qp.low.copy()
         lower[self.split] = 0.0
         self.lower = np.concatenate([lower, np.zeros(len(self.split))])
-        self.upper = np.concatenate([it.high, -it.low[self.split]])
-        self.cost = np.concatenate([-np.where(it.high > 0, it.p, it.q), it.q[self.split]])
+        self.upper = np.concatenate([qp.high, -qp.low[self.split]])
+        self.cost = np.concatenate([-np.where(qp.high > 0, qp.p, qp.q), qp.q[self.split]])
         self.below, self.above = np.isfinite(self.lower), np.isfinite(self.upper)
         self.bounds = int(self.below.sum() + self.above.sum())
         self._start()
 
     def _start(self) -> None:
-        """Near 0, inside the bounds by what is small for the problem or for the box."""
-        it, sizes = self.programme, self.programme.sizes[self.rows]
+        """Initialize near 0, strictly inside the bounds relative to the problem and to the box."""
+        qp, sizes = self.program, self.program.sizes[self.rows]
         inside = np.minimum((self.upper - self.lower) / 2, sizes)
         self.x = np.clip(0.0, self.lower + inside, self.upper - inside)
         self.s = np.where(self.below, self.x - self.lower, 1.0)
         self.t = np.where(self.above, self.upper - self.x, 1.0)
-        self.c = np.zeros(it.Q.shape[1])
+        self.c = np.zeros(qp.Q.shape[1])
         slope = self._slope()
-        self.y = np.where(self.below, it.level * np.minimum(1, sizes / self.s) + np.maximum(slope, 0), 0.0)
-        self.z = np.where(self.above, it.level * np.minimum(1, sizes / self.t) + np.maximum(-slope, 0), 0.0)
+        self.y = np.where(self.below, qp.level * np.minimum(1, sizes / self.s) + np.maximum(slope, 0), 0.0)
+        self.z = np.where(self.above, qp.level * np.minimum(1, sizes / self.t) + np.maximum(-slope, 0), 0.0)
 
     @property
     def alpha(self) -> Matrix:
@@ -217,27 +221,27 @@ class Interior:
         return alpha
 
     def _slope(self) -> Matrix:
-        """The derivative of the objective and of c'Q'alpha in x."""
-        return self.sign * self.programme.force(self.alpha, self.c)[self.rows] + self.cost
+        """Return the gradient of the objective plus c'Q'alpha in x."""
+        return self.sign * self.program.gradient_of_quadratic(self.alpha, self.c)[self.rows] + self.cost
 
     def step(self) -> None:
-        """Take one iteration."""
-        it, n, split = self.programme, self.n, self.split
+        """Take one predictor-corrector iteration."""
+        qp, n, split = self.program, self.n, self.split
         theta = self.y / self.s + self.z / self.t
         M, second = theta[:n].copy(), theta[n:]
         M[split] *= second / (M[split] + second)
-        saddle = Saddle(it.G, it.diagonal + M, it.Q)
-        residual, feasibility = self._slope() - self.y + self.z, it.Q.T @ self.alpha
+        saddle = Saddle(qp.G, qp.diagonal + M, qp.Q)
+        residual, feasibility = self._slope() - self.y + self.z, qp.Q.T @ self.alpha
 
         def direction(low: Any, high: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:
-            """The step to s y = low and t z = high."""
+            """Return the Newton direction to s y = low and t z = high."""
             right = -residual + (low / self.s - self.y) * self.below - (high / self.t - self.z) * self.above
             joint = right[:n].copy()
             joint[split] = M[split] * (right[split] / theta[split] - right[n:] / second)
             da, dc = (part[:, 0] for part in saddle.solve(joint[:, None], -feasibility[:, None]))
-            force = joint[split] - M[split] * da[split]
-            dx = np.concatenate([da, (right[n:] + force) / second])
-            dx[split] = (right[split] - force) / theta[split]
+            coupling = joint[split] - M[split] * da[split]
+            dx = np.concatenate([da, (right[n:] + coupling) / second])
+            dx[split] = (right[split] - coupling) / theta[split]
             dy = ((low - self.y * dx) / self.s - self.y) * self.below
             dz = ((high + self.z * dx) / self.t - self.z) * self.above
             return dx, dc, dy, dz
@@ -254,20 +258,20 @@ class Interior:
         self.y, self.z = self.y + length * dy, self.z + length * dz
 
     def vanishing(self) -> tuple[Matrix, Matrix]:
-        """Which slacks of lower and upper bounds went down faster than their multipliers in the last step.
+        """Return which slacks of lower and upper bounds decreased faster than their multipliers in the last step.
 
-        These are zero at the solution (Tapia's indicators, which do not depend on the scale of either).
+        These are zero at the solution (Tapia's indicators, which are invariant to the scale of both).
         """
         s, t, y, z = self.before
         return self.below & (self.s * y < self.y * s), self.above & (self.t * z < self.z * t)
 
     def _mean(self, dx: Any = 0.0, dy: Any = 0.0, dz: Any = 0.0) -> float:
-        """The mean of s y and t z after a step."""
+        """Return the mean complementarity s y and t z after a step."""
         low, high = (self.s + dx) * (self.y + dy) * self.below, (self.t - dx) * (self.z + dz) * self.above
         return max(float(np.sum(low) + np.sum(high)), 0.0) / max(self.bounds, 1)
 
     def _longest(self, dx: Matrix, dy: Matrix, dz: Matrix) -> float:
-        """The longest step that keeps slacks and multipliers nonnegative."""
+        """Return the longest step that keeps slacks and multipliers nonnegative."""
         longest = np.inf
         for value, change, bounded in (
             (self.s, dx, self.below), (self.t, -dx, self.above), (self.y, dy, self.below), (self.z, dz, self.above)
@@ -278,82 +282,84 @@ class Interior:
 
 
 def crossover(interior: Interior, certify: Callable[[Matrix, Matrix], Certificate]) -> tuple[Matrix, Matrix]:
-    """alpha and c of the smallest gap among those tried, from a point of the interior-point method."""
-    it = interior.programme
-    resting, alpha = _resting(interior)
-    rising = np.where(it.low == 0, True, alpha > 0)  # whether a row that moves is where its cost is -p alpha
+    """Return the alpha and c of the smallest gap among the rounds of the crossover, started at an interior point."""
+    qp = interior.program
+    fixed, alpha = _fixed_rows(interior)
+    rising = np.where(
+        qp.low == 0, True, alpha > 0
+    )  # whether a free row is on the side where its linear term is -p alpha
     c = interior.c
-    first = _feasible(it, interior.alpha, it.low, it.high)
-    unsettled = smallest = certify(first, c)
+    first = _feasible(qp, interior.alpha, qp.low, qp.high)
+    at_interior = smallest = certify(first, c)
     best = None
     for _ in range(ROUNDS):
-        low, high = _range(it, resting, rising, alpha)
-        alpha, c = _solved(it, ~resting, np.where(rising, it.p, it.q), alpha, c)
-        outside = ~resting & ((alpha < low) | (alpha > high))
-        feasible = _feasible(it, alpha, low, high)
-        found = certify(feasible, c)
-        if best is None or found.gap < smallest.gap:
-            best, smallest = (feasible, c), found
+        low, high = _range(qp, fixed, rising, alpha)
+        alpha, c = _solve_free(qp, ~fixed, np.where(rising, qp.p, qp.q), alpha, c)
+        outside = ~fixed & ((alpha < low) | (alpha > high))
+        feasible = _feasible(qp, alpha, low, high)
+        certificate = certify(feasible, c)
+        if best is None or certificate.gap < smallest.gap:
+            best, smallest = (feasible, c), certificate
         alpha = np.clip(alpha, low, high)
-        up, down = _pushed(it, alpha, c)
-        up, down = up & resting, down & resting
+        up, down = _improving(qp, alpha, c)
+        up, down = up & fixed, down & fixed
         if not np.any(outside | up | down):
             break
         rising = np.where(up, alpha >= 0, np.where(down, alpha > 0, rising))
-        resting = (resting | outside) & ~up & ~down
-    good = smallest.gap <= WORSE * unsettled.gap or smallest.relative <= FINE
+        fixed = (fixed | outside) & ~up & ~down
+    good = smallest.gap <= WORSE * at_interior.gap or smallest.relative <= FINE
     return best if best is not None and good else (first, interior.c)
 
 
-def _resting(interior: Interior) -> tuple[Matrix, Matrix]:
-    """Which rows rest, and alpha with those put exactly at their place."""
+def _fixed_rows(interior: Interior) -> tuple[Matrix, Matrix]:
+    """Return which rows are at a bound or a kink, and alpha with those put exactly there."""
     n, split = interior.n, interior.split
     at_low, at_high = interior.vanishing()
     x = np.where(at_low, interior.lower, np.where(at_high, interior.upper, interior.x))
-    resting, alpha = (at_low | at_high)[:n], x[:n].copy()
+    fixed, alpha = (at_low | at_high)[:n], x[:n].copy()
     first, second = interior.x[split], interior.x[n:]
     negative = second > first
     alpha[split] = np.where(negative, -x[n:], x[split])
-    resting[split] = np.where(negative, (at_low | at_high)[n:], resting[split])
-    return resting, alpha
+    fixed[split] = np.where(negative, (at_low | at_high)[n:], fixed[split])
+    return fixed, alpha
 
 
-def _range(it: Programme, resting: Matrix, rising: Matrix, alpha: Matrix) -> tuple[Matrix, Matrix]:
-    """Between which values a row may move with its cost linear; those that rest may not."""
-    kink = it.p < it.q
-    low = np.where(kink & rising, np.maximum(it.low, 0.0), it.low)
-    high = np.where(kink & ~rising, np.minimum(it.high, 0.0), it.high)
-    return np.where(resting, alpha, low), np.where(resting, alpha, high)
+def _range(qp: QuadraticProgram, fixed: Matrix, rising: Matrix, alpha: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the range in which the objective of each free row is quadratic; fixed rows keep their alpha."""
+    kink = qp.p < qp.q
+    low = np.where(kink & rising, np.maximum(qp.low, 0.0), qp.low)
+    high = np.where(kink & ~rising, np.minimum(qp.high, 0.0), qp.high)
+    return np.where(fixed, alpha, low), np.where(fixed, alpha, high)
 
 
-def _solved(it: Programme, free: Matrix, aim: Matrix, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
-    """The free rows and c with (G + D) alpha + Qc = aim on them and Q'alpha = 0."""
+def _solve_free(qp: QuadraticProgram, free: Matrix, target: Matrix, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
+    """Solve (G + D) alpha + Qc = target on the free rows, with Q'alpha = 0; return alpha and c."""
     rows = np.flatnonzero(free)
     if rows.size == 0:
         return alpha, c
-    soft = 1e-15 * float(np.abs(it.G).max())  # where the block may be singular
-    saddle = Saddle(it.G[np.ix_(rows, rows)], it.diagonal[rows] + soft, it.Q[rows])
+    ridge = 1e-15 * float(np.abs(qp.G).max())  # the block may be singular
+    saddle = Saddle(qp.G[np.ix_(rows, rows)], qp.diagonal[rows] + ridge, qp.Q[rows])
     for _ in range(2):
-        short = (aim - it.force(alpha, c))[rows]
-        change, shift = saddle.solve(short[:, None], -(it.Q.T @ alpha)[:, None])
+        residual = (target - qp.gradient_of_quadratic(alpha, c))[rows]
+        change, shift = saddle.solve(residual[:, None], -(qp.Q.T @ alpha)[:, None])
         alpha, c = alpha.copy(), c + shift[:, 0]
         alpha[rows] += change[:, 0]
     return alpha, c
 
 
-def _feasible(it: Programme, alpha: Matrix, low: Matrix, high: Matrix) -> Matrix:
-    """The nearest point in the ranges with Q'alpha = 0, or in the box if they have none."""
-    for ends in ((low, high), (it.low, it.high)):
-        point = project(alpha[:, None], ends[0][:, None], ends[1][:, None], it.Q)[:, 0]
-        if np.all(np.abs(it.Q.T @ point) <= 1e-13 * np.linalg.norm(point)):
+def _feasible(qp: QuadraticProgram, alpha: Matrix, low: Matrix, high: Matrix) -> Matrix:
+    """Project alpha onto the ranges and Q'alpha = 0, or onto the box if the ranges contain no such point."""
+    for ends in ((low, high), (qp.low, qp.high)):
+        point = project(alpha[:, None], ends[0][:, None], ends[1][:, None], qp.Q)[:, 0]
+        if np.all(np.abs(qp.Q.T @ point) <= 1e-13 * np.linalg.norm(point)):
             break
     return point
 
 
-def _pushed(it: Programme, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
-    """Which rows would lower the objective by moving up, and which by moving down."""
-    force = it.force(alpha, c)
-    margin = 1e-10 * it.level  # less is rounding
-    up = (alpha < it.high) & (force < np.where(alpha >= 0, it.p, it.q) - margin)
-    down = (alpha > it.low) & (force > np.where(alpha <= 0, it.q, it.p) + margin)
+def _improving(qp: QuadraticProgram, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
+    """Return which rows would decrease the objective by moving up, and which by moving down."""
+    gradient = qp.gradient_of_quadratic(alpha, c)
+    margin = 1e-10 * qp.level  # smaller differences are rounding errors
+    up = (alpha < qp.high) & (gradient < np.where(alpha >= 0, qp.p, qp.q) - margin)
+    down = (alpha > qp.low) & (gradient > np.where(alpha <= 0, qp.q, qp.p) + margin)
     return up, down

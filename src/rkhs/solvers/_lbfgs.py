@@ -1,11 +1,11 @@
-"""L-BFGS on the coefficients, the papers' way (Zhang et al. 2013, section 6.1): the reference that others race against.
+"""L-BFGS on the coefficients, as in Zhang et al. 2013, section 6.1: the reference for comparisons.
 
 As a function of the coefficients,
 
     J(a, c) = 1/2 a'Ga + sum_i w_i loss_i(u_i),   u = Ga + Qc,
     dJ/da = G(a + s),   dJ/dc = Q's,              s = w loss'(u)
 
-so an evaluation costs two Gram products, Ga and Gs, and the metric squares the condition number of G.
+so an evaluation costs two Gram products, Ga and Gs, and the Euclidean metric squares the condition number of G.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy  # which imports scipy.optimize when it is first used
+import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._finite.certificate import bounds, certify, relative_gap
@@ -27,12 +27,14 @@ from rkhs.solvers._base import Solver
 
 @dataclass(frozen=True)
 class LBFGS(Solver):
-    """L-BFGS on the coefficients (SciPy's), for smooth losses; one output after the other.
+    """SciPy's L-BFGS on the coefficients, for smooth losses; one output after the other.
 
     Parameters
     ----------
-    memory : number of corrections kept
-    max_iterations : for each output, after which it gives up
+    memory : int, default=10
+        The number of corrections to keep.
+    max_iterations : int, default=100_000
+        The maximal number of iterations for each output.
 
     Examples
     --------
@@ -52,7 +54,7 @@ class LBFGS(Solver):
         for t in system.terms:
             if not t.loss.smooth:
                 raise NotApplicableError(
-                    f"LBFGS needs losses with a derivative, and {t.loss!r} has none everywhere: "
+                    f"LBFGS needs differentiable losses, but {t.loss!r} has a kink: "
                     "use rkhs.solvers.NonlinearCG(), or smooth the loss with its .smoothed(width)."
                 )
 
@@ -100,12 +102,12 @@ class _Objective:
         return self.primal, gradient[:, 0]
 
     def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        """After each iteration: the certificate, and stop when it is good enough."""
+        """Update and report the certificate after an iteration; raise StopIteration if it is good enough."""
         self.iterations += 1
         gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
         if self.system.Q.shape[1] == 0:
             self.gap = gap
-        elif gap <= self.monitor.tol and self.iterations >= self.next_check:  # a bound where Q's = 0 holds as well
+        elif gap <= self.monitor.tol and self.iterations >= self.next_check:  # the cheap gap is a bound only if Q's = 0
             self.gap = certify(self.system, self.last).relative
             self.next_check = int(1.1 * self.iterations) + 1
         self.monitor.report(self.last, self.primal, self.gap)

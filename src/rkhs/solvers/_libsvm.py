@@ -1,11 +1,11 @@
-"""The support vector machine, by LIBSVM through scikit-learn.
+"""The support vector machine by LIBSVM, through scikit-learn.
 
-All losses hinge, with a constant basis: LIBSVM's own problem, with w_i as its C for example i.  Without a basis, every
-example (z_i, b_i) is given together with (-z_i, -b_i), each at half the weight: J is then even in LIBSVM's intercept,
-which is best at zero, and the coefficients of both add up.
+With hinge losses and a constant basis the problem is LIBSVM's, with w_i as C for example i.  Without a basis, every
+example (z_i, b_i) is duplicated as (-z_i, -b_i), each at half the weight: J is then even in LIBSVM's intercept, whose
+optimum is zero, and the coefficients of both copies add up.
 
-LIBSVM computes with kernels in single precision.  What it finds out well is which examples are at an end of their box,
-and the others then solve linear equations: u_i = b_i for all of them.  Where that is not enough, `BoxDual` takes over.
+LIBSVM computes with kernels in single precision.  It identifies the examples at a bound reliably; the others then solve
+the linear equations u_i = b_i.  Where that is not accurate enough, `BoxDual` continues.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._interior_point import BoxDual
 
-ITERATIONS = 50_000  # of LIBSVM, each a pair of examples
+ITERATIONS = 50_000  # maximal number of LIBSVM's iterations, each of which updates a pair of examples
 
 
 @dataclass(frozen=True)
 class LibSVM(OutputSolver):
     """LIBSVM's sequential minimal optimization, for the hinge loss with a constant basis or none.
 
-    The Gram matrix has to fit in memory.
+    The Gram matrix must fit in memory.
 
     Examples
     --------
@@ -50,108 +50,111 @@ class LibSVM(OutputSolver):
         for t in system.terms:
             if not isinstance(t.loss, Hinge):
                 raise NotApplicableError(
-                    f"LibSVM needs all losses to be Hinge, and one is {t.loss!r}: use rkhs.solvers.SchurComplement() where "
-                    "the others are Squared, or rkhs.solvers.NonlinearCG() for any losses."
+                    f"LibSVM needs all losses to be Hinge, but one is {t.loss!r}: use rkhs.solvers.SchurComplement() "
+                    "if the others are Squared, or rkhs.solvers.NonlinearCG() for any losses."
                 )
         if not (system.Q.shape[1] == 0 or _constant(to_numpy(system.Q))):
             raise NotApplicableError(
-                "LibSVM has a constant as its basis, or none, and this problem another: use rkhs.solvers.NonlinearCG()."
+                "LibSVM needs a constant basis or none, but this problem has another: use rkhs.solvers.NonlinearCG()."
             )
         super().check(system)
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
-        hardest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
-        own = estimate.matrix + 10e-9 * system.columns * system.size**2 * float(1 + np.log1p(hardest))
-        # At weights of 1e6 LIBSVM misses the tolerance every other time.
-        return own + hardest / (1e6 + hardest) * BoxDual().cost(estimate)
+        largest = max(float(np.max(to_numpy(t.weight), initial=0.0)) for t in system.terms)
+        seconds = estimate.matrix + 10e-9 * system.columns * system.size**2 * float(1 + np.log1p(largest))
+        # At weights of 1e6 LIBSVM misses the tolerance in half of the cases.
+        return seconds + largest / (1e6 + largest) * BoxDual().cost(estimate)
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
-        for tol in (1e-3, 1e-6):  # of LIBSVM, until the gap is small enough
-            *rough, ended = _machine(system.gram.dense(), labels, weights, system.Q, tol)
-            found, certificate = _best(system, (_sharpened(system, *rough), _iterate(*rough)), monitor.tol)
-            monitor.report(found, float(certificate.primal[0]), certificate.relative)
+        for tol in (1e-3, 1e-6):  # LIBSVM's tolerance, tightened until the gap is small enough
+            a, c, converged = _svm(system.gram.dense(), labels, weights, system.Q, tol)
+            iterate, certificate = _best(system, (_polished(system, a, c), _iterate(a, c)), monitor.tol)
+            monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
             if certificate.within(monitor.tol):
-                return found
-            if not ended:  # nor would it with a smaller tolerance
+                return iterate
+            if not converged:  # a smaller tolerance would not help
                 break
-        return BoxDual().run_output(system, found, monitor)
+        return BoxDual().run_output(system, iterate, monitor)
 
 
 def _constant(Q: Matrix) -> bool:
-    """Whether Q is one column of equal entries."""
+    """Return whether Q is one column of equal entries."""
     return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[:1]) <= 1e-9 * np.abs(Q[:1])))
 
 
-def _machine(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix, bool]:
-    """The coefficients (N,) of the machine and (r,) of the basis, and whether LIBSVM says that it is done."""
-    present = np.flatnonzero(weights > 0)
-    if len(present) < len(weights):
+def _svm(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix, bool]:
+    """Return the coefficients (N,), those of the basis (r,), and whether LIBSVM has converged."""
+    positive = np.flatnonzero(weights > 0)
+    if len(positive) < len(weights):
         a = np.zeros(len(weights))
-        part = G[np.ix_(present, present)]
-        a[present], c, ended = _machine(part, labels[present], weights[present], Q[present], tol)
-        return a, c, ended
+        block = G[np.ix_(positive, positive)]
+        a[positive], c, converged = _svm(block, labels[positive], weights[positive], Q[positive], tol)
+        return a, c, converged
     if len(labels) == 0:
         return np.zeros(0), np.zeros(Q.shape[1]), True
     if Q.shape[1]:
-        if np.all(labels == labels[0]):  # the constant alone costs nothing
+        if np.all(labels == labels[0]):  # the constant alone has no loss
             return np.zeros(len(labels)), labels[:1] / Q[0], True
-        a, intercept, ended = _svc(G, labels, weights, tol)
-        return a, intercept / Q[0], ended
+        a, intercept, converged = _svc(G, labels, weights, tol)
+        return a, intercept / Q[0], converged
     mirrored = np.block([[G, -G], [-G, G]])
-    a, _, ended = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
-    return a[: len(labels)] - a[len(labels) :], np.zeros(0), ended
+    a, _, converged = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
+    return a[: len(labels)] - a[len(labels) :], np.zeros(0), converged
 
 
 def _iterate(a: Matrix, c: Matrix) -> Iterate:
-    """The coefficients of a machine are a point of the dual as well."""
+    """Return the coefficients as an iterate; they are dual feasible, too."""
     return Iterate(a[:, None], c[:, None], a[:, None])
 
 
-def _sharpened(system: FiniteProblem, a: Matrix, c: Matrix) -> Iterate:
-    """The iterate with u_i = b_i wherever a_i is inside its box."""
+def _polished(system: FiniteProblem, a: Matrix, c: Matrix) -> Iterate:
+    """Return the iterate after solving u_i = b_i for all a_i strictly inside their bounds."""
     low, high = (end[:, 0] for end in system.box)
     margin = 1e-7 * (high - low)
     free = np.flatnonzero((a > low + margin) & (a < high - margin))
     if len(free) == 0:
         return _iterate(a, c)
     G, Q = system.gram.dense(), system.Q
-    aim = np.concatenate([t.target[:, 0] for t in system.terms])[free]
+    target = np.concatenate([t.target[:, 0] for t in system.terms])[free]
     block = G[np.ix_(free, free)]
     saddle = Saddle(block, np.full(len(free), EPS * np.abs(block).max()), Q[free])
-    step, shift = saddle.solve((aim - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
+    step, shift = saddle.solve((target - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
     b = a.copy()
     b[free] += step[:, 0]
     return _iterate(np.clip(b, low, high), c + shift[:, 0])
 
 
 def _best(system: FiniteProblem, iterates: Iterable[Iterate], tol: float) -> tuple[Iterate, Certificate]:
-    """The first whose gap is within the tolerance, or that of the smallest gap, with its certificate."""
-    judged = []
+    """Return the first iterate within the tolerance, else the one of the smallest gap, with its certificate."""
+    certified = []
     for iterate in iterates:
-        judged.append((iterate, certify(system, iterate, tol)))
-        if judged[-1][1].within(tol):
-            return judged[-1]
-    return min(judged, key=lambda pair: pair[1].relative)
+        certified.append((iterate, certify(system, iterate, tol)))
+        if certified[-1][1].within(tol):
+            return certified[-1]
+    return min(certified, key=lambda pair: pair[1].relative)
 
 
 def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float, bool]:
-    """LIBSVM's coefficients (N,) and intercept, and whether it says that it is done."""
-    machine = _quiet()(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
-    machine.fit(G, labels, sample_weight=weights)
+    """Return LIBSVM's coefficients (N,) and intercept, and whether it has converged."""
+    svc = _silent_svc()(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
+    svc.fit(G, labels, sample_weight=weights)
     a = np.zeros(len(labels))
-    a[machine.support_] = machine.dual_coef_[0]
-    return a, float(machine.intercept_[0]), machine.fit_status_ == 0 and int(machine.n_iter_[0]) < ITERATIONS
+    a[svc.support_] = svc.dual_coef_[0]
+    return a, float(svc.intercept_[0]), svc.fit_status_ == 0 and int(svc.n_iter_[0]) < ITERATIONS
 
 
 @cache
-def _quiet() -> Any:
-    """SVC without a warning at its limit: the certificate tells, and a filter would be one of all threads."""
-    from sklearn.svm import SVC  # here, because it takes longer to import than rkhs
+def _silent_svc() -> Any:
+    """Return an SVC class without a convergence warning.
 
-    class Quiet(SVC):  # type: ignore[misc]
+    The certificate decides about convergence, and a warning filter would affect all threads.
+    """
+    from sklearn.svm import SVC  # imported here because it takes longer than importing rkhs
+
+    class SilentSVC(SVC):  # type: ignore[misc]
         def _warn_from_fit_status(self) -> None:
             pass
 
-    return Quiet
+    return SilentSVC

@@ -4,11 +4,11 @@ At u = Ga + Qc, with s = w loss'(u), h = w loss''(u) and S the rows where h > 0,
 
     a = -s outside S,     (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,     Q'a = 0
 
-so that a row whose loss is flat or linear costs nothing: the squared hinge's rows beyond the margin, Huber's far from
-the target.  The step is taken whole where J falls there: on losses that are quadratic in pieces the model's minimum
-has nearly the right active set, and a point short of it has not.  Else J is minimized exactly along it and over the
-basis (`_reduced`).  So J falls in each iteration, Q's = 0, and with g = a + s, the gradient of J in H, 1/2 g'Gg
-is the gap.
+so that rows where the loss is flat or linear cost nothing: those of the squared hinge beyond the margin, those of the
+Huber loss far from the target.  The full step is taken if J decreases: for piecewise quadratic losses the minimizer of
+the model has nearly the right active set, and a shorter step does not.  Otherwise J is minimized exactly along the step
+and over the basis (`_reduced`).  So J decreases in each iteration, Q's = 0, and with the gradient g = a + s of J in H
+the duality gap is 1/2 g'Gg.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate, factorization
 from rkhs.solvers._reduced import ReducedProblem
 
-CURVED = 1e-200  # under which a second derivative counts as zero
-STEP = 3e-3  # s, of a step, without its factorization
+CURVED = 1e-200  # second derivatives below this count as zero: their reciprocals would overflow
+STEP = 3e-3  # seconds per step, without its factorization
 
 
 @dataclass(frozen=True)
 class Newton(OutputSolver):
     """Newton's method on the rows where the losses are curved, for smooth losses.
 
-    The Gram matrix has to fit in memory.
+    The Gram matrix must fit in memory.
 
     Parameters
     ----------
-    max_iterations : for each output, after which it gives up
+    max_iterations : int, default=500
+        The maximal number of iterations for each output.
 
     Examples
     --------
@@ -59,21 +60,21 @@ class Newton(OutputSolver):
         for t in system.terms:
             if not t.loss.smooth:
                 raise NotApplicableError(
-                    f"Newton needs losses with a derivative, and {t.loss!r} has none everywhere: "
+                    f"Newton needs differentiable losses, but {t.loss!r} has a kink: "
                     "use rkhs.solvers.BoxDual(), which is exact, or rkhs.solvers.NonlinearCG() at any size."
                 )
         super().check(system)
 
     def cost(self, estimate: Estimate) -> float:
-        system, idle = estimate.system, 0
+        system, one_sided = estimate.system, 0
         for t in system.terms:
             if isinstance(t.loss, IntervalLoss):
-                idle += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
-        curved = system.size - int(0.6 * idle)  # of the rows of one-sided losses about 0.4 cost something
+                one_sided += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
+        curved = system.size - int(0.6 * one_sided)  # about 40 percent of the rows of one-sided losses are active
         return estimate.matrix + system.columns * expected(estimate) * (STEP + factorization(curved))
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        point = _NewtonPoint(system, start)
+        point = _NewtonState(system, start)
         best, least = point.iterate, inf
         lowest, since = inf, 0
         for _ in range(self.max_iterations):
@@ -93,25 +94,25 @@ class Newton(OutputSolver):
 
 
 def expected(estimate: Estimate) -> float:
-    """Return the steps that it takes for an output, as a rule: 4, and 2.5 for each power of ten of the conditioning.
+    """Return the expected number of Newton steps for an output: 4, plus 2.5 per power of ten of the conditioning.
 
-    Fewer where few rows have pieces, all of them quadratic.
+    There are fewer where few rows have losses that are piecewise quadratic and all others are squared.
     """
     system = estimate.system
-    pieces = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
-    most = 2 + 0.8 * len(system.other_rows) ** 0.5 if pieces else inf
-    return most if most <= 4 else min(most, 4 + 2.5 * log10(estimate.conditioning))  # the conditioning takes a while
+    piecewise = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
+    most = 2 + 0.8 * len(system.other_rows) ** 0.5 if piecewise else inf
+    return most if most <= 4 else min(most, 4 + 2.5 * log10(estimate.conditioning))  # computed only if needed
 
 
-class _NewtonPoint:
-    """One output: its iterate and its image."""
+class _NewtonState:
+    """The iterate of one output and its image Ga."""
 
     def __init__(self, system: FiniteProblem, start: Iterate) -> None:
         self.system, self.G = system, system.gram.dense()
         self.a, self.basis = start.a[:, 0], start.basis[:, 0]
         self.image = self.G @ self.a
         self.stuck = False
-        self._minimize(start.a[:, :0], start.a[:, :0])  # over the basis alone
+        self._minimize(start.a[:, :0], start.a[:, :0])  # over the basis only
 
     @property
     def u(self) -> Matrix:
@@ -119,7 +120,7 @@ class _NewtonPoint:
 
     @property
     def curved(self) -> int:
-        """How many rows have a curvature."""
+        """The number of rows with positive curvature."""
         return int(np.count_nonzero(self.system.hessian_diagonal(self.u[:, None]) > CURVED))
 
     @property
@@ -127,7 +128,7 @@ class _NewtonPoint:
         return Iterate(self.system.inside(self.a[:, None]), self.basis[:, None])
 
     def step(self) -> None:
-        """One step of Newton's: the whole of it where J falls there, or else to the exact minimum along it."""
+        """Take a full Newton step if J decreases, else a step to the exact minimum along it."""
         u = self.u[:, None]
         slope, h = self.system.gradient(u)[:, 0], self.system.hessian_diagonal(u)[:, 0]
         goal = self._model(slope, h)
@@ -136,7 +137,7 @@ class _NewtonPoint:
             d, image = goal[0] - self.a, goal[1] - self.image
             size = max(float(d @ image), 0.0) ** 0.5 or 1.0
             length = self._minimize((d / size)[:, None], (image / size)[:, None]) / size
-            if abs(length - 1) > 1e-7:  # not the minimum of the model
+            if abs(length - 1) > 1e-7:  # the step did not end at the minimum of the model
                 self.stuck = not np.any(self.a != before)
                 return
         self.a, self.image, self.basis = goal
@@ -145,7 +146,7 @@ class _NewtonPoint:
         self.stuck = not np.any(self.a != before)
 
     def _model(self, slope: Matrix, h: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-        """The minimum of the model, its image and basis, by Cholesky's factorization on the curved rows."""
+        """Return the minimizer of the quadratic model, its image and basis, by a factorization on the curved rows."""
         curved = np.flatnonzero(h > CURVED)
         a = -slope
         a[curved] = 0.0
@@ -153,24 +154,24 @@ class _NewtonPoint:
         right = self.u[curved] - fixed - slope[curved] / h[curved]
         Q = self.system.Q
         saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved])
-        own, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
-        a[curved] = own[:, 0]
+        a_curved, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
+        a[curved] = a_curved[:, 0]
         return a, self.G @ a, c[:, 0]
 
     def _value(self, a: Matrix, image: Matrix, basis: Matrix) -> float:
-        """J, infinite where rounding has led out of the space, so that |f|^2 is none."""
+        """Return J, or infinity if rounding violates Q'a = 0, so that a'Ga is not a squared norm."""
         Q = self.system.Q
         if not self.system.definite and np.linalg.norm(Q.T @ a) > FEASIBLE * EPS * np.linalg.norm(a):
             return inf
         return float(a @ image) / 2 + float(self.system.loss((image + Q @ basis)[:, None])[0])
 
     def _balanced(self) -> bool:
-        """Whether Q'w loss'(u) = 0, but for rounding."""
+        """Return whether Q'w loss'(u) = 0 up to rounding."""
         slope = self.system.gradient(self.u[:, None])
         return bool(np.linalg.norm(self.system.Q.T @ slope) <= FEASIBLE * EPS * np.linalg.norm(slope))
 
     def _minimize(self, D: Matrix, U: Matrix) -> float:
-        """Minimize over a direction or none, D with image U, and over the basis; how far along the direction."""
+        """Minimize over the basis and a direction D with image U, if any; return the step length along D."""
         r = self.system.Q.shape[1]
         theta = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U).minimize()
         self.a, self.image = self.a + D @ theta[r:], self.image + U @ theta[r:]

@@ -1,15 +1,15 @@
-"""A matrix near G + D that is easy to invert: what a few functionals span of G, and the diagonal of the rest.
+"""Nystroem preconditioners: the part of G that a few functionals span, plus the diagonal of the rest.
 
-With some of the functionals (landmarks) as columns C of G, and A the block of G where they meet (Nystroem),
+With some of the functionals (landmarks) as columns C of G, and A the block of G where they meet,
 
-    G  is near  F F' + diag(G - F F'),      F = C A^-1/2,
+    G  is approximated by  F F' + diag(G - F F'),      F = C A^-1/2,
 
-and conjugate gradients with M = D + F F' + diag(G - F F') have left what landmarks do not span (Frangella, Tropp and
-Udell, Randomized Nystroem preconditioning, 2023).  Landmarks are drawn with chances in proportion to G_ii / D_ii, a
-bound of their leverage: the strongest alone are much alike.
+and conjugate gradients with M = D + F F' + diag(G - F F') have to resolve only what landmarks do not span (Frangella,
+Tropp and Udell, Randomized Nystroem preconditioning, 2023).  Landmarks are drawn with probabilities proportional to
+G_ii / D_ii, a bound of their leverage; the largest ones alone would be redundant.
 
-How many pay: F takes 4 N p^2 operations, and iterations fall about as 1/p, so the least time is where F takes about
-half as long as all iterations, of which a good preconditioner leaves some thirty.
+The optimal number p: F takes 4 N p^2 operations, and the number of iterations falls about as 1/p, so the total time is
+least where F takes about half as long as all iterations, of which a good preconditioner leaves about thirty.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers._costs import FLOP
 
-PRODUCTS = 15  # whose time landmarks may take: half of thirty
-PLAIN = 12  # iterations without landmarks, where these cost more
+PRODUCTS = 15  # the preconditioner may take as long as this many Gram products: half of about thirty iterations
+PLAIN = 12  # iterations without landmarks, if they are cheaper than the landmarks
 
 
 @dataclass(frozen=True, eq=False)
 class Nystroem:
-    """G is near FF' + diag(left)."""
+    """The approximation FF' + diag(left) of G."""
 
     F: Array  # (N, p)
     left: Array  # (N, 1)
@@ -42,10 +42,11 @@ class Nystroem:
 
     @classmethod
     def of(cls, geometry: Geometry, strength: Array, count: int, seconds: float = inf) -> Nystroem:
-        """From so many landmarks, drawn with chances in proportion to G_ii strength_i; strength (N, 1).
+        """Compute the approximation from `count` landmarks, drawn with probabilities proportional to G_ii strength_i.
 
-        Where G is positive definite on {Q'a = 0} only, (I - QQ') G (I - QQ') takes its place.  There are fewer
-        landmarks where their columns would take more than a fifth of the seconds that there are.
+        `strength` has shape (N, 1).  If G is positive definite only on {Q'a = 0}, then (I - QQ') G (I - QQ')
+        is approximated.
+        The number of landmarks is reduced if their columns would take more than a fifth of `seconds`.
         """
         xp, gram, Q = namespace(strength), geometry.gram, geometry.Q
         if count <= 0:
@@ -63,7 +64,7 @@ class Nystroem:
             chosen = chosen[np.sort(kept)]
 
         def columns(rows: Any) -> Array:
-            """C, or some of its rows."""
+            """Return some rows of C."""
             block = gram.block(rows, chosen)
             if image is None:
                 return block
@@ -72,34 +73,34 @@ class Nystroem:
 
         root = xp.astype(_inverse_root(xp.astype(columns(chosen), xp.float64)), strength.dtype)
         F = zeros((int(strength.shape[0]), int(root.shape[1])), strength)
-        for start in range(0, int(strength.shape[0]), ROWS):  # C itself is never held
+        for start in range(0, int(strength.shape[0]), ROWS):  # C itself is never stored
             rows = slice(start, start + ROWS)
             F[rows] = columns(rows) @ root
-        # G - FF' cancels where landmarks leave less than 1e-9 of a diagonal entry.
+        # The difference G - FF' is inaccurate below 1e-9 of a diagonal entry.
         return cls(F, xp.maximum(diagonal - row_squares(F), 1e-9 * diagonal), Q)
 
     def with_diagonal(self, inverse: Array) -> Preconditioner:
-        """The inverse of FF' + diag(left) + D, for 1/D (N, 1), whose squares have to be numbers."""
+        """Return the inverse of FF' + diag(left) + D, given 1/D (N, 1), clipped so that its square is finite."""
         xp = namespace(inverse)
         inverse = xp.clip(inverse, None, float(xp.finfo(inverse.dtype).max) ** 0.5)
         return Preconditioner.of(inverse / (1 + inverse * self.left), self.F, self.Q)
 
 
 def preconditioner(geometry: Geometry, d: Array, landmarks: int | None = None, seconds: float = inf) -> Preconditioner:
-    """M = diag(d) + the part of G that landmarks span + the diagonal of the rest of G; diag(d) without landmarks."""
+    """Return M = diag(d) + the part of G that landmarks span + the diagonal of the rest; diag(d) without landmarks."""
     return Nystroem.of(geometry, 1 / d, landmark_count(geometry, landmarks), seconds).with_diagonal(1 / d)
 
 
 def check_landmarks(name: str, count: int | None) -> None:
-    """Refuse what is no number of landmarks."""
+    """Validate the number of landmarks."""
     if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 0):
-        raise ValueError(f"{name} needs a number of landmarks, 0 or more, or None, got {count!r}.")
+        raise ValueError(f"landmarks of {name} must be a nonnegative integer or None, got {count!r}.")
 
 
 def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 4.0) -> int:
-    """How many landmarks: so many, or by default what pays, as memory and the size of the problem allow.
+    """Return the number of landmarks: as given, else the cost-optimal one, within memory and the size of the problem.
 
-    That takes `products` times N p^2 operations.
+    The cost is taken as `products` times N p^2 operations.
     """
     gram = geometry.gram
     size = gram.shape[0]
@@ -109,7 +110,7 @@ def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 
 
 
 def iterations_before(geometry: Geometry, count: int) -> int:
-    """Return how many iterations to try without landmarks, which may do, and cost less than this many landmarks.
+    """Return the number of iterations to try first without landmarks: PLAIN if they are cheaper than `count` landmarks.
 
     An entry of a column takes 1e-7 s.
     """
@@ -117,28 +118,34 @@ def iterations_before(geometry: Geometry, count: int) -> int:
 
 
 def drawn(strength: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """Different indices, drawn with chances in proportion to their strength."""
+    """Draw distinct indices with probabilities proportional to their strength."""
     strength = strength.astype(np.float64) + 1e-12 * (strength.max() or 1.0)
     chosen = np.random.default_rng(0).choice(len(strength), count, replace=False, p=strength / strength.sum())
     return np.sort(chosen)
 
 
 def _inverse_root(A: Array) -> Array:
-    """R with RR' = A^-1, of a matrix that is positive semidefinite up to rounding, moved away from zero a little."""
+    """Return R with RR' = A^-1, for A positive semidefinite up to rounding, plus a small multiple of the identity."""
     xp = namespace(A)
     unit = float(xp.linalg.trace(A)) * identity(A)
-    for share in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # of the trace, what rounding may need
+    for share in (
+        1e-12,
+        1e-10,
+        1e-8,
+        1e-6,
+        1e-4,
+    ):  # relative to the trace: the smallest ridge that makes A numerically definite
         try:
             return xp.linalg.inv(xp.linalg.cholesky(A + share * unit)).T
-        except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's own LinAlgError is a RuntimeError
+        except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError
             continue
-    return zeros((int(A.shape[0]), 0), A)  # which is no matrix of inner products: go without
+    return zeros((int(A.shape[0]), 0), A)  # A is not positive semidefinite: use no landmarks
 
 
 def _affordable(gram: GramOperator, rows: np.ndarray[Any, Any], seconds: float) -> int:
-    """How many columns can be computed and worked with in so many seconds, by the time that a few take."""
+    """Return how many columns can be computed and used within `seconds`, by timing a few."""
     few = 8
     start = perf_counter()
     gram.block(slice(None), rows[:few])
-    each = 3 * (perf_counter() - start) / few  # two thirds of the time is what is done with them
-    return max(few, min(len(rows), int(seconds / each)))
+    per_column = 3 * (perf_counter() - start) / few  # their use takes about twice as long as their computation
+    return max(few, min(len(rows), int(seconds / per_column)))

@@ -1,7 +1,7 @@
-"""Losses with a curvature beside losses without, the Gram matrix in memory: Newton's method on the former.
+"""Proximal Newton: smooth losses by quadratic models, the others exactly, with the Gram matrix in memory.
 
-At u, a loss with slope s and curvature h is replaced by its quadratic model h/2 (u' - (u - s/h))^2, a squared loss.
-What is left is the box-constrained dual (`interior_point`), solved exactly; J then falls along the step to there.
+At u, a smooth loss with slope s and curvature h is replaced by its quadratic model h/2 (u' - (u - s/h))^2, a squared
+loss.  The result is a box-constrained dual (`_interior_point`), solved exactly; a line search then decreases J.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._interior_point import BoxDual
 
-FORCING = 0.1  # of the gap of J, that of a model on the way there (inexact steps: Lee, Sun and Saunders 2014)
+FORCING = 0.1  # relative accuracy of the models, in units of the gap of J (inexact steps: Lee, Sun and Saunders 2014)
 
 
 @dataclass(frozen=True)
 class ProximalNewton(OutputSolver):
-    """Newton's method on the smooth losses, the box-constrained dual for the others: any mix, exactly.
+    """Newton's method on the smooth losses with the box-constrained dual for the others: any mix of them, exactly.
 
-    The Gram matrix has to fit in memory.
+    The Gram matrix must fit in memory.
 
     Parameters
     ----------
-    max_iterations : for each output
+    max_iterations : int, default=100
+        The maximal number of iterations for each output.
 
     Examples
     --------
@@ -51,27 +52,27 @@ class ProximalNewton(OutputSolver):
         for t in system.terms:
             if not (t.loss.smooth or isinstance(t.loss, IntervalLoss)):
                 raise NotApplicableError(
-                    f"ProximalNewton needs losses with a curvature or of the distance from an interval, and {t.loss!r} "
+                    f"ProximalNewton needs losses that are smooth or of the distance from an interval, but {t.loss!r} "
                     "is neither: use rkhs.solvers.NonlinearCG()."
                 )
 
     def cost(self, estimate: Estimate) -> float:
-        return 5 * BoxDual().cost(estimate)  # models, as a rule
+        return 5 * BoxDual().cost(estimate)  # five models are typical
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        point = _ProximalPoint(system, start.a, start.basis)
+        point = _ProximalState(system, start.a, start.basis)
         for _ in range(self.max_iterations):
             certificate = certify(system, point.iterate, monitor.tol)
             monitor.report(point.iterate, point.value, certificate.relative)
             if certificate.within(monitor.tol) or point.stuck:
                 return point.iterate
-            # A model is solved exactly by the crossover once its relative gap is 1e-8.
+            # At a relative gap of 1e-8 the crossover solves a model exactly.
             point.step(max(1e-8, min(FORCING * certificate.relative, FORCING)), monitor.left)
         raise OutOfIterations
 
 
-class _ProximalPoint:
-    """A point with its image and objective."""
+class _ProximalState:
+    """The iterate with its image and objective."""
 
     def __init__(self, system: FiniteProblem, a: Matrix, basis: Matrix) -> None:
         self.system = system
@@ -90,20 +91,20 @@ class _ProximalPoint:
         return self.image + self.system.Q @ self.basis
 
     def step(self, tol: float, seconds: float) -> None:
-        """Move towards the minimum of the model, whose own alpha is one for J; stuck where J is not smaller there."""
+        """Move towards the minimizer of the model, whose alpha is dual feasible; set `stuck` if J does not decrease."""
         model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
         goal = BoxDual().run_output(model, model.start(), quiet(tol, seconds))
         self.alpha = goal.a
         a, basis = goal.a - self.a, goal.basis - self.basis
         image = self.system.gram @ a
-        promise = _value(model, self.a, self.image, self.u) - _value(
+        predicted_decrease = _value(model, self.a, self.image, self.u) - _value(
             model, goal.a, self.image + image, self.u + image + self.system.Q @ basis
         )
         fraction = 1.0
         while fraction > 1e-10:
             point = self.a + fraction * a, self.image + fraction * image, self.basis + fraction * basis
             value = self._objective(*point)
-            if value <= self.value - 1e-4 * fraction * promise and value < self.value:
+            if value <= self.value - 1e-4 * fraction * predicted_decrease and value < self.value:
                 self.a, self.image, self.basis = point
                 self.value = value
                 return
@@ -114,14 +115,14 @@ class _ProximalPoint:
         return _value(self.system, a, image, image + self.system.Q @ basis)
 
     def _quadratic(self, t: LossBlock) -> LossBlock:
-        """The rows of the model: those of an interval are as they are."""
+        """Return the quadratic model of a smooth loss block; interval losses stay as they are."""
         if isinstance(t.loss, IntervalLoss):
             return t
         u = self.u[t.rows]
-        slope, bend = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), 1e-6)
-        return replace(t, loss=Squared(), target=u - slope / bend, weight=t.weight * bend / 2)
+        slope, curvature = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), 1e-6)
+        return replace(t, loss=Squared(), target=u - slope / curvature, weight=t.weight * curvature / 2)
 
 
 def _value(system: FiniteProblem, a: Matrix, image: Matrix, u: Matrix) -> float:
-    """J of one output."""
+    """Return J of one output."""
     return float(np.sum(a * image)) / 2 + float(system.loss(u)[0])

@@ -1,18 +1,18 @@
-"""A problem on a subspace: a quadratic function of a few variables plus losses on rows.
+"""Problems on a subspace: a quadratic function of a few variables plus losses on rows.
 
     min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-It is the finite problem with explicit features E: on the span of some directions around a point
+This is the finite problem with explicit features E: on the span of some directions around a point
 (`ReducedProblem.around`), of landmarks, of random features, or of all directions so far.  tau are the coefficients of
 these functions and c those of the basis.  Quadratic losses enter S, linear and constant by their moments; the others
-keep their rows.  Where all of these are smooth, Newton's method with a line search finds the minimum to rounding.
+keep their rows.  If all of these are smooth, Newton's method with a line search finds the minimum to rounding.
 
-Where they are few, what S determines can be eliminated (`Elimination`).  With alpha = -w loss'(u), S theta = E'alpha -
-linear, which leaves a finite problem with a Gram matrix,
+If there are few rows, the variables that S determines can be eliminated (`Elimination`).  With alpha = -w loss'(u),
+S theta = E'alpha - linear, which leaves a finite problem with a Gram matrix,
 
     u = G alpha + u_0 + Q e,        G = E S^+ E',   u_0 = -E S^+ linear,
 
-and e the coefficients of those directions of c that S does not see, as its basis.
+and e the coefficients of those directions of c that S does not determine, as its basis.
 """
 
 from __future__ import annotations
@@ -32,53 +32,53 @@ from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._linalg.projection import project
 from rkhs.solvers._base import Solver, blocks_in_double, double
 
-ROUNDING = 45  # units in which a fall of the objective is lost
-SHRINK = 0.25  # of the width of envelopes, each time
-SEEN = 1e-9  # the size of a basis function on the rows, among those of size one elsewhere, that counts as zero
+ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
+SHRINK = 0.25  # factor by which the smoothing width decreases
+RANK_TOL = 1e-9  # basis functions count as zero on the rows below this share of the largest norm
 
 
 @dataclass
 class Smoothing:
-    """Moreau envelopes of a width that shrinks, in place of losses without a gradient (Nesterov's smoothing).
+    """Moreau envelopes with a decreasing width, for losses without a gradient (Nesterov's smoothing).
 
-    Any alpha of a smoothed problem is feasible for the dual of the true one (the envelope's conjugate has the same
-    domain), so the gap that a smoothed problem leaves is known for the true one at any width; 0 where all losses have
-    gradients.  The width shrinks whenever the smoothed problem is solved better than it approximates the true one.
+    Every alpha of a smoothed problem is dual feasible for the true one (the conjugate of the envelope has the same
+    domain), so the gap for the true problem is known at any width; the width is 0 if all losses have gradients.  It
+    decreases whenever the smoothed problem is solved more accurately than it approximates the true one.
     """
 
     width: float
 
     def __post_init__(self) -> None:
-        self.least = 1e-30 * self.width  # less is rounding, and then no number
+        self.least = 1e-30 * self.width  # smaller widths would underflow
 
     @classmethod
     def of(cls, terms: Sequence[LossBlock], u: Array) -> Smoothing:
-        """Twice the mean loss of the rows that have no gradient, at u (N, 1): what a slope of one saves within it."""
+        """Return a smoothing whose width is twice the mean loss, at u (N, 1), of the rows without a gradient."""
         rough = [t for t in terms if not t.loss.smooth]
         xp = namespace(u)
         weight = sum(float(xp.sum(t.weight)) for t in rough)
-        risk = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
-        return cls((2 * risk / weight or 1.0) if weight > 0 else 0.0)
+        loss = sum(float(xp.sum(t.weight * t.loss.value(u[t.rows], t.target))) for t in rough)
+        return cls((2 * loss / weight or 1.0) if weight > 0 else 0.0)
 
     def terms(self, terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
-        """The rows with envelopes in place of losses that have no gradient."""
+        """Replace losses that have no gradient by their envelopes."""
         return tuple(t if t.loss.smooth else replace(t, loss=t.loss.smoothed(self.width)) for t in terms)
 
-    def sharpen(self, own: float, gap: float) -> bool:
-        """Shrink the width if `own`, the gap of the smoothed problem, is small beside that of the true one."""
-        if not self.width or own > gap / 2:
+    def sharpen(self, smoothed_gap: float, gap: float) -> bool:
+        """Decrease the width if the gap of the smoothed problem is at most half of the true one; return whether."""
+        if not self.width or smoothed_gap > gap / 2:
             return False
         self.shrink()
         return True
 
     def shrink(self) -> None:
-        """To the next width."""
+        """Decrease the width by one step."""
         self.width = max(SHRINK * self.width, self.least)
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureBlock:
-    """Rows of a loss that is not quadratic, of one output: at u + E theta, E (t, m) with u (t,)."""
+    """Rows of one output with a loss that is not quadratic, at u + E theta: E (t, m), u (t,)."""
 
     rows: LossBlock
     u: Array
@@ -88,13 +88,13 @@ class FeatureBlock:
         return self.u + self.E @ like(theta, self.u)
 
     def slope(self, theta: Matrix) -> Array:
-        """w loss' (t,)."""
+        """Return w loss'(u + E theta), (t,)."""
         return self.rows.weight[:, 0] * self.rows.loss.gradient(self.at(theta), self.rows.target[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
 class ReducedProblem:
-    """The problem on a subspace; `rank` is the number of the c, which S need not determine."""
+    """The problem on a subspace; the first `rank` variables are c, which S need not determine."""
 
     square: Matrix
     linear: Matrix
@@ -104,7 +104,7 @@ class ReducedProblem:
 
     @classmethod
     def around(cls, system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> ReducedProblem:
-        """J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
+        """Return J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
         xp = namespace(a)
         k, r = int(D.shape[1]), int(system.Q.shape[1])
         linear, square = np.zeros(r + k), np.zeros((r + k, r + k))
@@ -123,25 +123,25 @@ class ReducedProblem:
                 constant += float(xp.sum(t.weight[:, 0] * residual**2))
             else:
                 parts.append(FeatureBlock(t, u[t.rows], E))
-        return cls(upright(square, a), linear, constant, parts, r)
+        return cls(with_ridge(square, a), linear, constant, parts, r)
 
     @property
     def smooth(self) -> bool:
         return all(part.rows.loss.smooth for part in self.parts)
 
     @cached_property
-    def seen(self) -> float:
-        """The share of psi under which its fall is lost in the rounding of its rows."""
+    def resolution(self) -> float:
+        """The relative change of the objective that is lost in the rounding of its rows."""
         units = [float(namespace(part.u).finfo(part.u.dtype).eps) for part in self.parts]
         return ROUNDING * max([float(np.finfo(np.float64).eps), *units])
 
     def smoothed(self, smoothing: Smoothing) -> ReducedProblem:
-        """The problem with envelopes in place of losses that have no gradient."""
+        """Return the problem with envelopes instead of losses that have no gradient."""
         soft = smoothing.terms([part.rows for part in self.parts])
         return replace(self, parts=[replace(part, rows=t) for part, t in zip(self.parts, soft, strict=True)])
 
     def slopes(self, theta: Matrix) -> list[Matrix]:
-        """w loss'(u) on the rows of each part."""
+        """Return w loss'(u) on the rows of each part."""
         return [to_numpy(part.slope(theta)).astype(np.float64) for part in self.parts]
 
     def value(self, theta: Matrix) -> float:
@@ -152,21 +152,21 @@ class ReducedProblem:
         return total
 
     def derivatives(self, theta: Matrix) -> tuple[Matrix, Matrix]:
-        """The gradient and Hessian."""
+        """Return the gradient and the Hessian."""
         gradient, hessian = self.linear + self.square @ theta, self.square.copy()
         for part in self.parts:
             v, w, b = part.at(theta), part.rows.weight[:, 0], part.rows.target[:, 0]
             gradient += to_numpy(part.E.T @ (w * part.rows.loss.gradient(v, b)))
-            hessian += _bend(part.E, w * part.rows.loss.curvature(v, b))
+            hessian += _weighted_gram(part.E, w * part.rows.loss.curvature(v, b))
         return gradient, hessian
 
     def minimize(
         self, theta: Matrix | None = None, enough: float = 0.0, check: Callable[[], None] = lambda: None
     ) -> Matrix:
-        """argmin psi, by Newton's method with a line search: to rounding, or to a step that gains less than `enough`.
+        """Minimize by Newton's method with a line search, to rounding or until a step gains less than `enough`.
 
-        That is a share of psi, and the step is taken, which leaves far less.  `check` is called before each step, and
-        may raise what ends it.
+        `enough` is relative to the objective; the last step is still taken, and leaves a far smaller error.  `check` is
+        called before each step and may raise to stop.
         """
         theta = np.zeros(len(self.linear)) if theta is None else theta
         if theta.size == 0:
@@ -180,12 +180,16 @@ class ReducedProblem:
             decrement = -float(gradient @ step)
             if decrement <= enough * abs(value):
                 return self._lower(theta, step, value)
-            if decrement <= self.seen * abs(value):  # psi no longer tells: Newton's steps, as long as they shrink
+            if decrement <= self.resolution * abs(
+                value
+            ):  # below the resolution of the objective: full steps as long as they shrink
                 if not self.parts:
                     return self._lower(theta, step, value)
                 if decrement > last / 2:
                     return theta if decrement < last else before
-                if not self.value(theta + step) <= value + self.seen * abs(value):  # out of a flat piece
+                if not self.value(theta + step) <= value + self.resolution * abs(
+                    value
+                ):  # the step has left the quadratic piece
                     return theta
                 last, before, theta = decrement, theta, theta + step
                 continue
@@ -196,27 +200,28 @@ class ReducedProblem:
         return theta
 
     def _lower(self, theta: Matrix, step: Matrix, value: float) -> Matrix:
-        """theta + step, unless rounding has made that a step up."""
-        return theta + step if self.value(theta + step) <= value + self.seen * abs(value) else theta
+        """Return theta + step, or theta if rounding makes the step increase the objective."""
+        return theta + step if self.value(theta + step) <= value + self.resolution * abs(value) else theta
 
     def _search(self, theta: Matrix, step: Matrix, value: float, decrement: float) -> tuple[float, float]:
-        """A length of the step at which psi has fallen enough and is no longer steep, and psi there.
+        """Return a step length that satisfies decrease and curvature conditions, and the objective there.
 
-        Curvature ends where a loss becomes linear or flat, so a step of Newton's may be far too long or too short:
-        the length is bracketed, and a secant of the slope and the middle (in logarithms) are tried in turn.
+        Curvature ends where a loss becomes linear or flat, so a Newton step may be far too long or too short: the
+        length is bracketed, and a secant of the slope and the geometric mean of the bracket are tried in turn.
         """
-        flat = float(theta @ self.square @ step + self.linear @ step)
-        bend = float(step @ self.square @ step)
+        initial_slope = float(theta @ self.square @ step + self.linear @ step)
+        curvature = float(step @ self.square @ step)
         level = self.constant + float(theta @ (self.linear + self.square @ theta / 2))
         rows = [(part.rows, part.at(theta), part.E @ like(step, part.u)) for part in self.parts]
 
         def at(length: float) -> tuple[float, float]:
-            total, slope = level + length * (flat + length * bend / 2), flat + length * bend
+            total = level + length * (initial_slope + length * curvature / 2)
+            slope = initial_slope + length * curvature
             for t, v, e in rows:
-                moved, w, b = v + length * e, t.weight[:, 0], t.target[:, 0]
-                xp = namespace(moved)
-                total += float(xp.sum(w * t.loss.value(moved, b)))
-                slope += float(xp.sum(w * t.loss.gradient(moved, b) * e))
+                u, w, b = v + length * e, t.weight[:, 0], t.target[:, 0]
+                xp = namespace(u)
+                total += float(xp.sum(w * t.loss.value(u, b)))
+                slope += float(xp.sum(w * t.loss.gradient(u, b) * e))
             return total, slope
 
         low, high, length = 0.0, float("inf"), 1.0
@@ -241,10 +246,11 @@ class ReducedProblem:
         return best
 
 
-def _bend(E: Array, h: Array) -> Matrix:
-    """E' diag(h) E for h >= 0; for many columns without the rows where h = 0, as a square, in half the time or less.
+def _weighted_gram(E: Array, h: Array) -> Matrix:
+    """Return E' diag(h) E for h >= 0.
 
-    A root and its square round more than h does, which few columns with weights from 1e-12 to 1e12 can tell; from 64
+    For many columns only the rows with h > 0 are used, as F'F with F = sqrt(h) E, in half the time or less.  A square
+    root and its square round more than h does, which matters for few columns with weights from 1e-12 to 1e12; from 64
     columns on a product costs more than passes over its factors.
     """
     if not isinstance(E, np.ndarray) or E.shape[1] < 64:
@@ -254,14 +260,14 @@ def _bend(E: Array, h: Array) -> Matrix:
     return F.T @ F
 
 
-def upright(square: Matrix, array: Array) -> Matrix:
-    """The matrix with a little more on its diagonal, so that rounding as of an array does not make it bend down."""
+def with_ridge(square: Matrix, array: Array) -> Matrix:
+    """Return the matrix plus a diagonal of rounding errors, in the precision of `array`, to keep it definite."""
     size = len(square)
     return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
 
 
 def newton_step(hessian: Matrix, gradient: Matrix) -> Matrix:
-    """-H^-1 g in the directions that H sees, after scaling its diagonal to one."""
+    """Return -H^-1 g on the range of H, after scaling its diagonal to one."""
     diagonal = np.diag(hessian)
     scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = hessian * np.outer(scale, scale)
@@ -275,12 +281,11 @@ def newton_step(hessian: Matrix, gradient: Matrix) -> Matrix:
 
 
 def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
-    """The step for a Hessian that is singular, or nearly so: where it sees nothing, a long step downhill."""
+    """Return the step for a singular or nearly singular Hessian: in its null space, a long step downhill."""
     values, vectors = np.linalg.eigh(scaled)
     slopes = vectors.T @ (scale * gradient)
-    floor = np.maximum(
-        1e-13 * abs(values[-1]), np.abs(slopes) / 1e3
-    )  # at most a thousand times what a unit curvature would give
+    # The floor limits each component to a thousand times the step for unit slope and curvature.
+    floor = np.maximum(1e-13 * abs(values[-1]), np.abs(slopes) / 1e3)
     return -scale * (vectors @ (slopes / np.maximum(np.maximum(values, floor), np.finfo(np.float64).tiny)))
 
 
@@ -290,35 +295,35 @@ class Curvature:
 
     L: Matrix
     T: Matrix
-    seen: Matrix  # H, in the directions of c that it sees
-    unseen: Matrix  # the others, as columns
+    seen: Matrix  # H, on the directions of c that S determines
+    unseen: Matrix  # the directions of c that S does not determine, as columns
 
     @classmethod
     def of(cls, S: Matrix, rank: int) -> Curvature:
-        """Factorize S, whose first variables are the c."""
+        """Factorize S, whose first `rank` variables are c."""
         c, tau = slice(0, rank), slice(rank, None)
         L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
         T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
         values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
-        # S does not determine c where less than 1e-12 of its own curvature is left.
+        # A direction of c is determined if more than 1e-12 of its curvature remains after elimination of tau.
         known = values > 1e-12 * np.diag(S)[c].max(initial=0.0)
         return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
 
     def minimum(self, linear: Matrix, unseen: Any = 0.0) -> Matrix:
-        """Return argmin 1/2 theta'S theta + linear'theta, (m, c), with a part of c that S does not see."""
+        """Return argmin 1/2 theta'S theta + linear'theta, (m, c), for a given undetermined part of c."""
         r = self.T.shape[1]
-        still = self.down(linear[r:])
-        c = unseen - self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ still))
-        tau = scipy.linalg.solve_triangular(self.L, -still - self.T @ c, lower=True, trans="T", check_finite=False)
+        reduced = self.down(linear[r:])
+        c = unseen - self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ reduced))
+        tau = scipy.linalg.solve_triangular(self.L, -reduced - self.T @ c, lower=True, trans="T", check_finite=False)
         return np.concatenate([c, tau])
 
     def variance(self, E: Matrix) -> Vector:
-        """Return the diagonal of E S^-1 E', in the directions that are seen, (t,)."""
+        """Return the diagonal of E S^-1 E' on the determined directions, (t,)."""
         known, basis = self._roots(E)
         return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
 
     def covariance(self, E: Matrix) -> Matrix:
-        """Return E S^-1 E', in the directions that are seen, (t, t)."""
+        """Return E S^-1 E' on the determined directions, (t, t)."""
         known, basis = self._roots(E)
         return known.T @ known + basis @ basis.T
 
@@ -333,45 +338,45 @@ class Curvature:
 
 
 class Elimination:
-    """The problem that is left, as a `FiniteProblem` of one output, and the way back to theta."""
+    """The problem after elimination, as a `FiniteProblem` of one output, and the map of its solutions to theta."""
 
     def __init__(self, problem: ReducedProblem) -> None:
         r, linear = problem.rank, problem.linear
         curvature = Curvature.of(problem.square, r)
         E = np.concatenate([double(part.E) for part in problem.parts])
-        F, still = curvature.down(E[:, r:].T), curvature.down(linear[r:])
+        F, reduced = curvature.down(E[:, r:].T), curvature.down(linear[r:])
         B = E[:, :r] - F.T @ curvature.T
-        W, force = B @ curvature.seen, linear[:r] - curvature.T.T @ still
-        mean = -F.T @ still - W @ (curvature.seen.T @ force)
+        W, linear_c = B @ curvature.seen, linear[:r] - curvature.T.T @ reduced
+        mean = -F.T @ reduced - W @ (curvature.seen.T @ linear_c)
         U, sizes, Vt = np.linalg.svd(B @ curvature.unseen, full_matrices=False)
-        apart = sizes > SEEN * sizes.max(initial=0.0)
+        kept = sizes > RANK_TOL * sizes.max(initial=0.0)
         self.linear, self.E, self.curvature = linear, E, curvature
-        self.unseen = curvature.unseen @ (Vt[apart].T / sizes[apart])
+        self.unseen = curvature.unseen @ (Vt[kept].T / sizes[kept])
         offset = np.concatenate([double(part.u) for part in problem.parts])
         blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
-        Q = np.ascontiguousarray(U[:, apart])
+        Q = np.ascontiguousarray(U[:, kept])
         self.system = FiniteProblem.stored(F.T @ F + W @ W.T, Q, blocks).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
-        """Return theta, and alpha on the rows, to the monitor's tolerance if rounding allows."""
+        """Return theta, and alpha on the rows, to the tolerance of the monitor if rounding allows."""
         try:
-            found = solver.run(self.system, self.system.start(), monitor)
+            iterate = solver.run(self.system, self.system.start(), monitor)
         except OutOfIterations:
-            found = monitor.best or self.system.start()
-        if found.alpha is not None:
-            found = replace(found, alpha=self._best_dual_point(found))
-        alpha = project(found.a, *self.system.box, self.system.Q)[:, 0]
-        theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ found.basis[:, 0])
-        return theta, alpha if found.alpha is None else found.alpha[:, 0]
+            iterate = monitor.best or self.system.start()
+        if iterate.alpha is not None:
+            iterate = replace(iterate, alpha=self._best_dual_point(iterate))
+        alpha = project(iterate.a, *self.system.box, self.system.Q)[:, 0]
+        theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ iterate.basis[:, 0])
+        return theta, alpha if iterate.alpha is None else iterate.alpha[:, 0]
 
-    def _best_dual_point(self, found: Iterate) -> Matrix:
-        """Return the best of the dual points that come with an iterate, (t, 1).
+    def _best_dual_point(self, iterate: Iterate) -> Matrix:
+        """Return the dual point of the largest dual value among those that an iterate provides, (t, 1).
 
-        Coefficients a of a solver of the primal problem are any with the right image Ga, and with fewer variables than
-        rows that says little about alpha: nothing where G = 0.
+        The coefficients a of a primal solver are determined only up to their image Ga; with fewer variables than rows
+        they determine alpha poorly, and not at all if G = 0.
         """
         system = self.system
-        u = system.exact @ found.a + system.Q @ found.basis
-        points = [feasible(system, alpha) for alpha in (found.alpha, -system.gradient(u), found.a)]
+        u = system.exact @ iterate.a + system.Q @ iterate.basis
+        points = [feasible(system, alpha) for alpha in (iterate.alpha, -system.gradient(u), iterate.a)]
         values = [float(lower_bound(system, alpha, system.exact @ alpha)[0]) for alpha in points]
         return np.asarray(points[int(np.argmax(values))])

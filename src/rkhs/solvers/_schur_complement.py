@@ -1,16 +1,17 @@
-"""SchurComplement of the quadratic terms, then the small problem that is left (theory, section 4).
+"""Elimination of the squared losses (Schur complement), and a solver for the small problem that remains.
 
-Let q be the functionals with squared losses and l the others, S the equations of q (`warped`) and B_l the values on l
-of the basis functions that q sees.  For given coefficients a_l those of q, and of these basis functions, are
+Let q be the functionals with squared losses and l the others, S the equations of q (`_conditioned`) and B_l the values
+on l of the basis functions that q determines.  For given coefficients a_l those of q, and of these basis functions, are
 
     S [a_q; c] = [b_q - G_ql a_l; -B_l'a_l]
 
-Eliminated, they leave u_l = G~ a_l + m + Q_l e with the warped Gram matrix and the image m of what q says by itself,
+Their elimination leaves u_l = G~ a_l + m + Q_l e with the conditioned Gram matrix (the Schur complement) and the image
+m of the solution of q alone,
 
     G~ = G_ll - [G_lq, B_l] S^-1 [G_ql; B_l'],        m = [G_lq, B_l] S^-1 [b_q; 0]
 
-and e the coefficients of the basis functions that q does not see, which are the basis of the problem that is left.  J
-is its objective plus 1/2 b_q'a_q for a_l = 0.
+and e the coefficients of the basis functions that q does not determine, which are the basis of the remaining problem.
+J is its objective plus 1/2 b_q'a_q for a_l = 0.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest, from_memory, in_memory, to_memory
-from rkhs.solvers._conditioned import SEEN, QuadraticTerms, factorable
+from rkhs.solvers._conditioned import RANK_TOL, QuadraticTerms, factorable
 from rkhs.solvers._costs import FLOP, Estimate, factorization
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._interior_point import FACTORIZATIONS, BoxDual
@@ -43,8 +44,8 @@ DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNe
 class SchurComplement(Solver):
     """Elimination of the squared losses; LIBSVM, Newton's method or another exact solver for the few others.
 
-    It needs few functionals (at most 3,000) with other losses.  Of the squared ones there may be many: up to 5,000
-    their equations are factorized, beyond they are solved by conjugate gradients, once for each other functional.
+    At most 3,000 functionals may have other losses.  There may be many squared ones: up to about 5,000 their equations
+    are factorized, above they are solved by conjugate gradients, once for each other functional.
 
     Examples
     --------
@@ -59,103 +60,105 @@ class SchurComplement(Solver):
     """
 
     def check(self, system: FiniteProblem) -> None:
-        absorbed = len(system.quadratic_rows)
-        left = system.size - absorbed
-        if absorbed == 0:
+        eliminated = len(system.quadratic_rows)
+        left = system.size - eliminated
+        if eliminated == 0:
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms}))
             raise NotApplicableError(
-                f"SchurComplement eliminates squared losses, and there is none among {losses}: use rkhs.solvers.NonlinearCG()."
+                f"SchurComplement eliminates squared losses, but there is none among {losses}: use "
+                "rkhs.solvers.NonlinearCG()."
             )
         if left == 0:
             raise NotApplicableError(
-                "SchurComplement leaves nothing of a problem in which all losses are Squared: use rkhs.solvers.Direct(), or "
-                "rkhs.solvers.ConjugateGradients() when it is large."
+                "SchurComplement does not apply if all losses are Squared: use rkhs.solvers.Direct(), or "
+                "rkhs.solvers.ConjugateGradients() if the problem is large."
             )
         if not all(bool(namespace(t.weight).all(t.weight > 0)) for t in system.terms if t.loss.quadratic):
             raise NotApplicableError(
-                "SchurComplement needs positive weights on squared losses, and some are zero, as in a fold of a grid: leave "
-                "these functionals out, or use rkhs.solvers.Galerkin()."
+                "SchurComplement needs positive weights on squared losses, but some are zero, as in a fold of a grid: "
+                "remove these functionals, or use rkhs.solvers.Galerkin()."
             )
-        needed = 4 * 8 * absorbed * left  # copies of G_ql
+        needed = 4 * 8 * eliminated * left  # bytes of four copies of G_ql
         if left > 3000 or needed > budget_bytes(None, system.Q):
             raise NotApplicableError(
-                f"SchurComplement would leave a dense problem of {left} functionals beside {absorbed} squared ones, which "
-                "is too large: use rkhs.solvers.NonlinearCG()."
+                f"SchurComplement would leave a dense problem of {left} functionals after eliminating {eliminated}, "
+                "which is too large: use rkhs.solvers.NonlinearCG()."
             )
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
         q, rest = len(system.quadratic_rows), len(system.other_rows)
-        if not factorable(system):  # then each of the rest has its own conjugate gradients
+        if not factorable(system):  # conjugate gradients for each remaining functional: never chosen automatically
             return inf
         left = FACTORIZATIONS * factorization(rest)
-        if system.smooth:  # the steps are those that Newton's method would take on the whole problem
+        if system.smooth:  # Newton's method takes as many steps as on the whole problem
             left = min(left, expected(estimate) * (STEP + factorization(rest)))
         return estimate.matrix + 5e-3 + factorization(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
-        with monitor.showing(FACTOR):  # losses with a kink see the root of the gap of conjugate gradients
-            rest = _Rest(inside, QuadraticTerms.of(inside, (0.1 * monitor.tol) ** 2))
+        with monitor.showing(FACTOR):  # losses with a kink depend on the square root of the gap of conjugate gradients
+            rest = _RemainingProblem(inside, QuadraticTerms.of(inside, (0.1 * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:
-            return from_memory(inside, system, rest.lifted(Iterate.joined(outputs)))
+            return from_memory(inside, system, rest.lift(Iterate.joined(outputs)))
 
         for k, problem in enumerate(rest.outputs):
-            inner = _Unlifted(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
+            inner = _RemainingMonitor(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
             try:
                 outputs[k] = cheapest(DENSE, problem, monitor.tol).run(problem, outputs[k], inner)
             except (Stopped, KeyboardInterrupt):
                 outputs[k] = inner.best or outputs[k]
                 monitor.keep(whole())
                 raise
-        found = whole()
-        if inside is system or certify(inside, to_memory(inside, system, found), monitor.tol).within(monitor.tol):
-            return found
-        return cheapest(DENSE, inside, monitor.tol).run(system, found, monitor)  # what elimination lost to rounding
+        iterate = whole()
+        if inside is system or certify(inside, to_memory(inside, system, iterate), monitor.tol).within(monitor.tol):
+            return iterate
+        # The elimination was not accurate enough: continue on the whole problem.
+        return cheapest(DENSE, inside, monitor.tol).run(system, iterate, monitor)
 
 
 @dataclass
-class _Unlifted(InnerMonitor):
-    """Watches the small problem; its iterates cost too much to lift for a report that may not be needed."""
+class _RemainingMonitor(InnerMonitor):
+    """A monitor of the remaining problem; it keeps iterates without lifting them, which would be expensive."""
 
     def keep(self, iterate: Iterate | None) -> None:
         Monitor.keep(self, iterate)
 
 
-class _Rest:
-    """The problem that is left, one system for each output, and the way back."""
+class _RemainingProblem:
+    """The problem after elimination, one system per output, and the map to iterates of the whole problem."""
 
-    def __init__(self, system: FiniteProblem, observed: QuadraticTerms) -> None:
+    def __init__(self, system: FiniteProblem, quadratic: QuadraticTerms) -> None:
         xp = namespace(system.Q)
-        self.observed = observed
+        self.quadratic = quadratic
         self.q, self.l = system.quadratic_rows, system.other_rows
         rest = system.part(self.l, [t for t in system.terms if not t.loss.quadratic])
-        U, self.seen, unseen = observed.split
+        U, self.seen, unseen = quadratic.split
         self.B = rest.Q @ self.seen
         self.cross = system.gram.block(self.q, self.l)
-        a, c, residual = observed.solve(self.cross, self.B.T)
+        a, c, residual = quadratic.solve(self.cross, self.B.T)
         G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
-        a, c, _ = observed.solve(observed.system.target, zeros((U.shape[1], system.columns), U))
+        a, c, _ = quadratic.solve(quadratic.system.target, zeros((U.shape[1], system.columns), U))
         mean = self.cross.T @ a + self.B @ c
-        self.known = [float(value) for value in xp.vecdot(observed.system.target, a, axis=0) / 2]
-        Q, back = _orthonormal(rest.Q @ unseen)
-        self.unseen = unseen @ back
+        self.known = [float(value) for value in xp.vecdot(quadratic.system.target, a, axis=0) / 2]
+        Q, transform = _orthonormal(rest.Q @ unseen)
+        self.unseen = unseen @ transform
         left = FiniteProblem.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
         self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
 
-    def lifted(self, left: Iterate) -> Iterate:
-        """The iterate of the whole problem from that of the rest."""
+    def lift(self, left: Iterate) -> Iterate:
+        """Return the iterate of the whole problem for an iterate of the remaining one."""
         xp = namespace(left.a)
-        a, c, _ = self.observed.solve(self.observed.system.target - self.cross @ left.a, -(self.B.T @ left.a))
+        a, c, _ = self.quadratic.solve(self.quadratic.system.target - self.cross @ left.a, -(self.B.T @ left.a))
         order = np.argsort(np.concatenate([self.q, self.l]))
-        both = taken(xp.concat([a, left.a]), order)
-        return Iterate(both, self.seen @ c + self.unseen @ left.basis)
+        coefficients = taken(xp.concat([a, left.a]), order)
+        return Iterate(coefficients, self.seen @ c + self.unseen @ left.basis)
 
 
 def _orthonormal(B: Array) -> tuple[Array, Array]:
-    """Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
+    """Return Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
     U, sizes, Vt = np.linalg.svd(to_numpy(B).astype(np.float64), full_matrices=False)
-    kept = sizes > SEEN * sizes.max(initial=0.0)
+    kept = sizes > RANK_TOL * sizes.max(initial=0.0)
     return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)

@@ -1,7 +1,7 @@
-"""The finite problem on the span of directions whose images are known, for one or many weightings of its losses.
+"""The finite problem on the span of directions with known images, for one or many weightings of its losses.
 
 Directions D (m, N), orthonormal in H, and their images U = GD do not depend on losses, weights or targets: on their
-span every problem with the same Gram matrix is a reduced one (`_reduced`), and solving it costs no product.
+span every problem with the same Gram matrix is a reduced one (`_reduced`), which is solved without a product.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._libsvm import LibSVM
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._proximal_newton import ProximalNewton
-from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, upright
+from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, with_ridge
 
-KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # for what elimination leaves of losses with kinks
-ROWS = 3000  # up to which losses without a gradient are eliminated: their Gram matrix is dense
-DEPENDENT = 1e-10  # squared norm left by orthogonalization under which a direction is not new
-SMALLER = 0.2  # share of the tolerance that is left to reduced problems
+KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
+ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
+DEPENDENT = 1e-10  # a direction is dropped if less than this squared norm remains after orthogonalization
+SMALLER = 0.2  # tolerance of reduced problems, relative to that of the whole problem
 
 
 @dataclass(frozen=True, eq=False)
 class ReducedSolution:
-    """theta, and on the rows of each part alpha = -w loss'(u), or what stands in for it where there is no slope."""
+    """theta, and on the rows of each part alpha = -w loss'(u), or a subgradient where there is no derivative."""
 
     theta: Matrix
     alphas: list[Matrix]
 
     @property
     def alpha(self) -> Matrix:
-        """Return alpha on all rows."""
+        """The alpha of all rows."""
         return np.concatenate([np.zeros(0), *self.alphas])
 
 
@@ -55,10 +55,10 @@ def solve(
     seconds: float = inf,
     smoothing: bool = False,
 ) -> ReducedSolution:
-    """Minimize to rounding where losses are smooth (or to `enough`), to a relative gap of tol elsewhere.
+    """Minimize to rounding (or to `enough`) if losses are smooth, otherwise to a relative gap of tol.
 
-    With `smoothing`, kinks on far more rows than variables are smoothed before anything is eliminated.  Raises
-    `Stopped` after this many seconds.
+    With `smoothing`, kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised
+    after `seconds`.
     """
     monitor = quiet(tol, seconds)
     if start is not None:
@@ -66,55 +66,56 @@ def solve(
     if problem.smooth:
         theta = problem.minimize(start, enough, monitor.check)
         return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
-    rows, kept = sum(len(part.rows.target) for part in problem.parts), all(hasattr(p.E, "shape") for p in problem.parts)
-    dense = kept and rows <= ROWS
+    rows = sum(len(part.rows.target) for part in problem.parts)
+    in_memory = all(hasattr(part.E, "shape") for part in problem.parts)
+    dense = in_memory and rows <= ROWS
     if not dense or (smoothing and len(problem.linear) < rows):
-        found, gap = _smoothed(problem, tol, start, monitor)
+        solution, gap = _solve_smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:
-            return found
+            return solution
     elimination = Elimination(problem)
     theta, alpha = elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
     ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
     return ReducedSolution(theta, list(np.split(alpha, ends)))
 
 
-def _smoothed(
+def _solve_smoothed(
     problem: ReducedProblem, tol: float, start: Matrix | None, monitor: Monitor
 ) -> tuple[ReducedSolution, float]:
-    """Solve a series of smoothed problems: J of the true one is at most the envelopes' excess above the last.
+    """Solve a series of smoothed problems with decreasing widths; return the last solution and its relative gap.
 
-    Returns the solution and the share of that excess.
+    The minimum of the true problem lies between the values of the smoothed and of the true objective.
     """
     theta = np.zeros(len(problem.linear)) if start is None else start
     u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
     smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
     narrowest = 1e-9 * smoothing.width
     while True:
-        soft = problem.smoothed(smoothing)
-        theta = soft.minimize(theta, check=monitor.check)
-        gap = relative_gap(problem.value(theta), soft.value(theta))
+        smoothed = problem.smoothed(smoothing)
+        theta = smoothed.minimize(theta, check=monitor.check)
+        gap = relative_gap(problem.value(theta), smoothed.value(theta))
         if gap <= tol or smoothing.width <= narrowest:
-            return ReducedSolution(theta, [-slope for slope in soft.slopes(theta)]), gap
+            return ReducedSolution(theta, [-slope for slope in smoothed.slopes(theta)]), gap
         smoothing.shrink()
 
 
 class Directions:
-    """H-orthonormal directions D (m, N) with their images U (m, N), and what quadratic blocks see of them.
+    """H-orthonormal directions D (m, N) with their images U (m, N), and their moments in the quadratic blocks.
 
-    The first ones may be in the span of a few representers, and are then zero but on the `rows` of these.  Their images
-    are products with a few columns of G until so many are asked for that it is cheaper to have them all.
+    The first ones may span a few representers, and are then zero except on the `rows` of these.  Their images are
+    computed as products with a few columns of G until so many are requested that storing them all is cheaper.
     """
 
     def __init__(self, system: FiniteProblem, capacity: int) -> None:
         self.system, self.capacity, self.count = system, capacity, 0
-        self.D = zeros((capacity, system.size), system.Q)  # the memory of zeros is taken when they are first changed
+        self.D = zeros((capacity, system.size), system.Q)  # memory is allocated when entries are first written
         self.U = zeros((capacity, system.size), system.Q)
         self.first, self.rows = 0, np.zeros(0, dtype=int)
-        self.turn = zeros((0, 0), system.Q)  # D of the first ones on their rows, transposed
-        self.filled, self.asked = True, 0  # whether U of the first ones is there; columns that were computed without
-        self._images: dict[int, Array] = {}  # by their first row, of the directions so far
+        self.transform = zeros((0, 0), system.Q)  # D of the first ones on their rows, transposed
+        self.filled, self.asked = True, 0  # whether U of the first ones is stored; columns computed without it
+        self._images: dict[int, Array] = {}  # cached images by their first row
         r = self.rank = int(system.Q.shape[1])
-        # E'WE of each quadratic block, over the basis first and the directions after it
+        # E'WE of each quadratic block, for the basis first and then the directions
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
         self._add_moments(slice(0, r), system.Q.T)
 
@@ -123,8 +124,8 @@ class Directions:
         if rows.start not in self._images:
             if rows.start not in self.rows:
                 self._fill()
-            both = [self.system.Q[rows], self.U[: self.count, rows].T]
-            self._images[rows.start] = namespace(self.U).concat(both, axis=1)
+            blocks = [self.system.Q[rows], self.U[: self.count, rows].T]
+            self._images[rows.start] = namespace(self.U).concat(blocks, axis=1)
         return self._images[rows.start]
 
     def at(self, tau: Array) -> tuple[Array, Array]:
@@ -138,13 +139,13 @@ class Directions:
         if self.filled:
             return tau @ self.U[: self.count]
         self.asked += int(tau.shape[0])
-        image = _by_rows(self.system.exact.part(slice(None), self.rows) @ (self.turn @ tau[:, : self.first].T))
+        image = _by_rows(self.system.exact.part(slice(None), self.rows) @ (self.transform @ tau[:, : self.first].T))
         return image + tau[:, self.first :] @ self.U[self.first : self.count]
 
     def _fill(self) -> None:
-        """Compute the images of the first directions on all rows, if they are not there."""
+        """Store the images of the first directions on all rows, if they are not stored yet."""
         if not self.filled:
-            self.U[: self.first] = _by_rows(self.system.exact.part(slice(None), self.rows) @ self.turn)
+            self.U[: self.first] = _by_rows(self.system.exact.part(slice(None), self.rows) @ self.transform)
             self.filled = True
 
     def _combined(self, tau: Array) -> Array:
@@ -155,26 +156,27 @@ class Directions:
         return a
 
     def _inside(self, image: Array) -> Array:
-        """Return the coefficients (b, m) of the projections on the directions, from images (b, N).
+        """Return the coefficients (b, m) of the projections onto the directions, given images (b, N).
 
-        Those on representers are right to rounding, because a second look needs their rows alone.
+        Those on representers are accurate to rounding, because their refinement needs only the rows of the
+        representers.
         """
-        own = image @ self.D[self.first : self.count].T
+        on_others = image @ self.D[self.first : self.count].T
         if not self.first:
-            return own
-        D, U, left = self.D[: self.first, self.rows], self.U[: self.first, self.rows], image[:, self.rows]
-        inside = left @ D.T
-        inside += (left - inside @ U) @ D.T
-        return namespace(own).concat([inside, own], axis=1)
+            return on_others
+        D, U, on_rows = self.D[: self.first, self.rows], self.U[: self.first, self.rows], image[:, self.rows]
+        on_first = on_rows @ D.T
+        on_first += (on_rows - on_first @ U) @ D.T
+        return namespace(on_others).concat([on_first, on_others], axis=1)
 
     def add(self, V: Array, image: Array) -> None:
-        """Append what is new in the columns of V (N, b), with images GV (N, b)."""
+        """Orthogonalize the columns of V (N, b), with images GV (N, b), and append those that are new."""
         xp = namespace(image)
         V, image = _by_rows(V), _by_rows(image)
         sizes = xp.sqrt(xp.clip(xp.vecdot(V, image), 1e-300, None))[:, None]
         V /= sizes
         image /= sizes
-        for _ in range(2):  # twice is enough, and once where little was inside
+        for _ in range(2):  # twice is enough (Kahan, Parlett), once if the projection was small
             inside = self._inside(image)
             V -= self._combined(inside)
             image -= self._image(inside)
@@ -182,26 +184,26 @@ class Directions:
                 break
         values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
         kept = np.flatnonzero(values > DEPENDENT)[::-1][: self.capacity - self.count]
-        turn = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
-        self._append(turn @ V, turn @ image)
+        transform = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
+        self._append(transform @ V, transform @ image)
 
     def add_representers(self, rows: Matrix, count: int) -> None:
-        """Begin with the `count` leading directions in the span of the representers of some rows."""
+        """Start with the `count` leading directions in the span of the representers of some rows."""
         block = to_numpy(self.system.exact.block(rows, rows)).astype(np.float64)
         R = inverse_root(block, DEPENDENT)[:, -count:]
-        self.turn = like(R, self.D)
-        self.first = self.count = int(self.turn.shape[1])
+        self.transform = like(R, self.D)
+        self.first = self.count = int(self.transform.shape[1])
         self.rows, self.filled = rows, False
-        self.D[: self.first, rows], self.U[: self.first, rows] = self.turn.T, like((block @ R).T, self.D)
+        self.D[: self.first, rows], self.U[: self.first, rows] = self.transform.T, like((block @ R).T, self.D)
         rounding = float(namespace(self.D).finfo(self.D.dtype).eps) * np.max(np.abs(R), initial=0.0) ** 2
-        # Reduced problems do not feel errors of their moments below 1e-9.
+        # Errors of the moments below 1e-9 do not affect reduced problems.
         if rounding > 1e-9 or not self._add_closed_moments():
             self._fill()
             self._add_moments(slice(self.rank, self.rank + self.first), self.U[: self.first])
 
     def _add_closed_moments(self) -> bool:
-        """Take the moments of the representers from formulas, if there is one for each quadratic block."""
-        system, found = self.system, {}
+        """Compute the moments of the representers in closed form; return False if a quadratic block has no formula."""
+        system, closed = self.system, {}
         exact = plain(system.exact)
         for k in self.moments:
             t = system.terms[k]
@@ -209,9 +211,9 @@ class Directions:
             if raw is None:
                 return False
             with_basis = exact.part(self.rows, t.rows) @ (t.weight * system.Q[t.rows])
-            found[k] = self.turn.T @ namespace(raw).concat([with_basis, raw @ self.turn], axis=1)
+            closed[k] = self.transform.T @ namespace(raw).concat([with_basis, raw @ self.transform], axis=1)
         r, new = self.rank, slice(self.rank, self.rank + self.first)
-        for k, moments in found.items():
+        for k, moments in closed.items():
             self.moments[k][new, : new.stop] = to_numpy(moments)
             self.moments[k][:r, new] = self.moments[k][new, :r].T
         return True
@@ -229,25 +231,25 @@ class Directions:
             first = 0 if self.filled else self.first
             known = [weighted @ self.system.Q[t.rows], weighted @ self.U[first : self.count, t.rows].T]
             if first:
-                known.insert(1, (self.system.exact.part(self.rows, t.rows) @ weighted.T).T @ self.turn)
+                known.insert(1, (self.system.exact.part(self.rows, t.rows) @ weighted.T).T @ self.transform)
             moment[new, : new.stop] = np.concatenate([to_numpy(part) for part in known], axis=1)
             moment[: new.stop, new] = moment[new, : new.stop].T
 
     def restart(self, kept: Matrix) -> Matrix:
-        """Make room: keep the representers, the span of the columns of `kept` (m, k) and the latest directions.
+        """Drop directions: keep the representers, the span of the columns of `kept` (m, k), and the latest directions.
 
-        All but the representers take half of the room.  Returns the map (m, new m) from the coefficients of the new
-        directions to those of the old.
+        All but the representers then fill half of the capacity.  Return the map (m, new m) from the coefficients of the
+        new directions to those of the old ones.
         """
         first, others = self.first, self.count - self.first
         latest = np.eye(others)[:, ::-1][:, : max(1, (self.capacity - first) // 2 - kept.shape[1])]
-        turned = np.linalg.qr(np.concatenate([kept[first:], latest], axis=1))[0]
-        turn, new = like(turned.T, self.D), first + turned.shape[1]
+        basis = np.linalg.qr(np.concatenate([kept[first:], latest], axis=1))[0]
+        transform, new = like(basis.T, self.D), first + basis.shape[1]
         for start in range(0, self.system.size, 2**16):  # in place, some columns at a time
             columns = slice(start, start + 2**16)
             for directions in (self.D, self.U):
-                directions[first:new, columns] = turn @ directions[first : self.count, columns]
-        old, R = self.rank + self.count, scipy.linalg.block_diag(np.eye(first), turned)
+                directions[first:new, columns] = transform @ directions[first : self.count, columns]
+        old, R = self.rank + self.count, scipy.linalg.block_diag(np.eye(first), basis)
         whole = scipy.linalg.block_diag(np.eye(self.rank), R)
         for moment in self.moments.values():
             moment[: self.rank + new, : self.rank + new] = whole.T @ moment[:old, :old] @ whole
@@ -257,44 +259,44 @@ class Directions:
 
 
 def _by_rows(V: Array) -> Array:
-    """Return the columns (N, b) as rows (b, N) of an array of their own, one after the other in memory."""
-    found = zeros((int(V.shape[1]), int(V.shape[0])), V)
-    for start in range(0, int(V.shape[0]), 2**12):  # rows of a few columns that a cache holds while transposed
-        found[:, start : start + 2**12] = V[start : start + 2**12].T
-    return found
+    """Return the columns (N, b) as contiguous rows (b, N) of a new array."""
+    rows = zeros((int(V.shape[1]), int(V.shape[0])), V)
+    for start in range(0, int(V.shape[0]), 2**12):  # blocks that stay in the cache while they are transposed
+        rows[:, start : start + 2**12] = V[start : start + 2**12].T
+    return rows
 
 
 @dataclass(eq=False)
 class Task:
     """One output of one weighting, on shared directions; its weights are multiples of those of the shared problem.
 
-    `multiples` holds a number for each block, or an array (n, 1) where rows differ (a fold leaves some out).
+    `multiples` holds a number for each block, or an array (n, 1) if it differs among rows (a fold omits some).
     """
 
     system: FiniteProblem
     multiples: tuple[Any, ...]
-    theta: Matrix = field(default_factory=lambda: np.zeros(0))  # of the solution on the directions so far
+    theta: Matrix = field(default_factory=lambda: np.zeros(0))  # the solution on the directions so far
     others: Matrix = field(default_factory=lambda: np.zeros(0))  # its alpha on rows of losses that are not quadratic
     iterate: Iterate | None = None
-    alpha: Array | None = None  # of the best dual value so far
+    alpha: Array | None = None  # the dual point of the best dual value so far
     alpha_image: Array | None = None
     primal: float = inf
     dual: float = -inf
     gap: float = inf
-    entry: Entry | None = None  # once it is solved with images that are to be verified
+    entry: Entry | None = None  # set once it is solved, with images that are to be verified
 
     @classmethod
     def of(cls, shared: FiniteProblem, output: int, multiples: tuple[Any, ...] | None = None) -> Task:
-        one = shared.output(output)
-        multiples = (1.0,) * len(one.terms) if multiples is None else multiples
-        blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(one.terms, multiples, strict=True))
-        return cls(one.with_rows(blocks), multiples)
+        system = shared.output(output)
+        multiples = (1.0,) * len(system.terms) if multiples is None else multiples
+        blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(system.terms, multiples, strict=True))
+        return cls(system.with_rows(blocks), multiples)
 
     def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> ReducedProblem:
-        """Solve on the span of the directions; returns the reduced problem."""
+        """Solve on the span of the directions and return the reduced problem."""
         problem = self._reduced(directions)
-        found = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
-        self.theta, self.others = found.theta, found.alpha
+        solution = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
+        self.theta, self.others = solution.theta, solution.alpha
         return problem
 
     def _reduced(self, directions: Directions) -> ReducedProblem:
@@ -316,12 +318,12 @@ class Task:
                 weighted = t.weight * t.target
                 linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
                 constant += float(xp.sum(weighted * t.target))
-        return ReducedProblem(upright(square, directions.U), linear, constant, parts, r)
+        return ReducedProblem(with_ridge(square, directions.U), linear, constant, parts, r)
 
     def gradient(self, a: Array, u: Array) -> Array:
-        """Return a + w loss'(u) (N, 1); where losses are not smooth, a - alpha with the alpha of the reduced problem.
+        """Return a + w loss'(u) (N, 1); for nonsmooth losses, a - alpha with the alpha of the reduced problem.
 
-        That may have been solved less precisely than rounding, and its alpha is moved to where it bounds J.
+        The reduced problem may be solved less accurately than to rounding, so alpha is projected to be dual feasible.
         """
         parts, start = [], 0
         for t in self.system.terms:
@@ -337,7 +339,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class TaskPoints:
-    """Where some tasks are: coefficients a (N, b) with images, u with those of the basis (r, b), and gradients."""
+    """The points of some tasks: coefficients a (N, b), images, u with the basis (r, b), and gradients."""
 
     a: Array
     image: Array
@@ -357,11 +359,11 @@ class TaskPoints:
         return cls(a, image, u, theta[:r], system.inside(namespace(u).stack(gradients).T))
 
     def iterate(self, k: int, alpha: Array | None) -> Iterate:
-        """Return the point of one task, with a dual point."""
+        """Return the iterate of one task with a given dual point."""
         return Iterate(self.a[:, [k]], self.basis[:, [k]], alpha)
 
     def certify(self, tasks: list[Task], products: Array) -> None:
-        """Bound the minimum of each task by its gradient with its image; keep the best point and dual point."""
+        """Bound the minimum of each task by its gradient and the image of it; keep the best point and dual point."""
         for k, task in enumerate(tasks):
             a, image, u, g, product = (part[:, [k]] for part in (self.a, self.image, self.u, self.gradients, products))
             primal, dual = bounds(task.system, a, image, u, g, product)

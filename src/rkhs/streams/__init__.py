@@ -1,4 +1,4 @@
-"""Rows that are never all in memory: blocks of them, from arrays, files, iterators and clusters."""
+"""Out-of-core learning: rows in blocks from arrays, files, iterators and dask clusters."""
 
 from rkhs.streams._blocks import Block, Blocks, blocks, parquet
 from rkhs.streams._problem import StreamedProblem

@@ -1,7 +1,7 @@
 """Blocks of rows from arrays, memory maps, iterators, Parquet files and dask collections.
 
-A block has points, what is known of each, and weights.  All that is done with a stream is a function of each block,
-gathered in order (`map`) or added up (`reduce`).  Blocks without rows are passed over.
+A block has points, targets and weights.  Every computation on a stream applies a function to each block and collects
+the results in order (`map`) or adds them up (`reduce`).  Blocks without rows are skipped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from scipy.sparse import issparse
 from rkhs._backend.arrays import Vector, as_column, check_unmasked
 from rkhs.exceptions import BlockError
 
-ROWS = 2**14  # of a block of an array: with a thousand functions their features are 128 MiB
+ROWS = 2**14  # rows per block of an array: with a thousand functions, 128 MiB of features
 NO_ROWS = "There are no blocks of rows to learn from."
 Task = Callable[[Any, "Block", Any], Any]
 
 
 class Columns:
-    """The columns of a stream, their names and number, remembered and checked by scikit-learn as an estimator's are."""
+    """The names and the number of the columns of a stream, stored and checked by scikit-learn as for an estimator."""
 
     @classmethod
     def of(cls, X: Any) -> Columns:
@@ -41,8 +41,8 @@ class Columns:
 
 
 def check_columns(owner: Any, X: Any, first: bool = False) -> None:
-    """Refuse an X whose columns differ from those that `owner` remembers; with `first`, let it remember those of X."""
-    from sklearn.utils.validation import validate_data  # which takes long to import
+    """Check that X has the columns stored in `owner`; with `first`, store those of X."""
+    from sklearn.utils.validation import validate_data  # imported here because it is slow
 
     validate_data(owner, X, reset=first, skip_check_array=True)
 
@@ -51,7 +51,18 @@ def check_columns(owner: Any, X: Any, first: bool = False) -> None:
 class Block:
     """Some rows of a stream.
 
-    Points X (t, n) with y (t,) and weights (t,), or None for either, and the names of the columns of X, if any.
+    Parameters
+    ----------
+    index : int
+        The number of the block in the stream.
+    X : ndarray of shape (t, n)
+        The points.
+    y : ndarray of shape (t,) or None
+        The targets.
+    weight : ndarray of shape (t,) or None
+        The weights of the rows.
+    names : ndarray of shape (n,), optional
+        The names of the columns of X.
 
     Examples
     --------
@@ -69,9 +80,32 @@ class Block:
 
     @classmethod
     def of(cls, index: int, X: Any, y: Any = None, weight: Any = None, *, columns: Any, first: bool = False) -> Block:
-        """Return a checked block, with the columns that an owner of `columns` remembers, of the first block its own.
+        """Validate the rows of a block and return it.
 
-        A `BlockError` tells what is wrong with it.
+        Parameters
+        ----------
+        index : int
+            The number of the block.
+        X : array-like or sparse matrix of shape (t, n)
+            The points.
+        y : array-like of shape (t,), optional
+            The targets.
+        weight : array-like of shape (t,), optional
+            The nonnegative weights.
+        columns : object
+            An estimator, or `Columns`, with which the columns must agree.
+        first : bool, default=False
+            Whether to store the columns of this block in `columns`.
+
+        Returns
+        -------
+        Block
+            The block.
+
+        Raises
+        ------
+        BlockError
+            If the rows are invalid.
         """
         try:
             for name, column in (("X", X), ("y", y), ("weights", weight)):
@@ -88,14 +122,14 @@ class Block:
                 ) from None
         empty = points.shape[:1] == (0,)
         if not empty and (points.ndim != 2 or points.shape[1] == 0):
-            raise BlockError(index, f"has shape {points.shape}, and (rows, features) is needed.")
+            raise BlockError(index, f"has shape {points.shape}, but (rows, features) is needed.")
         if not np.isfinite(points).all():
             row, feature = np.argwhere(~np.isfinite(points))[0]
             raise BlockError(index, f"has NaN or infinity in row {row}, feature {feature}: impute or drop that row.")
         y, weight = (None if column is None else as_column(column) for column in (y, weight))
         for name, column in (("y", y), ("weights", weight)):
             if column is not None and column.shape != points.shape[:1]:
-                raise BlockError(index, f"has {len(points)} rows, and its {name} have shape {column.shape}.")
+                raise BlockError(index, f"has {len(points)} rows, but its {name} have shape {column.shape}.")
         if weight is not None and not (np.all(np.isfinite(weight)) and np.all(weight >= 0)):
             raise BlockError(index, "has weights that are negative or not finite.")
         if not empty:
@@ -107,7 +141,12 @@ class Block:
 
 
 class Blocks(ABC):
-    """A stream of blocks of rows; see `rkhs.streams.blocks`.
+    """A stream of blocks of rows; use `rkhs.streams.blocks` to construct one.
+
+    Attributes
+    ----------
+    replays : bool
+        Whether the stream can be read more than once.
 
     Examples
     --------
@@ -117,19 +156,49 @@ class Blocks(ABC):
     True
     """
 
-    replays: bool = True  # whether it can be read more than once
+    replays: bool = True
 
     @abstractmethod
     def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
-        """Return task(shared, block, argument) for each block, in their order; None for one without rows."""
+        """Return task(shared, block, argument) for each block.
+
+        Parameters
+        ----------
+        task : callable
+            A function (shared, block, argument) -> result.
+        shared : object
+            The first argument of all calls.
+        arguments : sequence, optional
+            The last argument for each block; None by default.
+
+        Returns
+        -------
+        list
+            The results in the order of the blocks; None for a block without rows.
+        """
 
     @abstractmethod
     def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
-        """Return the sum of the same."""
+        """Return the sum of task(shared, block, argument) over all blocks.
+
+        Parameters
+        ----------
+        task : callable
+            A function (shared, block, argument) -> result that supports addition.
+        shared : object
+            The first argument of all calls.
+        arguments : sequence, optional
+            The last argument for each block; None by default.
+
+        Returns
+        -------
+        object
+            The sum.
+        """
 
 
-def _added(results: Iterable[Any]) -> Any:
-    """Return the sum of all results that are not None; None where there is none."""
+def _sum(results: Iterable[Any]) -> Any:
+    """Return the sum of all results that are not None, or None if there is none."""
     total = None
     for result in results:
         total = result if total is None else total if result is None else total + result
@@ -138,7 +207,10 @@ def _added(results: Iterable[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class LocalBlocks(Blocks):
-    """Blocks that are read here, one after the other: `read` gives (X, y, weight) of each, y and weight may be None."""
+    """Blocks that are read one after the other in this process.
+
+    `read` returns an iterator of (X, y, weight), where y and weight may be None.
+    """
 
     read: Callable[[], Iterator[tuple[Any, ...]]]
     replays: bool = True
@@ -147,11 +219,11 @@ class LocalBlocks(Blocks):
         return list(self._results(task, shared, arguments))
 
     def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
-        return _added(self._results(task, shared, arguments))
+        return _sum(self._results(task, shared, arguments))
 
     def __iter__(self) -> Iterator[Block]:
         parts = self.read()
-        columns, index, seen = Columns(), 0, False
+        columns, index, any_rows = Columns(), 0, False
         while True:
             try:
                 part = next(parts)
@@ -161,10 +233,10 @@ class LocalBlocks(Blocks):
                 raise
             except Exception as error:
                 raise BlockError(index, f"could not be read: {type(error).__name__}: {error}") from error
-            block = Block.of(index, *part, columns=columns, first=not seen)
-            index, seen = index + 1, seen or len(block.X) > 0
+            block = Block.of(index, *part, columns=columns, first=not any_rows)
+            index, any_rows = index + 1, any_rows or len(block.X) > 0
             yield block
-        if not seen:
+        if not any_rows:
             raise ValueError(NO_ROWS)
 
     def _results(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> Iterator[Any]:
@@ -174,25 +246,24 @@ class LocalBlocks(Blocks):
 
 @dataclass(frozen=True, eq=False)
 class DaskBlocks(Blocks):
-    """The chunks of a dask array, or the partitions of a dask data frame, summed as a tree of dask tasks.
+    """The chunks of a dask array, or the partitions of a dask data frame, summed by a tree of dask tasks.
 
-    They run wherever the current dask client runs them.  Workers that are lost are replaced by dask, which computes
-    their blocks again; blocks are read where they are needed and forgotten after.  Without a client, dask uses the
-    threads of this process.
+    They run where the current dask client runs them; without a client, in threads of this process.  If a worker is
+    lost, dask computes its blocks again.  Blocks are read where they are needed and released afterwards.
     """
 
     parts: list[tuple[Any, Any, Any]]  # delayed X, y and weights
-    columns: Columns  # which all partitions must have
+    columns: Columns  # the columns of all partitions
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any) -> DaskBlocks:
-        """Return rows in the chunks of X; y and weights, arrays or dask collections, are cut as it is."""
+        """Return rows in the chunks of X; y and weights, arrays or dask collections, are divided like X."""
         columns = [_delayed(column, X) for column in (X, y, weight)]
         counts = [len(column) for column in columns]
         if len(set(counts)) > 1:
             raise ValueError(f"X, y and weights have {counts} chunks: rechunk or repartition them alike.")
-        like = np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta
-        return cls(list(zip(*columns, strict=True)), Columns.of(like))
+        prototype = np.empty((0, X.shape[1])) if hasattr(X, "chunks") else X._meta
+        return cls(list(zip(*columns, strict=True)), Columns.of(prototype))
 
     def map(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> list[Any]:
         import dask
@@ -202,23 +273,23 @@ class DaskBlocks(Blocks):
     def reduce(self, task: Task, shared: Any, arguments: Sequence[Any] | None = None) -> Any:
         import dask
 
-        level, width = self._tasks(task, shared, arguments), 8  # results that are added up by one task
-        add = dask.delayed(_added, pure=False)
+        level, width = self._tasks(task, shared, arguments), 8  # results per addition task
+        add = dask.delayed(_sum, pure=False)
         while len(level) > 1:
             level = [add(level[k : k + width]) for k in range(0, len(level), width)]
-        found = dask.compute(level[0])[0]
-        if found is None:
+        total = dask.compute(level[0])[0]
+        if total is None:
             raise ValueError(NO_ROWS)
-        return found
+        return total
 
     def _tasks(self, task: Task, shared: Any, arguments: Sequence[Any] | None) -> list[Any]:
-        """Return one task for each block; what they share is sent to a worker once."""
+        """Return one task per block; shared objects are sent to each worker once."""
         import dask
 
-        common, columns = (dask.delayed(each, traverse=False) for each in (shared, self.columns))
+        common, columns = (dask.delayed(value, traverse=False) for value in (shared, self.columns))
         run = dask.delayed(_run, pure=False)
-        each = [None] * len(self.parts) if arguments is None else arguments
-        return [run(task, common, k, columns, part, each[k]) for k, part in enumerate(self.parts)]
+        arguments = [None] * len(self.parts) if arguments is None else arguments
+        return [run(task, common, k, columns, part, arguments[k]) for k, part in enumerate(self.parts)]
 
 
 def _run(task: Task, shared: Any, index: int, columns: Columns, part: Any, argument: Any) -> Any:
@@ -234,9 +305,9 @@ def _delayed(column: Any, X: Any) -> list[Any]:
         return [None] * (len(X.chunks[0]) if hasattr(X, "chunks") else X.npartitions)
     if not hasattr(column, "__dask_graph__"):
         if not hasattr(X, "chunks"):
-            raise TypeError("y and weights of a dask data frame must be dask series, divided as it is.")
+            raise TypeError("y and weights of a dask data frame must be dask series with the same partitions.")
         column = dask.array.from_array(column, chunks=(X.chunks[0],))
-    if not hasattr(column, "chunks"):  # dask's whole optimization joins partitions, of X and y in different ways
+    if not hasattr(column, "chunks"):  # dask's full optimization would merge partitions of X and y differently
         return list(column.simplify().to_delayed(optimize_graph=False))
     if column.ndim == 2:
         column = column.rechunk({1: -1})
@@ -244,17 +315,25 @@ def _delayed(column: Any, X: Any) -> list[Any]:
 
 
 def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int = ROWS) -> Blocks:
-    """Rows in blocks, for `fit` of an estimator with an `approximation`: no more than a block is in memory at a time.
+    """Return rows in blocks, for `fit` of an estimator with an `approximation`; only one block is in memory at a time.
 
     Parameters
     ----------
-    source : points, as an array or a memory map (t, n), with y and weights; a dask array or data frame, with
-        y and weights of the same kind; a function without arguments that returns an iterator of blocks X, (X, y) or
-        (X, y, weights); or such an iterator itself, which can be read only once: landmarks are then chosen from its
-        first block
-    y, sample_weight : for arrays and dask collections.  As with arrays, NaN in y is refused unless the estimator has
-        unlabeled=np.nan
-    rows : of a block of an array
+    source : array-like of shape (t, n), dask collection, callable or iterator
+        The points as an array, a memory map, or a dask array or data frame, with `y` and `sample_weight`; a function
+        without arguments that returns an iterator of blocks X, (X, y) or (X, y, weights); or such an iterator itself,
+        which can be read only once: landmarks are then chosen from its first block.
+    y : array-like of shape (t,), optional
+        The targets, for arrays and dask collections.  NaN is an error unless the estimator has unlabeled=np.nan.
+    sample_weight : array-like of shape (t,), optional
+        The weights of the rows, for arrays and dask collections.
+    rows : int, default=16384
+        The number of rows per block of an array.
+
+    Returns
+    -------
+    Blocks
+        The stream.
 
     Examples
     --------
@@ -277,26 +356,26 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     if not isinstance(source, Iterator) and not callable(source):
         return LocalBlocks(lambda: _cut(source, y, sample_weight, rows))
     if y is not None or sample_weight is not None:
-        raise ValueError("Blocks of an iterator bring y and weights themselves: yield (X, y) or (X, y, weights).")
+        raise ValueError("Blocks of an iterator contain y and weights: yield (X, y) or (X, y, weights) instead.")
     if isinstance(source, Iterator):
         return LocalBlocks(lambda: map(_triple, source), replays=False)
     return LocalBlocks(lambda: map(_triple, iter(source())))
 
 
 def in_blocks(source: Any) -> bool:
-    """Return whether rows come in blocks by themselves: ours, or those of dask."""
+    """Return whether the source is already divided into blocks: a `Blocks` or a dask collection."""
     return isinstance(source, Blocks) or hasattr(source, "__dask_graph__")
 
 
 def _triple(part: Any) -> tuple[Any, ...]:
-    """Return X, y, weights from X, (X, y) or all three."""
+    """Return (X, y, weights) from X, (X, y) or (X, y, weights)."""
     return (*(part if isinstance(part, tuple) else (part,)), None, None)[:3]
 
 
 def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
-    """Yield slices of an array, of which a memory map reads no more."""
-    X = X.tocsr() if issparse(X) else X  # others cannot be cut
-    columns = [getattr(column, "iloc", column) for column in (X, y, weight)]  # by position, not by labels
+    """Yield slices of an array; a memory map is read slice by slice."""
+    X = X.tocsr() if issparse(X) else X  # other sparse formats cannot be sliced
+    columns = [getattr(column, "iloc", column) for column in (X, y, weight)]  # by position, not by label
     for start in range(0, X.shape[0] if issparse(X) else len(X), rows):
         yield tuple(None if column is None else column[start : start + rows] for column in columns)
 
@@ -309,14 +388,25 @@ def parquet(
     *,
     rows: int = ROWS,
 ) -> Blocks:
-    """Rows of a Parquet file, or of a folder of them, in blocks; needs pyarrow.
+    """Return the rows of a Parquet file, or of a folder of them, in blocks; it needs pyarrow.
 
     Parameters
     ----------
-    path : a file or a folder
-    target, weight : the columns of y and of weights
-    features : the columns of X, by default all others
-    rows : of a block, at most
+    path : str or Path
+        A file or a folder.
+    target : str, optional
+        The column of y.
+    features : sequence of str, optional
+        The columns of X; by default all others.
+    weight : str, optional
+        The column of the weights.
+    rows : int, default=16384
+        The maximal number of rows per block.
+
+    Returns
+    -------
+    Blocks
+        The stream.
 
     Examples
     --------
@@ -332,23 +422,25 @@ def parquet(
     import pyarrow.dataset
 
     data = pyarrow.dataset.dataset(str(Path(path)), format="parquet")
-    named = [name for name in (target, weight) if name is not None]
-    own = list(features) if features is not None else [name for name in data.schema.names if name not in named]
-    missing = [name for name in [*own, *named] if name not in data.schema.names]
+    extra_names = [name for name in (target, weight) if name is not None]
+    feature_names = (
+        list(features) if features is not None else [name for name in data.schema.names if name not in extra_names]
+    )
+    missing = [name for name in [*feature_names, *extra_names] if name not in data.schema.names]
     if missing:
         raise ValueError(f"{path} has no columns {missing}; it has {data.schema.names}.")
 
     def read() -> Iterator[tuple[Any, ...]]:
-        for batch in data.to_batches(columns=[*own, *named], batch_size=rows):
+        for batch in data.to_batches(columns=[*feature_names, *extra_names], batch_size=rows):
             table = pyarrow.Table.from_batches([batch])
             extras = [None if name is None else table[name].to_numpy() for name in (target, weight)]
-            yield table.select(own), *extras
+            yield table.select(feature_names), *extras
 
     return LocalBlocks(read)
 
 
 def replayed(stream: Blocks) -> tuple[Blocks, Blocks]:
-    """Return what to look at before learning, and what to learn from; of a single-use stream the first rows and all."""
+    """Return a stream to inspect and one to learn from; for a single-use stream, its first rows and all rows."""
     if stream.replays or not isinstance(stream, LocalBlocks):
         return stream, stream
     parts, first = stream.read(), []

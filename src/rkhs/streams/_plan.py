@@ -1,11 +1,11 @@
-"""What is computed from each block of a stream: the sums of its terms, a sample of its rows, products with them.
+"""Computations on each block of a stream: the sums of its terms, a sample of its rows, products with them.
 
-*Sampling.*  The sample is uniform, and the same wherever blocks are read: each row draws a number, from the seed and
-the number of its block, and the rows with the smallest ones are kept.  Rows of two kinds (with and without a label)
-have a sample each, so that a few labels among many rows are not lost.
+*Sampling.*  The sample is uniform, and does not depend on where blocks are read: each row draws a random key, seeded by
+the seed and the index of its block, and the rows with the smallest keys are kept.  Rows of two kinds (with and without
+a label) are sampled separately, so that a few labels among many rows are not lost.
 
-*Lazy rows.*  The rows E of losses that are not quadratic are read again each time they are needed: a number a row is
-kept, not p.
+*Lazy rows.*  The rows E of losses that are not quadratic are read again whenever they are needed: one number per row is
+stored instead of p.
 """
 
 from __future__ import annotations
@@ -30,49 +30,49 @@ TermsOf = Callable[[Block], Sequence[Term]]
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The functions among which f is sought, and the terms of a block."""
+    """The functions in which f is sought, and the terms of a block."""
 
     space: DenseSpace
     basis: FunctionSpace | None
     terms: TermsOf
     outputs: int | None
-    functions: Orthonormal | None = None  # in which rows are summed up; None for those of the space
+    functions: Orthonormal | None = None  # the functions for the sums; None for those of the space
 
     def features(self, block: Block, only: int | None = None) -> FeatureBlocks:
-        """Return the sums of a block, of all terms or of one, whose rows are then kept whatever their number."""
+        """Return the sums of a block, of all terms or of the term `only`, whose rows are then all kept."""
         terms = list(self.terms(block))
-        some = terms if only is None else terms[only : only + 1]
+        selected = terms if only is None else terms[only : only + 1]
         try:
             limit = None if only is None else inf
-            return FeatureBlocks.of(self.space, self.basis, some, self.outputs, self.functions, limit=limit)
+            return FeatureBlocks.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """What to sample: `size` rows of each kind, and what else to learn from each block (`describe`, with a sum)."""
+    """The parameters of a sample: `size` rows of each kind, and facts to add up over blocks (`describe`)."""
 
     size: int
     seed: int
-    kind: Callable[[Block], Vector] | None = None  # a mask
+    kind: Callable[[Block], Vector] | None = None  # returns a mask of the rows of the first kind
     describe: Callable[[Block], Any] | None = None
 
 
-COLUMNS = ("keys", "X", "weight", "kind")  # of a reservoir, besides y
+COLUMNS = ("keys", "X", "weight", "kind")  # the arrays of a reservoir that are never None
 
 
 @dataclass(frozen=True, eq=False)
 class Reservoir:
-    """A sample of rows of two kinds, those of a mask and the others, and the weight of all that there were of each."""
+    """A sample of rows of two kinds, those of a mask and the others, and the total weight of all rows of each kind."""
 
-    size: int  # of each kind, at most
+    size: int  # maximal number of rows of each kind
     keys: Vector
     X: Vector
     y: Vector | None
     weight: Vector
     kind: Vector  # 0 for rows of the mask, 1 for others
-    totals: Vector  # (2,)
+    totals: Vector  # (2,), the weights of all rows of each kind
     facts: Any
 
     def smallest(self, size: int) -> Reservoir:
@@ -89,13 +89,13 @@ class Reservoir:
         return replace(self, y=y, totals=self.totals + other.totals, facts=facts, **joined).smallest(self.size)
 
     def block(self) -> Block:
-        """Return the sample as a block, its weights those of all the rows it stands for."""
+        """Return the sample as a block whose weights are scaled to those of all rows."""
         sums = np.bincount(self.kind, weights=self.weight, minlength=2)
         factors = self.totals / np.where(sums > 0, sums, 1.0)
         return Block(-1, self.X, self.y, self.weight * factors[self.kind])
 
     def of_kind(self, kind: int) -> Block:
-        """Return the rows of one kind as a block, with their own weights."""
+        """Return the rows of one kind as a block with their original weights."""
         rows = self.kind == kind
         return Block(-1, self.X[rows], None if self.y is None else self.y[rows], self.weight[rows])
 
@@ -113,16 +113,19 @@ def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
 
 @dataclass(frozen=True, eq=False)
 class LazyRows:
-    """E (t, m) of one term, as far as Newton's method needs it: E @ theta, E.T @ v, E.T @ (h * E), E[:, columns]."""
+    """The matrix E (t, m) of one term with the operations that Newton's method needs.
+
+    These are E @ theta, E.T @ v, E.T @ (h * E) and E[:, columns].
+    """
 
     blocks: Blocks
     plan: Plan
     term: int
-    matrix: Vector  # (p, m), from the functions of the plan to the columns
+    matrix: Vector  # (p, m), the map from the functions of the plan to the columns
     counts: list[int]  # rows of each block
-    h: Vector | None = None  # weights of the rows, of h * E
+    h: Vector | None = None  # the weights h of the rows in h * E
     transposed: bool = False
-    __array_ufunc__ = None  # so that `h * E` comes to us
+    __array_ufunc__ = None  # NumPy must leave `h * E` to __rmul__
 
     def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
         return replace(self, matrix=self.matrix[:, key[1]])
@@ -136,17 +139,17 @@ class LazyRows:
 
     def __matmul__(self, other: Vector | LazyRows) -> Vector:
         if not self.transposed:
-            found = self.blocks.map(_product, (self.plan, self.term, "E @ v", self.matrix @ other))
-            return np.concatenate([part for part in found if part is not None])
+            parts = self.blocks.map(_product, (self.plan, self.term, "E @ v", self.matrix @ other))
+            return np.concatenate([part for part in parts if part is not None])
         what, vector = ("E.T @ (h * E)", other.h) if isinstance(other, LazyRows) else ("E.T @ v", other)
         assert vector is not None
-        shares = np.split(vector, np.cumsum(self.counts)[:-1])
-        total = self.blocks.reduce(_product, (self.plan, self.term, what, None), shares)
+        pieces = np.split(vector, np.cumsum(self.counts)[:-1])
+        total = self.blocks.reduce(_product, (self.plan, self.term, what, None), pieces)
         return np.asarray(self.matrix.T @ (total @ self.matrix if isinstance(other, LazyRows) else total))
 
 
 def lazy_images(blocks: Blocks, plan: Plan) -> Any:
-    """Return what gives E, targets and weights of a (term, matrix) whose rows were not kept; None if not read again."""
+    """Return a function (term, matrix) -> (E, targets, weights) that reads rows again; None for a single use."""
     if not blocks.replays:
         return None
 
@@ -160,7 +163,7 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
 
 
 def _product(shared: tuple[Plan, int, str, Any], block: Block, v: Any) -> Any:
-    """Return `what` is asked of the rows E of one term in one block: a product, or their targets and weights."""
+    """Return a product with the rows E of one term in one block, or their targets and weights."""
     plan, term, what, coefficients = shared
     features = plan.features(block, only=term)
     kept = features.blocks[0]

@@ -23,18 +23,34 @@ from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 from rkhs.streams._plan import Plan, TermsOf, Wanted, lazy_images, sample
 
-LOOKING = "looking at rows"  # what is told
+LOOKING = "looking at rows"  # the progress message of the first pass
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedProblem:
     """A problem whose rows come in blocks and are never all in memory.
 
-    The problem of `rkhs.Problem` with its rows in blocks: terms(block) are the terms of the rows of one block.
+    It is the problem of `rkhs.Problem` in which ``terms(block)`` are the terms of the rows of one block.  Every block
+    must give the same list of terms; a term may have no functionals.  Landmarks are chosen from a sample of all rows,
+    so the stream is read twice (once if it cannot be read again, with landmarks from its first block), and more often
+    only if very many rows have a loss that is not squared.
 
-    Every block must give the same list of terms, if some with no functionals.  Landmarks are chosen from a sample of
-    all rows, so the stream is read twice (once, and landmarks from the first block, if it cannot be read again); more
-    often only if very many rows have a loss that is not squared.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    terms : callable
+        A function that maps a `Block` to a list of `rkhs.Term`.
+    blocks : Blocks
+        The stream of rows.
+    approximation : Approximation
+        The finite-dimensional space, such as `rkhs.Landmarks(200)`.
+    basis : FunctionSpace, optional
+        The unpenalized functions.
+    device : str, optional
+        The device on which sums are computed, as in `rkhs.Problem`.
+    tuning : Tuning, optional
+        The result of `tune`.
 
     Examples
     --------
@@ -56,29 +72,52 @@ class StreamedProblem:
     blocks: Blocks
     approximation: Approximation
     basis: FunctionSpace | None = None
-    device: str | None = None  # where sums are computed, as in `rkhs.Problem`
-    tuning: Tuning | None = None  # what `tune` found
+    device: str | None = None
+    tuning: Tuning | None = None
 
     def solve(self, *, tol: float = 1e-6, verbose: bool = False) -> Solution:
-        """Return the minimizer in the space of the approximation, its gap certified there.
+        """Return the minimizer in the space of the approximation, with its gap certified there.
 
-        Ctrl-C is raised: sums of some
-        rows are not those of the problem.
+        Ctrl-C raises KeyboardInterrupt: the sums of some of the rows do not define the problem.
+
+        Parameters
+        ----------
+        tol : float, default=1e-6
+            The relative duality gap to reach.
+        verbose : bool, default=False
+            Whether to print progress to standard error.
+
+        Returns
+        -------
+        Solution
+            The minimizer.
         """
         look, learn = replayed(self.blocks)
         with closing(Monitor(tol, verbose=verbose)) as monitor:
-            seen = telling(look, monitor, LOOKING).reduce(sample, Wanted(self.approximation.sample_size, seed=0))
-            sampled = list(self.terms(seen.block()))
+            reservoir = telling(look, monitor, LOOKING).reduce(sample, Wanted(self.approximation.sample_size, seed=0))
+            sampled = list(self.terms(reservoir.block()))
             with monitor.showing(CHOICE):
                 plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
             return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
-        """Return the problem with numbers for all that was left open by `rkhs.Tunable()`, found on a sample of its rows.
+        """Return the problem with values for everything that is `rkhs.Tunable()`, learned from a sample of its rows.
 
-        The sample is that from which landmarks are chosen, 5,000 rows or ten for each landmark.  Its problem is tuned
-        as `Problem.tune` does it, with the same options; the search ends with the evidence of all sampled rows in the
-        span of the landmarks.  A weight is that of each row, so what is found for some holds for all.
+        It is the sample from which landmarks are chosen: 5,000 rows, or ten per landmark.  The search ends with the
+        evidence of all sampled rows in the span of the landmarks.  Weights are per row, so that the values for the
+        sample hold for all rows.
+
+        Parameters
+        ----------
+        criterion : str, default="evidence"
+            The criterion of `Problem.tune`.
+        **options
+            Further options of `Problem.tune`.
+
+        Returns
+        -------
+        StreamedProblem
+            The tuned problem.
 
         Examples
         --------
@@ -93,10 +132,10 @@ class StreamedProblem:
         (1, 'converged')
         """
         look, learn = replayed(self.blocks)
-        seen = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0))
+        reservoir = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0))
         problem = Problem(
             self.kernel,
-            list(self.terms(seen.of_kind(1))),  # none is marked
+            list(self.terms(reservoir.of_kind(1))),  # without a mask all rows are of kind 1
             self.basis,
             approximation=self.approximation,
             device=self.device,
@@ -112,27 +151,27 @@ class StreamedProblem:
         )
 
 
-def _with_weights(terms: TermsOf, found: Mapping[str, float], block: Block) -> list[Term]:
-    """Return the terms of a block with numbers for weights that were left open, by names such as "terms[1].weight"."""
+def _with_weights(terms: TermsOf, tuned: Mapping[str, float], block: Block) -> list[Term]:
+    """Return the terms of a block with tuned weights, given by names such as "terms[1].weight"."""
     filled = []
     for k, term in enumerate(terms(block)):
         if isinstance(term.weight, Tunable):
-            weight, shares = found[f"terms[{k}].weight"], term.weight.shares
+            weight, shares = tuned[f"terms[{k}].weight"], term.weight.shares
             term = term.changed(weight=weight if shares is None else weight * shares)
         filled.append(term)
     return filled
 
 
 def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
-    """Return the blocks so that a monitor shows how many rows were read, if they are read here."""
+    """Return the blocks such that a monitor shows the number of rows read, if they are read in this process."""
     if not isinstance(blocks, LocalBlocks):
         return blocks
-    given = blocks.read
+    read_blocks = blocks.read
 
     def read() -> Iterator[tuple[Any, ...]]:
         rows = 0
-        for part in given():
-            rows += next(iter(getattr(part[0], "shape", ())), 0)  # what is no array is refused where it is read
+        for part in read_blocks():
+            rows += next(iter(getattr(part[0], "shape", ())), 0)  # Block.of raises an error if it is not an array
             monitor.tell(f"{what}: {rows:,} rows")
             yield part
 
@@ -140,12 +179,12 @@ def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
 
 
 def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[ProjectedProblem, ProjectedSolution]:
-    """Solve the problem of all blocks, which are read again where sums lose digits and that is possible."""
+    """Solve the problem of all blocks; they are read again, if possible, where sums lose accuracy."""
     blocks = telling(blocks, monitor, SUMMING)
 
     def projected(functions: Orthonormal | None) -> ProjectedProblem:
-        own = replace(plan, functions=functions)
-        return ProjectedProblem(blocks.reduce(Plan.features, own), lazy_images(blocks, own))
+        changed = replace(plan, functions=functions)
+        return ProjectedProblem(blocks.reduce(Plan.features, changed), lazy_images(blocks, changed))
 
     *_, (_, solved) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
     return solved
@@ -159,6 +198,6 @@ def planned(
     approximation: Approximation,
     device: str | None,
 ) -> Plan:
-    """Return the plan for all blocks, its functions chosen by the terms of a sample."""
+    """Return the plan for all blocks, with functions chosen by the terms of a sample."""
     problem = SubspaceProblem(kernel, [term for term in sampled if term.size], basis, approximation, device)
     return Plan(problem.space, problem.full_basis, terms, outputs_of(sampled))
