@@ -93,7 +93,7 @@ def test_frames_without_columns(estimator, moons):
             lambda frame=frame: clone(estimator).fit(frame, y[: len(frame)]),
             lambda f=frame: fitted.predict(f),
         ):
-            with pytest.raises(ValueError, match=r"^X has 0 feature\(s\).*it has no columns"):
+            with pytest.raises(ValueError, match=r"^X has 0 feature\(s\).*add at least one column"):
                 use()
 
 

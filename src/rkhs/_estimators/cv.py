@@ -155,7 +155,7 @@ class CrossValidated(BaseKernelEstimator):
     def _choose(self, sample: Sample) -> tuple[ModelConfig, Sample]:
         """Return the settings with the smallest leave-one-out errors, and the points to learn from."""
         if isinstance(self.loss, list | tuple):
-            raise ValueError('invariance="auto" chooses by the squared loss: pass one loss, not a list.')
+            raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
         nus = as_grid(6 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
         labeled, mean = self._scored_by(sample)
