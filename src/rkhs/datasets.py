@@ -27,7 +27,7 @@ class _Source:
     train: int | None = None  # the number of training rows, which come first; then files have X_train, .., y_test
 
 
-_CATALOGUE: dict[str, _Source] = {
+_CATALOG: dict[str, _Source] = {
     # Table 1 of Zhang et al. 2013: the data sets of the book Semi-Supervised Learning, and of UCI
     "bci": _Source(400, 117),
     "g241c": _Source(1500, 241),
@@ -55,7 +55,7 @@ _CATALOGUE: dict[str, _Source] = {
     "mnist": _Source(70000, 784, 554, train=60000),
     "usps_digits": _Source(9298, 256, 41082, offset=-1, train=7291),
 }
-NAMES = tuple(_CATALOGUE)
+NAMES = tuple(_CATALOG)
 _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the repository
 
 
@@ -137,9 +137,9 @@ def load(name: str) -> Dataset:
     >>> data.X.shape  # doctest: +SKIP
     (208, 60)
     """
-    if name not in _CATALOGUE:
+    if name not in _CATALOG:
         raise ValueError(f"There is no data set {name!r}; there are {', '.join(NAMES)}.")
-    source, path = _CATALOGUE[name], path_of(name)
+    source, path = _CATALOG[name], path_of(name)
     if path is None:
         dataset = _fetch(name, source)
     else:

@@ -70,7 +70,7 @@ def test_openml_stands_in_for_a_missing_file(nowhere, monkeypatch):
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     found = datasets.load("heart")
-    assert asked == [datasets._CATALOGUE["heart"].openml]
+    assert asked == [datasets._CATALOG["heart"].openml]
     assert np.array_equal(found.y, y)
     assert np.array_equal(found.X, X)
 
