@@ -37,7 +37,7 @@ class Surface:
 
     It is returned by `reconstruct_surface`.  Call it to evaluate f.
 
-    Attributes
+    Parameters
     ----------
     points, normals : ndarray of shape (t, 3)
         The points and their unit normals.

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 class Evidence:
     """The evidence (log marginal likelihood) of the targets under a kernel and weights; returned by `Problem.evidence`.
 
-    Attributes
+    Parameters
     ----------
     value : float
         The log marginal likelihood.

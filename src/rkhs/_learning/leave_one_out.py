@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 class LeaveOneOut:
     """Leave-one-out predictions and residuals of all functionals; returned by `Problem.leave_out`.
 
-    Attributes
+    Parameters
     ----------
     predictions : tuple of ndarray
         For each term L(f) of an f that was learned without the functional, in the shape of the targets.

@@ -33,7 +33,7 @@ COV_TABLES, SAMPLE_TABLES = (
 class Posterior:
     """The posterior Gaussian process of a problem with squared losses; returned by `Solution.posterior`.
 
-    Attributes
+    Parameters
     ----------
     function : Function
         The posterior mean.

@@ -61,7 +61,7 @@ Criterion = Callable[[Matrix, bool], tuple[float, Matrix]]
 class Tuning:
     """The result of a search for hyperparameters; the attribute `tuning` of the problem that `Problem.tune` returns.
 
-    Attributes
+    Parameters
     ----------
     criterion : str
         "evidence" or "loo".
