@@ -102,7 +102,7 @@ def test_blocks_and_files(tmp_path):
         more.partial_fit(X[start : start + 20], Y[start : start + 20])
     assert np.ptp(more.predict_interval(X[:3]), axis=1) == pytest.approx(np.ptp(expected, axis=1), rel=0.5)
     absolute = rkhs.InvariantRegressor(**SETTINGS, loss="absolute", approximation=SPAN)
-    with pytest.raises(ValueError, match=r"loss='absolute' from blocks.*squared losses"):
+    with pytest.raises(ValueError, match=r"fitted to blocks with loss='absolute'.*squared losses"):
         absolute.fit(blocks).predict_interval(X)
     rkhs.save(absolute.fit(X, Y), tmp_path / "early.skops")
     with pytest.raises(ValueError, match="once before saving"):
