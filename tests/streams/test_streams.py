@@ -211,7 +211,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     ("make", "message"),
     [
         (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
-        (lambda: regressor().fit(rkhs.streams.blocks(X, TARGET), TARGET), "contain y"),
+        (lambda: regressor().fit(rkhs.streams.blocks(X, TARGET), TARGET), "bring y"),
         (lambda: rkhs.streams.blocks(iter([X]), TARGET), "yield"),
         (lambda: regressor().fit(rkhs.streams.blocks(iter([]))), "no blocks"),
         (lambda: classifier().fit(X, np.zeros(1000, dtype=int)), "only one class"),

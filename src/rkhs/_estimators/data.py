@@ -405,8 +405,8 @@ class ClassPrior:
         trained = np.array([np.count_nonzero(labels == c) for c in classes], dtype=float)
         if np.any(trained == 0):
             raise ValueError(
-                f"y has no label of the classes {classes[trained == 0].tolist()} that {type(model).__name__} has "
-                "learned: pass the labels that it was fitted to."
+                f"y has no label of {classes[trained == 0].tolist()}, which {type(model).__name__} has learned: pass "
+                "the labels that it was fitted to."
             )
         probabilities = np.asarray(to_numpy(model.predict_proba(X)), dtype=float)
         if len(probabilities) == 0:

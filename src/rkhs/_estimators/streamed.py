@@ -96,7 +96,7 @@ class InvariantEstimator(BaseKernelEstimator):
         check_in_span(self.approximation, self.solver)
         if in_blocks(X):
             if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
-                raise ValueError("Blocks contain y and sample weights: call fit(blocks) without these.")
+                raise ValueError("Blocks bring y and sample weights: call fit(blocks) without these.")
             self.__dict__.pop("feature_names_in_", None)  # left by an earlier fit
             stream = blocks(X, y, sample_weight)
         else:
