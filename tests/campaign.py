@@ -245,7 +245,7 @@ def verdict(seed, who, solution, judged, line):
         broken = []
         if isnan(primal) or isnan(dual) or isnan(float(true)):
             broken.append("error")
-        told = not (solution.span and "tells apart" in solution.span)  # the span is that of the others then
+        told = not (solution.span and "numerical rank" in solution.span)  # the span is that of the others then
         if (
             told
             and solution.status == "converged"

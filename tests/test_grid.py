@@ -172,13 +172,13 @@ def test_a_fold_may_have_factors():
     assert folds[0].primal == pytest.approx(alone.primal, rel=1e-8)
     assert folds[1].primal != pytest.approx(alone.primal, rel=1e-3)
     for wrong in (factors[:-1], -factors, np.full(20, np.inf)):
-        with pytest.raises(ValueError, match="factors that are not negative"):
+        with pytest.raises(ValueError, match="nonnegative factors"):
             problem.grid({}, held_out={labels: [wrong]})
 
 
 def test_rows_that_a_term_has_not_are_named():
     whole = problem(rkhs.SquaredHinge())
-    with pytest.raises(ValueError, match=r"A fold of Term\(.* leaves out rows that it has not: \[99\] of \d+"):
+    with pytest.raises(ValueError, match=r"A fold of Term\(.* leaves out rows that do not exist: \[99\] of \d+"):
         whole.grid({0: [1]}, {0: [[99]]})
 
 
@@ -197,7 +197,7 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
 def test_factors_that_are_no_weights_are_refused(wrong):
-    with pytest.raises(ValueError, match="finite and not negative, got"):
+    with pytest.raises(ValueError, match="finite and nonnegative, got"):
         problem().path(0, [1.0, wrong])
 
 

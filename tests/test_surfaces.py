@@ -62,8 +62,8 @@ def test_mesh_is_closed_and_near():
     [
         (np.zeros((5, 2)), np.zeros((5, 2)), r"shape \(t, 3\)"),
         (np.zeros((5, 3)), np.ones((4, 3)), r"got \(5, 3\) and \(4, 3\)"),
-        (np.eye(4)[:, :3], np.eye(4)[:, :3], "Normal 3 has the length zero"),
-        (np.zeros((5, 3)), np.ones((5, 3)), "given twice"),
+        (np.eye(4)[:, :3], np.eye(4)[:, :3], "Normal 3 has length zero"),
+        (np.zeros((5, 3)), np.ones((5, 3)), "given at least twice"),
         (np.full((5, 3), np.nan), np.ones((5, 3)), "NaN"),
     ],
 )

@@ -1,14 +1,13 @@
-"""Save models to files that can be opened without running anybody's code.
+"""Model files that can be loaded without executing code from the file.
 
-A model file is a zip archive in the format of skops: the names of types, their attributes, and arrays.  The entry
-`rkhs.json` holds notes and a checksum of everything.  Loading builds only objects of the types that are listed here
-(our values and estimators, and scikit-learn's); a file that asks for anything else is refused before any of it is
-built.
+A model file is a zip archive in the format of skops: the names of types, their attributes, and arrays.  The member
+`rkhs.json` has notes and a checksum of all members.  Only objects of trusted types are constructed (those of rkhs and
+scikit-learn); a file with any other type is rejected before anything is constructed.
 
-Nothing in a file is trusted: neither its sizes, nor its compression methods, nor its JSON, nor the headers of its
-arrays.  Members are arrays in NumPy's format, or archives of such arrays (sparse matrices).  The total size of all
-layers is bounded, and an array must have as many bytes as its header says, before any array is made.  Damaged bytes
-make zipfile, zlib and json raise a dozen kinds of errors; all of them become a `ModelFileError` that names the file.
+Nothing in a file is trusted: neither sizes, nor compression methods, nor JSON, nor the headers of arrays.  Members are
+arrays in NumPy's format, or archives of such arrays (sparse matrices).  Before any array is allocated, the total size
+of all layers is bounded, and the size of each array is compared with its header.  Damaged bytes make zipfile, zlib and
+json raise many kinds of errors; all of them are converted to a `ModelFileError` that names the file.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from rkhs._files import replacing
 from rkhs._finite.function import Function
 from rkhs.exceptions import ModelFileError
 
-_OURS = (  # packages of rkhs whose classes a file may hold
+_TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
     *("_calculus", "_estimators", "_finite", "_gram", "_learning", "_linalg", "_problem", "_shapes", "_spaces"),
     *("functionals", "invariances", "kernels", "losses", "preprocessing", "solvers", "streams"),
 )
-_THEIRS = (
+_TRUSTED_TYPES = (  # of other libraries, in addition to those that skops trusts
     "numpy.dtype",
     "scipy.sparse._coo.coo_array",
     "scipy.sparse._csc.csc_array",
@@ -59,23 +58,26 @@ _THEIRS = (
     "sklearn.utils._bunch.Bunch",
 )
 _UNASKED = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
-_NOTE, _SCHEMA, _CHECKSUM = "rkhs.json", "schema.json", "sha256"  # our member, that of skops, and an entry of ours
-_ARCHIVE = b"PK"  # the first bytes of an archive
-_MOST_BYTES, _MOST_TIMES = 2**26, 50  # a file unpacks to at most 64 MiB, or to 50 times its size
+_NOTE, _SCHEMA = "rkhs.json", "schema.json"  # members of the archive: that of rkhs, and that of skops
+_CHECKSUM = "sha256"  # the key of the checksum in the note
+_ARCHIVE = b"PK"  # the first bytes of a zip archive
+_MOST_BYTES, _MOST_TIMES = 2**26, 50  # the largest unpacked size: 64 MiB, or 50 times the size of the file
 
 
 def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted model to a file that `rkhs.load` opens on another computer, without running foreign code.
+    """Save a fitted model to a file, which `rkhs.load` can open without executing code from the file.
 
-    A model that was fitted with tensors, on whatever device, is stored with NumPy arrays: after `load` it takes and
-    returns NumPy arrays.  A file of that name is replaced when the new one is complete: whatever happens, the old model
-    or the new one is there.
+    A model that was fitted with tensors, on any device, is saved with NumPy arrays: after `load` it takes and returns
+    NumPy arrays.  An existing file is replaced atomically, when the new one is complete.
 
     Parameters
     ----------
-    model : an estimator of ours, or a scikit-learn pipeline around one
-    path : the file to write
-    notes : anything that JSON can hold; `rkhs._io.notes_of` returns it
+    model : estimator or Function
+        An estimator of rkhs, a scikit-learn pipeline that contains one, or an `rkhs.Function`.
+    path : str or Path
+        The file to write.
+    notes : dict, optional
+        Additional information that can be written as JSON; `rkhs._io.notes_of` returns it.
 
     Examples
     --------
@@ -89,16 +91,16 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     skops = _import_skops()
     try:
         data = skops.dumps(_in_numpy(model))
-    except (TypeError, RuntimeError) as error:  # open files, generators; tensors, and lists that hold themselves
+    except (TypeError, RuntimeError) as error:  # open files, generators, tensors, and lists that contain themselves
         raise ModelFileError(
-            f"{type(model).__name__} holds something that cannot be saved ({error}): what a file can hold is arrays of "
-            "NumPy, numbers, texts, and classes of rkhs and scikit-learn."
+            f"{type(model).__name__} contains an object that cannot be saved ({error}): a model file can contain NumPy "
+            "arrays, numbers, text, and objects of rkhs and scikit-learn."
         ) from error
-    foreign = _foreign_types(skops, data)
-    if foreign:
+    untrusted = _untrusted_types(skops, data)
+    if untrusted:
         raise ModelFileError(
-            f"{type(model).__name__} holds {', '.join(foreign)}, which a file for others must not contain: use classes "
-            "of rkhs and scikit-learn only, or pickle it for yourself."
+            f"{type(model).__name__} contains {', '.join(untrusted)}, which a model file must not contain: use classes "
+            "of rkhs and scikit-learn only, or pickle, for your own use."
         )
     note = {
         "rkhs": version("rkhs"),
@@ -113,11 +115,21 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
 
 
 def load(path: str | Path) -> Any:
-    """Return the model in a file written by `rkhs.save`.
+    """Load a model from a file that was written by `rkhs.save`.
 
-    A file that was written by another version, or not by `rkhs.save`, that is damaged, or that holds types other than
-    ours and scikit-learn's is refused with a `ModelFileError`.  So is one that unpacks to more than 64 MiB and to more
-    than 50 times its size, which `rkhs.save` never writes.
+    A `ModelFileError` is raised if the file was written by another version or not by `rkhs.save`, if it is damaged, if
+    it contains types other than those of rkhs and scikit-learn, or if it unpacks to more than 64 MiB and more than 50
+    times its size.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    estimator or Function
+        The model.
 
     Examples
     --------
@@ -133,71 +145,76 @@ def load(path: str | Path) -> Any:
     note, data = _unpack(path)
     skops = _import_skops()
     try:
-        foreign = _foreign_types(skops, data)
-        model = None if foreign else skops.loads(data, trusted=trusted_types())
-    except Exception as error:  # types are built from whatever the file says: anything can be raised
-        theirs = f"scikit-learn {note.get('scikit-learn')} and NumPy {note.get('numpy')}"
+        untrusted = _untrusted_types(skops, data)
+        model = None if untrusted else skops.loads(data, trusted=trusted_types())
+    except Exception as error:  # constructors run with arbitrary arguments from the file and may raise anything
+        writer = f"scikit-learn {note.get('scikit-learn')} and NumPy {note.get('numpy')}"
         raise ModelFileError(
-            f"{path} cannot be opened ({type(error).__name__}: {error}): it is damaged, or {theirs}, with which it was "
-            f"written, are too far from {sklearn.__version__} and {np.__version__}, which are here."
+            f"{path} cannot be opened ({type(error).__name__}: {error}): it is damaged, or it was written with "
+            f"{writer}, which are not compatible with the installed versions {sklearn.__version__} and "
+            f"{np.__version__}."
         ) from error
-    if foreign:
+    if untrusted:
         raise ModelFileError(
-            f"{path} holds {', '.join(foreign)}, which is none of ours: it was not opened, because that could run "
-            "foreign code."
+            f"{path} contains {', '.join(untrusted)}, which is not a type of rkhs or scikit-learn: it was not opened, "
+            "because that could execute code from the file."
         )
     return model
 
 
 def notes_of(path: str | Path) -> dict[str, Any]:
-    """Return who wrote a model file, and the notes in it; nothing of the model is built or read."""
+    """Return the versions and the notes in a model file, without reading the model."""
     with _opened(path) as (archive, size):
         return _read_note(archive, size)
 
 
 @cache
 def trusted_types() -> list[str]:
-    """Return the full names of all types that a model file may hold besides those that skops trusts."""
+    """Return the full names of all types that a model file may contain besides those that skops trusts."""
     from rkhs.functionals import LocalDeviation
     from rkhs.invariances._graph import NAMED
 
-    packages = [importlib.import_module(f"rkhs.{name}") for name in _OURS]
-    found = {
+    packages = [importlib.import_module(f"rkhs.{name}") for name in _TRUSTED_PACKAGES]
+    names = {
         info.name for p in packages for info in pkgutil.walk_packages(getattr(p, "__path__", []), p.__name__ + ".")
     }
-    modules = [*packages, *(importlib.import_module(name) for name in found)]
+    modules = [*packages, *(importlib.import_module(name) for name in names)]
     types: list[Any] = [
-        one for m in modules for one in vars(m).values() if inspect.isclass(one) and one.__module__ == m.__name__
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isclass(value) and value.__module__ == module.__name__
     ]
-    # and our functions X -> functionals, which models refer to by name
+    # models refer by name to functions X -> functionals
     types += [make for make in (*NAMED.values(), LocalDeviation) if hasattr(make, "__qualname__")]
-    return sorted({f"{one.__module__}.{one.__qualname__}" for one in types}) + list(_THEIRS)
+    return sorted({f"{value.__module__}.{value.__qualname__}" for value in types}) + list(_TRUSTED_TYPES)
 
 
-def _foreign_types(skops: Any, data: bytes) -> list[str]:
+def _untrusted_types(skops: Any, data: bytes) -> list[str]:
     return sorted(set(skops.get_untrusted_types(data=data)) - set(trusted_types()))
 
 
 def _import_skops() -> Any:
-    """Import skops, which walks over all packages of scikit-learn, without those for PyTorch and Dask.
+    """Import skops without the modules of scikit-learn for PyTorch, CuPy and Dask, whose import takes seconds.
 
-    A None in `sys.modules` makes importing them an ImportError, which the walk passes over; it finds the same types.
+    skops imports all modules of scikit-learn to find types.  A None in `sys.modules` makes the import of a module raise
+    an ImportError, which skops ignores; the modules left out define no types.
     """
-    shut = [name for name in _UNASKED if name not in sys.modules]
+    blocked = [name for name in _UNASKED if name not in sys.modules]
     modules: dict[str, Any] = sys.modules
-    modules.update(dict.fromkeys(shut))
+    modules.update(dict.fromkeys(blocked))
     try:
         import skops.io
     except ImportError:
         raise ImportError("Model files need skops: pip install 'rkhs[save]'.") from None
     finally:
-        for name in shut:
+        for name in blocked:
             sys.modules.pop(name, None)
     return skops.io
 
 
 def _in_numpy(model: Any) -> Any:
-    """Return the model, or a copy with NumPy arrays in place of the tensors that `fit` left, also within pipelines."""
+    """Return the model, or a copy with NumPy arrays in place of fitted tensors, also within pipelines."""
     if "torch" not in sys.modules:
         return model
     if isinstance(model, Function):
@@ -218,29 +235,29 @@ def _in_numpy(model: Any) -> Any:
 
 
 class _TensorPickler(pickle.Pickler):
-    """Pickle tensors as NumPy arrays."""
+    """A pickler that converts tensors to NumPy arrays."""
 
     def reducer_override(self, value: Any) -> Any:
         return value.numpy(force=True).__reduce__() if is_torch_array(value) else NotImplemented
 
 
 def _without_tensors(value: Any) -> Any:
-    """Return a deep copy, by pickle, with arrays in place of tensors."""
+    """Return a deep copy with NumPy arrays in place of tensors."""
     buffer = io.BytesIO()
     _TensorPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
     return pickle.loads(buffer.getvalue())
 
 
 def _pack(members: bytes, note: dict[str, Any]) -> bytes:
-    """Add a note to an archive of skops.
+    """Return an archive of skops with a note added.
 
-    What would unpack to more than a reader allows, such as an array of zeros, is stored uncompressed.  Archives within
-    it are not compressed themselves, so that there is one layer to unpack.
+    It is not compressed if it would unpack to more than `load` allows, as an array of zeros would.  Archives within it
+    are not compressed themselves, so that there is one layer of compression.
     """
     try:
         text = json.dumps(note, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"The notes cannot be written as JSON ({error}): use texts and finite numbers.") from error
+        raise ModelFileError(f"The notes cannot be written as JSON ({error}): use text and finite numbers.") from error
     contents = _zip_contents(members)
     for name, content in contents.items():
         if content.startswith(_ARCHIVE):
@@ -253,27 +270,27 @@ def _pack(members: bytes, note: dict[str, Any]) -> bytes:
 
 
 def _unpack(path: str | Path) -> tuple[dict[str, Any], bytes]:
-    """Return the note in a file, and its members as an uncompressed archive, if they are what was written to it."""
+    """Return the note of a file, and its other members as an uncompressed archive, after all checks."""
     with _opened(path) as (archive, size):
         note = _read_note(archive, size)
-        theirs, ours = note["rkhs"], version("rkhs")
-        if theirs.split(".")[:2] != ours.split(".")[:2]:  # before 1.0 each second number may change what models hold
+        saved, installed = note["rkhs"], version("rkhs")
+        if saved.split(".")[:2] != installed.split(".")[:2]:  # before 1.0, minor versions may change attributes
             raise ModelFileError(
-                f"{path} was saved by rkhs {theirs} and this is rkhs {ours}: install rkhs=={theirs} to open it, or fit "
-                "the model again."
+                f"{path} was saved by rkhs {saved} and this is rkhs {installed}: install rkhs=={saved} to open it, or "
+                "fit the model again."
             )
         contents = _read_members(archive, archive.infolist(), size)
         _check_members(contents, size)
-    stated = note.pop(_CHECKSUM, None)  # files of early versions have none
+    checksum = note.pop(_CHECKSUM, None)  # files of early versions have none
     del contents[_NOTE]
-    if stated is not None and stated != _checksum(contents, note):
-        raise ModelFileError(f"{path} is damaged: it is not what was written to it. Save the model again.")
+    if checksum is not None and checksum != _checksum(contents, note):
+        raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
     return note, _zip(contents, ZIP_STORED)
 
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[ZipFile, int]]:
-    """Open the archive of a model file and provide it with its size; whatever is wrong is a `ModelFileError`."""
+    """Open the archive of a model file and yield it with its size; convert all errors to a `ModelFileError`."""
     if Path(path).is_dir():
         raise ModelFileError(f"{path} is a folder, not a model file.")
     if not Path(path).is_file():
@@ -293,22 +310,24 @@ def _opened(path: str | Path) -> Iterator[tuple[ZipFile, int]]:
 
 def _read_note(archive: ZipFile, size: int) -> dict[str, Any]:
     def refuse(name: str) -> NoReturn:
-        raise ValueError(f"its {_NOTE} has {name}, which is no number")
+        raise ValueError(f"its {_NOTE} contains {name}, which is not valid JSON")
 
     (content,) = _read_members(archive, [archive.getinfo(_NOTE)], size).values()
     note = json.loads(content, parse_constant=refuse)
     if not isinstance(note, dict) or not isinstance(note.get("rkhs"), str):
-        raise ValueError(f"its {_NOTE} names no version of rkhs")
+        raise ValueError(f"its {_NOTE} has no version of rkhs")
     if not isinstance(note.setdefault("notes", {}), dict):
-        raise ValueError(f"the notes in its {_NOTE} are no table of names")
+        raise ValueError(f"the notes in its {_NOTE} are not a dict")
     return note
 
 
 def _read_members(archive: ZipFile, members: list[ZipInfo], size: int) -> dict[str, bytes]:
-    """Read members by name; refuse what a file of `size` bytes must not unpack to before anything is unpacked."""
+    """Read members by name; raise an error first if they would unpack to too much for a file of `size` bytes."""
     for info in members:
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise ValueError(f"{info.filename} is packed by method {info.compress_type}, which rkhs.save does not use")
+            raise ValueError(
+                f"{info.filename} is compressed by method {info.compress_type}, which rkhs.save does not use"
+            )
     unpacked = sum(info.file_size for info in members)
     if unpacked > _most_bytes(size):
         raise ValueError(
@@ -317,7 +336,7 @@ def _read_members(archive: ZipFile, members: list[ZipInfo], size: int) -> dict[s
         )
     contents = {}
     for info in members:
-        with archive.open(info) as member:  # ZipFile.read would unpack all of it and then cut it off
+        with archive.open(info) as member:  # ZipFile.read would unpack more than file_size and then truncate
             contents[info.filename] = member.read(info.file_size)
     if len(contents) < len(members):
         raise ValueError("two of its members have the same name")
@@ -325,7 +344,7 @@ def _read_members(archive: ZipFile, members: list[ZipInfo], size: int) -> dict[s
 
 
 def _check_members(contents: dict[str, bytes], size: int) -> None:
-    """Refuse arrays that take more memory than the members, with the archives among them, may unpack to."""
+    """Raise an error if members, or arrays in them, take more memory than is allowed, or are used more than once."""
     unpacked = sum(map(_unpacked_size, contents.values()))
     if unpacked > _most_bytes(size):
         raise ValueError(f"its {size} bytes unpack to {unpacked}, in layers, which rkhs.save never writes")
@@ -333,24 +352,24 @@ def _check_members(contents: dict[str, bytes], size: int) -> None:
         _check_array(name, content)
         if content.startswith(_ARCHIVE):
             inner = ZipFile(io.BytesIO(content))
-            for own, array in _read_members(inner, inner.infolist(), size).items():
-                _check_array(f"{name}/{own}", array)
-    # A member that stands for several objects would be copied for each of them.
+            for member, array in _read_members(inner, inner.infolist(), size).items():
+                _check_array(f"{name}/{member}", array)
+    # A member that several objects refer to would be loaded once for each of them.
     owners: dict[str, Any] = {}
     todo = [json.loads(contents.get(_SCHEMA, b"{}"))]
     while todo:
-        one = todo.pop()
-        if isinstance(one, dict):
-            file, owner = one.get("file"), one.get("__id__")
+        node = todo.pop()
+        if isinstance(node, dict):
+            file, owner = node.get("file"), node.get("__id__")
             if isinstance(file, str) and file in contents and owners.setdefault(file, owner) != owner:
-                raise ValueError(f"{file} stands for several objects")
-            todo += one.values()
-        elif isinstance(one, list):
-            todo += one
+                raise ValueError(f"several objects refer to {file}")
+            todo += node.values()
+        elif isinstance(node, list):
+            todo += node
 
 
 def _check_array(name: str, content: bytes) -> None:
-    """Refuse an array whose header asks for other memory than its bytes fill: NumPy would allocate it first."""
+    """Raise an error if the header of an array does not fit its size, since NumPy would allocate by the header."""
     if not content.startswith(np.lib.format.MAGIC_PREFIX):
         return
     stream = io.BytesIO(content)
@@ -363,7 +382,7 @@ def _check_array(name: str, content: bytes) -> None:
 
 
 def _unpacked_size(content: bytes) -> int:
-    """Return the bytes of a member, and those of its members if it is an archive."""
+    """Return the size of a member in bytes, including its own members if it is an archive."""
     if not content.startswith(_ARCHIVE):
         return len(content)
     return len(content) + sum(info.file_size for info in ZipFile(io.BytesIO(content)).infolist())
@@ -387,7 +406,7 @@ def _zip(contents: dict[str, bytes], method: int) -> bytes:
 
 
 def _checksum(contents: dict[str, bytes], note: dict[str, Any]) -> str:
-    """Hash all members in the order of their names, and the note without its checksum."""
+    """Return the hash of all members, in the order of their names, and of the note without its checksum."""
     digest = hashlib.sha256(json.dumps(note, sort_keys=True).encode())
     for name in sorted(contents):
         digest.update(b"\0" + name.encode() + b"\0" + hashlib.sha256(contents[name]).digest())

@@ -1,12 +1,13 @@
-"""Surfaces from points with normals: the zeros of a function that is learned in overlapping pieces.
+"""Implicit surfaces from points with normals, by Hermite interpolation on a partition of unity.
 
-f(x_i) = 0 and grad f(x_i) = n_i at all points (Hermite interpolation by r^3, which bounds slopes and has no scale) is
-one system of four rows a point.  Balls of some hundred points each have systems of their own, and their functions f_k
-are joined by weights that fall smoothly to zero at the edge of a ball:
+The conditions f(x_i) = 0 and grad f(x_i) = n_i at all points (Hermite interpolation with the kernel r^3, which has no
+length scale) are a system of four equations per point.  The points are covered by overlapping balls of about a hundred
+points each.  Each ball has its own system, and the functions f_k of the balls are blended by weights that fall smoothly
+to zero at the boundary of the ball:
 
     f = sum_k w_k f_k / sum_k w_k,        w_k = (1 - |x - c_k|^2 / R_k^2)^2 (1 + 2 |x - c_k|^2 / R_k^2)
 
-All f_k are nearly the signed distance to the same surface, so that f is too; time grows linearly with the points.
+All f_k approximate the signed distance to the same surface, hence so does f.  Time is linear in the number of points.
 """
 
 from __future__ import annotations
@@ -32,23 +33,56 @@ from rkhs.solvers import Direct
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The zeros of f, negative inside and about the signed distance nearby; made by `reconstruct_surface`.
+    """The zero level set of a function f, an approximate signed distance that is negative inside.
 
-    `surface(X)` is f at the rows of X, NaN where no ball reaches; `mesh` its zeros as triangles.
+    It is returned by `reconstruct_surface`.  Call it to evaluate f.
+
+    Parameters
+    ----------
+    points, normals : ndarray of shape (t, 3)
+        The points and their unit normals.
+    centers : ndarray of shape (k, 3)
+        The centers of the balls that cover the points.
+    radii : ndarray of shape (k,)
+        The radii of the balls.
+    pieces : tuple of Function
+        The function of each ball, of (x - center) / spacing and in units of the spacing.
+    spacing : float
+        The mean distance of a point to its nearest neighbor.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> directions = np.random.default_rng(0).standard_normal((200, 3))
+    >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    >>> surface = rkhs.reconstruct_surface(ball, ball)
+    >>> surface([[0.0, 0.0, 0.9]]).round(2)
+    array([-0.1])
     """
 
     points: Matrix
     normals: Matrix
     centers: Matrix
     radii: Matrix
-    pieces: tuple[Function, ...]  # of (x - center) / spacing, in units of the spacing
-    spacing: float  # the mean distance of a point to its nearest neighbor
+    pieces: tuple[Function, ...]
+    spacing: float
 
     def __repr__(self) -> str:
         return f"Surface({len(self.points)} points, {len(self.centers)} pieces)"
 
     def __call__(self, X: Any) -> Matrix:
-        """Return f at the rows of X, (t,)."""
+        """Evaluate f.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, 3)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The values of f, NaN at points in none of the balls.
+        """
         points = to_numpy(as_array(X, "X")).astype(np.float64)
         total, weights = np.zeros(len(points)), np.zeros(len(points))
         tree = cKDTree(points)
@@ -63,11 +97,23 @@ class Surface:
             return np.where(weights > 0, total / weights, np.nan)
 
     def mesh(self, resolution: int = 100) -> tuple[Matrix, Matrix]:
-        """Return the corners (v, 3) and triangles (m, 3) of the surface, by marching cubes (scikit-image).
+        """Return a triangle mesh of the surface by marching cubes, which needs scikit-image.
 
-        `resolution` is how many cells the longest side of the box has.  f is computed only in cells near a point; the
-        others have the sign of their neighbors, so that the mesh is closed where the points are.  Corners, which
-        marching cubes places on the edges of cells by linear interpolation, are then moved onto the zeros of f.
+        f is evaluated only in cells near the points.  Elsewhere the signed distance to the nearest point is used, so
+        that the mesh is closed if the points cover a closed surface.  The vertices, which marching cubes places by
+        linear interpolation, are then moved onto the zeros of f.
+
+        Parameters
+        ----------
+        resolution : int, default=100
+            The number of cells along the longest side of the bounding box.
+
+        Returns
+        -------
+        vertices : ndarray of shape (v, 3)
+            The vertices.
+        triangles : ndarray of shape (m, 3)
+            The indices of the vertices of each triangle.
         """
         try:
             from skimage.measure import marching_cubes
@@ -81,34 +127,48 @@ class Surface:
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         distance, nearest = cKDTree(self.points).query(grid)
         near = distance <= 2 * cell + 2 * self.spacing
-        inside = np.sum((grid - self.points[nearest]) * self.normals[nearest], axis=1) < 0  # of the nearest point
+        inside = np.sum((grid - self.points[nearest]) * self.normals[nearest], axis=1) < 0
         values = np.where(inside, -distance, distance)
-        found = self(grid[near])
-        values[near] = np.where(np.isnan(found), values[near], found)
-        corners, triangles, across, _ = marching_cubes(values.reshape(counts), 0.0)
-        return self._onto(low + cell * corners, across, cell), triangles
+        f = self(grid[near])
+        values[near] = np.where(np.isnan(f), values[near], f)
+        vertices, triangles, normals, _ = marching_cubes(values.reshape(counts), 0.0)
+        return self._onto(low + cell * vertices, normals, cell), triangles
 
-    def _onto(self, corners: Matrix, across: Matrix, most: float) -> Matrix:
-        """Move corners onto the zeros of f by Newton's steps along their normals, f being about the distance."""
-        nearest = cKDTree(self.points).query(corners)[1]
-        outward = np.sign(np.sum(across * self.normals[nearest], axis=1, keepdims=True)) * across
-        for _ in range(2):  # from within a cell
-            corners = corners - np.clip(np.nan_to_num(self(corners)), -most, most)[:, None] * outward
-        return corners
+    def _onto(self, vertices: Matrix, normals: Matrix, most: float) -> Matrix:
+        """Move vertices onto the zeros of f by Newton steps of at most `most` along their normals.
+
+        The gradient of f is about one, since f approximates the signed distance.
+        """
+        nearest = cKDTree(self.points).query(vertices)[1]
+        outward = np.sign(np.sum(normals * self.normals[nearest], axis=1, keepdims=True)) * normals
+        for _ in range(2):  # enough, since the vertices are within a cell of the zeros
+            vertices = vertices - np.clip(np.nan_to_num(self(vertices)), -most, most)[:, None] * outward
+        return vertices
 
 
 def reconstruct_surface(
     points: Any, normals: Any, *, smoothing: float = 0.0, piece: int = 120, verbose: bool = False
 ) -> Surface:
-    """Return an implicit `Surface` through points of space (t, 3) with outward normals (t, 3).
+    """Reconstruct an implicit surface from points in space with outward normals.
 
     Parameters
     ----------
-    points, normals : normals of any length but zero; they are scaled to one
-    smoothing : 0 goes through all points; larger numbers bend less, for noisy points (1 / smoothing^2 is the weight of
-        an observation, in units of the spacing of points)
-    piece : points of a piece, of which neighbors share about half
-    verbose : whether to print progress to standard error
+    points : array-like of shape (t, 3)
+        The points.
+    normals : array-like of shape (t, 3)
+        Their outward normals, of any positive length.
+    smoothing : float, default=0.0
+        With 0 the surface interpolates all points; larger values make it smoother, for noisy points.  The weight of an
+        observation is 1 / smoothing^2, in units of the spacing of the points.
+    piece : int, default=120
+        The number of points in a piece; neighboring pieces share about half of their points.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
+
+    Returns
+    -------
+    Surface
+        The surface.
 
     Examples
     --------
@@ -120,20 +180,22 @@ def reconstruct_surface(
     array([-0.1,  0.1])
     """
     X, N = (
-        to_numpy(as_array(given, name)).astype(np.float64) for given, name in ((points, "points"), (normals, "normals"))
+        to_numpy(as_array(array, name)).astype(np.float64) for array, name in ((points, "points"), (normals, "normals"))
     )
     if X.ndim != 2 or X.shape[1] != 3 or N.shape != X.shape or len(X) < 4:
-        raise ValueError(f"Points and normals need shape (t, 3), four of them or more, got {X.shape} and {N.shape}.")
+        raise ValueError(f"points and normals need shape (t, 3) with t >= 4, got {X.shape} and {N.shape}.")
     lengths = np.linalg.norm(N, axis=1)
     if not np.all(lengths > 0):
-        raise ValueError(f"Normal {int(np.flatnonzero(lengths == 0)[0])} has the length zero: leave its point out.")
+        raise ValueError(f"Normal {int(np.flatnonzero(lengths == 0)[0])} has length zero: leave its point out.")
     if smoothing < 0 or piece < 10:
-        raise ValueError(f"smoothing is not negative and piece is at least 10, got {smoothing!r} and {piece!r}.")
+        raise ValueError(
+            f"smoothing must be nonnegative and piece at least 10, got smoothing={smoothing!r} and piece={piece!r}."
+        )
     N = N / lengths[:, None]
     tree = cKDTree(X)
     spacing = float(np.mean(tree.query(X, k=2)[0][:, 1]))
     if spacing == 0:
-        raise ValueError("Every point is given twice: leave the copies out.")
+        raise ValueError("Every point is given at least twice: remove the duplicates.")
     centers, radii, members = _balls(X, tree, piece)
     weight = 1e8 if smoothing == 0 else 1 / smoothing**2
     pieces: list[Any] = []
@@ -141,15 +203,18 @@ def reconstruct_surface(
     for k, (rows, center) in enumerate(zip(members, centers, strict=True)):
         Z = (X[rows] - center) / spacing
         terms = [Term(Evaluation(Z), Squared(), 0.0, weight), Term(Gradient(Z), Squared(), N[rows], weight)]
-        with interrupts_raised():  # a surface with a hole in its middle is none
+        with interrupts_raised():  # an incomplete surface is useless
             pieces.append(Problem(Polyharmonic(3), terms).solve(Direct(), tol=1e-3).function)
-        if verbose and perf_counter() - started > 2 and k % 20 == 0:  # after two seconds
+        if verbose and perf_counter() - started > 2 and k % 20 == 0:
             print(f"\rsurface: piece {k + 1} of {len(members)}", end="", file=sys.stderr, flush=True)
     return Surface(X, N, centers, radii, tuple(pieces), spacing)
 
 
 def _balls(X: Matrix, tree: cKDTree, piece: int) -> tuple[Matrix, Matrix, list[Matrix]]:
-    """Return centers, radii and members of balls that cover all points; no center lies in the inner half of another."""
+    """Return the centers, radii and members of balls that cover all points.
+
+    No center lies within half the radius of an earlier ball.
+    """
     k = min(piece, len(X))
     covered = np.zeros(len(X), dtype=bool)
     centers, radii, members = [], [], []

@@ -1,4 +1,4 @@
-"""The data sets of the papers, by name: from files, or from OpenML where there is a network."""
+"""The data sets of the papers by name, from files or from OpenML."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["Dataset", "MissingDataError", "TwoMoons", "load", "two_moons"]
 
 @dataclass(frozen=True)
 class _Source:
-    """The shape of a data set, by which other versions of it are refused, and its number at OpenML."""
+    """The expected shape of a data set, and where OpenML has it."""
 
     points: int
     features: int
-    openml: int | None = None  # if it is there in this form
-    positive: tuple[str, ...] | None = None  # labels there that mean +1, all others -1; None keeps them
-    offset: int = 0  # to be added to labels that are kept
-    train: int | None = None  # the first rows that are the training set; then files hold X_train, .., y_test
+    openml: int | None = None  # the identifier at OpenML, if that has the same version
+    positive: tuple[str, ...] | None = None  # labels of OpenML that become +1, all others -1; None keeps the labels
+    offset: int = 0  # added to labels that are kept
+    train: int | None = None  # the number of training rows, which come first; then files have X_train, .., y_test
 
 
 _CATALOG: dict[str, _Source] = {
-    # Table 1 of Zhang et al. 2013: the SSL book's sets, and UCI's
+    # Table 1 of Zhang et al. 2013: the data sets of the book Semi-Supervised Learning, and of UCI
     "bci": _Source(400, 117),
     "g241c": _Source(1500, 241),
     "g241n": _Source(1500, 241),
@@ -38,7 +38,7 @@ _CATALOG: dict[str, _Source] = {
     "australian": _Source(690, 14, 40981, ("1",)),
     "ionosphere": _Source(351, 34, 59, ("g",)),
     "sonar": _Source(208, 60, 40, ("Mine",)),
-    # Table 1 of Walder and Chapelle 2007: Raetsch's
+    # Table 1 of Walder and Chapelle 2007: the benchmark of Raetsch
     "raetsch_banana": _Source(5300, 2, 1460, ("2",)),
     "raetsch_breast_cancer": _Source(263, 9),
     "raetsch_diabetes": _Source(768, 8, 37, ("tested_positive",)),
@@ -51,7 +51,7 @@ _CATALOG: dict[str, _Source] = {
     "raetsch_thyroid": _Source(215, 5, 40682, ("2", "3")),
     "raetsch_twonorm": _Source(7400, 20, 1507, ("2",)),
     "raetsch_waveform": _Source(5000, 21),
-    # digits
+    # Handwritten digits
     "mnist": _Source(70000, 784, 554, train=60000),
     "usps_digits": _Source(9298, 256, 41082, offset=-1, train=7291),
 }
@@ -60,7 +60,7 @@ _BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the
 
 
 class MissingDataError(OSError):
-    """A data set is neither in a folder nor at OpenML; the text says what to do.
+    """Raised if a data set is neither in the data folder nor available from OpenML.
 
     Examples
     --------
@@ -73,10 +73,20 @@ class MissingDataError(OSError):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Points X (t, n) in float64 and labels y (t,), -1 and +1 or digits.
+    """A data set: points with their labels.
 
-    `train` counts the first rows, which are the training set, where a split is part of the data.  `label_sets` are
-    the official sets of 100 labeled points (sets, 100) where there are some.
+    Parameters
+    ----------
+    name : str
+        The name.
+    X : ndarray of shape (t, n)
+        The points, in float64.
+    y : ndarray of shape (t,)
+        The labels: -1 and +1, or digits.
+    train : int, optional
+        The number of training rows, which come first, if a split is part of the data.
+    label_sets : ndarray of shape (sets, 100), optional
+        The official sets of 100 labeled points, if there are any.
 
     Examples
     --------
@@ -95,20 +105,30 @@ class Dataset:
 
     @property
     def standardized(self) -> Vector:
-        """X with columns of mean zero and variance one; columns of a single value become zero."""
+        """X with columns of mean zero and variance one; constant columns become zero."""
         return np.asarray(scale(self.X))
 
     @property
     def unit_rows(self) -> Vector:
-        """X with columns of mean zero, then rows of length one."""
+        """X with columns of mean zero, and then rows scaled to length one."""
         return np.asarray(normalize(scale(self.X, with_std=False)))
 
 
 def load(name: str) -> Dataset:
-    """Load the data set of that name (`NAMES` lists them): its file NAME.npz, else OpenML's copy.
+    """Load a data set by name, from the file NAME.npz or from OpenML.
 
-    The file is looked for in the folder that the environment variable RKHS_DATA names, or in `../shared/data` next to
-    the repository.  `MissingDataError` says what is missing if there is neither file nor network.
+    The file is searched for in the folder given by the environment variable RKHS_DATA, or in `../shared/data` next to
+    the repository.  A `MissingDataError` is raised if there is neither a file nor a network connection.
+
+    Parameters
+    ----------
+    name : str
+        The name, one of `NAMES`.
+
+    Returns
+    -------
+    Dataset
+        The data set.
 
     Examples
     --------
@@ -121,47 +141,47 @@ def load(name: str) -> Dataset:
         raise ValueError(f"There is no data set {name!r}; there are {', '.join(NAMES)}.")
     source, path = _CATALOG[name], path_of(name)
     if path is None:
-        found = _fetch(name, source)
+        dataset = _fetch(name, source)
     else:
         with np.load(path) as data:
             parts = ("_train", "_test") if source.train is not None else ("",)
-            X, y = (np.concatenate([data[one + part] for part in parts]) for one in ("X", "y"))
+            X, y = (np.concatenate([data[array + part] for part in parts]) for array in ("X", "y"))
             sets = data.get("idx_lab100")
-        found = Dataset(name, X.reshape(len(X), -1).astype(np.float64), y.astype(np.int64), source.train, sets)
-    if found.X.shape != (source.points, source.features):
+        dataset = Dataset(name, X.reshape(len(X), -1).astype(np.float64), y.astype(np.int64), source.train, sets)
+    if dataset.X.shape != (source.points, source.features):
         raise ValueError(
-            f"The data set {name} has shape {found.X.shape} where {(source.points, source.features)} was expected: it "
-            "is another version of it."
+            f"The data set {name} has shape {dataset.X.shape} where {(source.points, source.features)} was expected: "
+            "it is another version; use the one of the paper."
         )
-    return found
+    return dataset
 
 
 def path_of(name: str) -> Path | None:
-    """Return the file of a data set, if it is there."""
+    """Return the path of the file of a data set; None if it does not exist."""
     folder = _folder()
     path = None if folder is None else folder / f"{name}.npz"
     return path if path is not None and path.is_file() else None
 
 
 def _folder() -> Path | None:
-    named = os.environ.get("RKHS_DATA")
-    return Path(named) if named else _BESIDE if _BESIDE.is_dir() else None
+    folder = os.environ.get("RKHS_DATA")
+    return Path(folder) if folder else _BESIDE if _BESIDE.is_dir() else None
 
 
 def _fetch(name: str, source: _Source) -> Dataset:
-    """Download from OpenML what it has in this form."""
+    """Download a data set from OpenML."""
     folder = _folder()
-    where = "RKHS_DATA is not set" if folder is None else f"{folder} has no {name}.npz"
-    remedy = f"set RKHS_DATA to the folder that holds {name}.npz"
+    reason = "RKHS_DATA is not set" if folder is None else f"{folder} has no {name}.npz"
+    remedy = f"set RKHS_DATA to the folder that contains {name}.npz"
     if source.openml is None:
-        raise MissingDataError(f"The data set {name} is not there ({where}), and OpenML does not have it: {remedy}.")
+        raise MissingDataError(f"The data set {name} was not found ({reason}), and OpenML does not have it: {remedy}.")
     from sklearn.datasets import fetch_openml
 
     try:
         bunch = fetch_openml(data_id=source.openml, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise MissingDataError(
-            f"The data set {name} is not there ({where}), and OpenML cannot be reached ({error}): {remedy}."
+            f"The data set {name} was not found ({reason}), and OpenML cannot be reached ({error}): {remedy}."
         ) from error
     labels = np.asarray([str(label) for label in bunch.target])
     if source.positive is None:
@@ -173,7 +193,16 @@ def _fetch(name: str, source: _Source) -> Dataset:
 
 @dataclass(frozen=True, eq=False)
 class TwoMoons:
-    """Points X (t, 2), their moons y (t,) in {-1, +1}, and the rows of the two labeled points.
+    """Points on two moons, two of which are labeled; returned by `two_moons`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (t, 2)
+        The points.
+    y : ndarray of shape (t,)
+        The moon of each point, -1 or +1.
+    labeled : ndarray of shape (2,)
+        The indices of the labeled points, one on each moon.
 
     Examples
     --------
@@ -185,11 +214,27 @@ class TwoMoons:
 
     X: Vector
     y: Vector
-    labeled: Vector  # (2,)
+    labeled: Vector
 
 
 def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labeled: str = "middle") -> TwoMoons:
-    """Draw two half circles with noise, and a labeled point near the "middle" or the outer "end" of each.
+    """Draw points on two half circles with noise, and choose a labeled point on each.
+
+    Parameters
+    ----------
+    points : int, default=200
+        The number of points.
+    noise : float, default=0.08
+        The standard deviation of the noise.
+    seed : int, default=0
+        The seed.
+    labeled : {"middle", "end"}, default="middle"
+        Whether the labeled point is near the middle or near the outer end of each half circle.
+
+    Returns
+    -------
+    TwoMoons
+        The points.
 
     Examples
     --------
@@ -198,6 +243,6 @@ def two_moons(points: int = 200, noise: float = 0.08, seed: int = 0, labeled: st
     ((100, 2), array([-1,  1]))
     """
     X, moon = make_moons(points, noise=noise, random_state=seed)
-    places = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}[labeled]
-    distances = [np.where(moon == k, np.linalg.norm(X - place, axis=1), np.inf) for k, place in enumerate(places)]
+    targets = {"middle": ((0.0, 1.0), (1.0, -0.5)), "end": ((-1.0, 0.0), (2.0, 0.5))}[labeled]
+    distances = [np.where(moon == k, np.linalg.norm(X - target, axis=1), np.inf) for k, target in enumerate(targets)]
     return TwoMoons(X, np.where(moon == 1, 1, -1), np.argmin(distances, axis=1))

@@ -1,6 +1,6 @@
-"""Transform images before learning: upright (`Deskew`), smooth (`Blur`), their edges (`EdgeDirections`).
+"""Transformers of images: deskewing (`Deskew`), smoothing (`Blur`), and edge features (`EdgeDirections`).
 
-Images are rows of X; nothing is learned but how many pixels there are.
+Images are the rows of X.  The transformers learn nothing but the number of pixels.
 """
 
 from __future__ import annotations
@@ -23,21 +23,45 @@ __all__ = ["Blur", "Deskew", "EdgeDirections"]
 
 
 class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn rows of X (t, rows * columns) into images, transform these, and return rows of the same type."""
+    """The base of transformers of images, which are the rows of X, of shape (t, rows * columns)."""
 
     shape: Any
 
     @abstractmethod
     def _transformed(self, images: Images) -> Images:
-        """Return for each image an array of numbers: another image, or features."""
+        """Return an array for each of the images (t, rows, columns): another image, or features."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check that rows are images of the shape; nothing else is learned."""
+        """Check that the rows of X are images of the shape; nothing else is learned.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, rows * columns)
+            The images, as rows in C order.
+        y : None
+            Ignored, for scikit-learn's conventions.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         as_images(validate_data(self, X, dtype=[np.float64, np.float32]), as_shape(self.shape))
         return self
 
     def transform(self, X: Any) -> Images:
-        """Return the transformed images, as rows."""
+        """Transform images.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, rows * columns)
+            The images, as rows in C order.
+
+        Returns
+        -------
+        ndarray of shape (t, features)
+            The transformed images or their features, as rows of the same type.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         images = self._transformed(as_images(X, as_shape(self.shape)))
@@ -46,14 +70,16 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
-    """Average each image over a Gaussian of `width` pixels.
+    """Smooth images by a Gaussian filter.
 
-    Two images that differ by a shift of a pixel are far apart as rows of numbers, and nearer after blurring.
+    Two images that differ by a shift of one pixel are far apart as vectors, and nearer after smoothing.
 
     Parameters
     ----------
-    shape : (rows, columns) of the images, which are rows of X, flat in C order
-    width : standard deviation of the Gaussian in pixels; 0 leaves images as they are
+    shape : tuple of (int, int)
+        The numbers of rows and columns of the images, which are rows of X in C order.
+    width : float, default=0.7
+        The standard deviation of the Gaussian in pixels; 0 leaves the images unchanged.
 
     Examples
     --------
@@ -70,31 +96,32 @@ class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
 
     def _transformed(self, images: Images) -> Images:
         if not self.width >= 0:
-            raise ValueError(f"width must be a number of pixels, zero or more, got {self.width!r}.")
+            raise ValueError(f"width must be a nonnegative number of pixels, got {self.width!r}.")
         return smooth(images, self.width)
 
 
 @dataclass(eq=False, repr=False)
 class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
-    """Make images upright and move them to the middle, as handwriting is before it is read.
+    """Deskew images by a shear and center them, as is usual for handwriting.
 
-    With the mass m(p) of the pixels p = (row, column), how far an image is above its darkest pixel, its middle is the
-    mean of p, and its slant a = cov(row, column) / var(row) is how many columns its strokes go aside for each row.  The
-    upright image is g(middle + (r, c + a r)) at (r, c) from the middle of the frame.  It is the same for images that
-    were shifted, or sheared along rows.
+    The mass of a pixel p = (row, column) is its value minus the smallest value of the image g.  The center is the mean
+    of p by mass, and the slant a = cov(row, column) / var(row) is the number of columns by which strokes shift per row.
+    The deskewed image at the offset (r, c) from the center of the frame is g(center + (r, c + a r)).  Shifts, and
+    shears along the rows, of an image do not change the result.
 
-    On MNIST, from 10,000 digits, this alone takes a Gaussian kernel model from 2.0 % to 1.4 % errors.
+    On MNIST, with 10,000 training digits, deskewing lowers the error of a Gaussian kernel model from 2.0 % to 1.4 %.
 
     Parameters
     ----------
-    shape : (rows, columns) of the images, which are rows of X, flat in C order
+    shape : tuple of (int, int)
+        The numbers of rows and columns of the images, which are rows of X in C order.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rkhs.preprocessing import Deskew
     >>> slanted = np.eye(9)[:, ::-1].reshape(1, -1)  # a stroke from the lower left to the upper right
-    >>> Deskew(shape=(9, 9)).fit_transform(slanted).reshape(9, 9).argmax(axis=1)  # one that stands
+    >>> Deskew(shape=(9, 9)).fit_transform(slanted).reshape(9, 9).argmax(axis=1)  # a vertical stroke
     array([4, 4, 4, 4, 4, 4, 4, 4, 4])
     """
 
@@ -106,46 +133,51 @@ class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
         mass = above.sum(axis=(1, 2))
         share = above / np.where(mass > 0, mass, 1.0)[:, None, None]
         rows, columns = (np.arange(side) - (side - 1) / 2 for side in images.shape[1:])
-        middle = np.stack([share.sum(axis=2) @ rows, share.sum(axis=1) @ columns], axis=1)
-        tall = share.sum(axis=2) @ rows**2 - middle[:, 0] ** 2
-        aslant = np.einsum("tij,i,j->t", share, rows, columns) - middle[:, 0] * middle[:, 1]
-        thin = tall <= np.finfo(float).eps * len(rows) ** 2  # one row of pixels has no slant
+        center = np.stack([share.sum(axis=2) @ rows, share.sum(axis=1) @ columns], axis=1)
+        variance = share.sum(axis=2) @ rows**2 - center[:, 0] ** 2
+        covariance = np.einsum("tij,i,j->t", share, rows, columns) - center[:, 0] * center[:, 1]
+        flat = variance <= np.finfo(float).eps * len(rows) ** 2  # a single row of pixels has no slant
         shear = np.tile(np.eye(2), (len(images), 1, 1))
-        shear[:, 1, 0] = np.where(thin, 0.0, aslant / np.where(thin, 1.0, tall))
-        framed = np.pad(above, ((0, 0), (1, 1), (1, 1)))  # so that all is dark beyond the border
-        return resampled(framed, carried(images.shape[1:], shear, middle) + 1) + darkest
+        shear[:, 1, 0] = np.where(flat, 0.0, covariance / np.where(flat, 1.0, variance))
+        padded = np.pad(above, ((0, 0), (1, 1), (1, 1)))  # zero mass outside the image
+        return resampled(padded, carried(images.shape[1:], shear, center) + 1) + darkest
 
 
 @dataclass(eq=False, repr=False)
 class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # type: ignore[misc]
-    """Return how strong the edges of each image are in each direction, around each place of a grid.
+    """Compute histograms of gradient directions around the points of a grid, as features of images.
 
-    With the slope of an image at the pixel p, its strength s(p) and its direction a(p) in units of 2 pi / directions,
-    the feature of a direction k around the place z is
+    If the gradient of an image at the pixel p has the length s(p) and the direction a(p), in units of
+    2 pi / directions, the feature of direction k at the grid point z is
 
-        sqrt( sum over p of  g(p - z) s(p) max(0, 1 - |a(p) - k|) ),
+        sqrt( sum over p of  g(p - z) s(p) max(0, 1 - |a(p) - k|) )
 
-    g a Gaussian window: an edge counts for the two directions next to its own, and for the places around it.  Windows
-    make small motions matter little, the root keeps few strong edges from deciding everything.  (Liu, Nakashima, Sako
-    and Fujisawa, Handwritten digit recognition: benchmarking of state-of-the-art techniques, Pattern Recognition 2003;
-    Dalal and Triggs, Histograms of oriented gradients for human detection, 2005.)
+    with a Gaussian window g.  An edge contributes to the two nearest directions, and to the grid points around it.  The
+    windows make the features robust to small shifts, and the square root reduces the influence of single strong edges
+    (Liu, Nakashima, Sako and Fujisawa, Handwritten digit recognition: benchmarking of state-of-the-art techniques,
+    Pattern Recognition 2003; Dalal and Triggs, Histograms of oriented gradients for human detection, 2005).
 
-    Distances of these features tell shapes apart where distances of pixels tell shades apart.  On MNIST, from 4,000
-    upright digits, a Gaussian kernel model has 2.0 % errors on pixels and 0.7 % on edges.
+    Distances of these features compare shapes, and distances of pixels compare brightness.  On MNIST, with 4,000
+    deskewed training digits, the error of a Gaussian kernel model is 2.0 % on pixels and 0.7 % on these features.
 
     Parameters
     ----------
-    shape : (rows, columns) of the images, which are rows of X, flat in C order
-    directions : how many, all around
-    step : pixels between the places
-    width : standard deviation of the Gaussian window around a place, in pixels
-    smoothing : standard deviation of the Gaussian that the image is smoothed with before its slopes are taken
+    shape : tuple of (int, int)
+        The numbers of rows and columns of the images, which are rows of X in C order.
+    directions : int, default=8
+        The number of directions, at least 3, evenly spaced over the circle.
+    step : int, default=4
+        The distance between grid points in pixels.
+    width : float, default=2.0
+        The standard deviation of the Gaussian window in pixels.
+    smoothing : float, default=0.7
+        The standard deviation of the Gaussian filter before gradients are computed, in pixels.
 
     Examples
     --------
     >>> import numpy as np
     >>> from rkhs.preprocessing import EdgeDirections
-    >>> image = np.tile([0, 0, 1, 1], (4, 1))  # light on the right: it rises along its rows
+    >>> image = np.tile([0, 0, 1, 1], (4, 1))  # the gradient points to the right
     >>> edges = EdgeDirections(shape=(4, 4), directions=4).fit_transform(image.reshape(1, -1))
     >>> int(edges[0].argmax())
     0
@@ -159,43 +191,43 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
 
     @property
     def _n_features_out(self) -> int:
-        down, right = (len(_places(side, self.step)) for side in self.shape)
-        return self.directions * down * right
+        rows, columns = (len(_grid_points(side, self.step)) for side in self.shape)
+        return self.directions * rows * columns
 
     def _transformed(self, images: Images) -> Images:
         for name, least in (("directions", 3), ("step", 1)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be a whole number, {least} or more, got {value!r}.")
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
         if not self.width > 0:
             raise ValueError(f"width must be a positive number of pixels, got {self.width!r}.")
         if not self.smoothing >= 0:
-            raise ValueError(f"smoothing must be a number of pixels, zero or more, got {self.smoothing!r}.")
+            raise ValueError(f"smoothing must be a nonnegative number of pixels, got {self.smoothing!r}.")
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            parts = [images[k : k + 500] for k in range(0, len(images), 500)]  # so many images fit into the cache
-            return np.concatenate(list(threads.map(self._edges, parts)))
+            batches = [images[k : k + 500] for k in range(0, len(images), 500)]  # 500 images fit into the cache
+            return np.concatenate(list(threads.map(self._histograms, batches)))
 
-    def _edges(self, images: Images) -> Images:
-        """Return the features (t, directions, places down, places right)."""
+    def _histograms(self, images: Images) -> Images:
+        """Return the features (t, directions, grid rows, grid columns)."""
         down, right = slopes(images, self.smoothing)
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))
         angle = np.where(angle < 0, angle + self.directions, angle)  # 0 <= angle <= directions
-        windows = []  # Gaussians around each place, (places, side)
+        windows = []  # Gaussians around the grid points along each axis, (points, side)
         for side in images.shape[1:]:
-            distance = np.arange(side) - _places(side, self.step)[:, None]
+            distance = np.arange(side) - _grid_points(side, self.step)[:, None]
             density = np.exp(-(distance**2) / (2 * self.width**2)) / (np.sqrt(2 * np.pi) * self.width)
             windows.append(density.astype(images.dtype))
         rows, columns = windows
-        found = []
-        for k in range(self.directions + 1):  # the last is the first again
+        sums = []
+        for k in range(self.directions + 1):  # the last direction is the first again
             share = strength * np.maximum(0, 1 - np.abs(angle - k))
-            found.append(rows @ share @ columns.T)
-        found[0] += found.pop()
-        return np.sqrt(np.stack(found, axis=1))
+            sums.append(rows @ share @ columns.T)
+        sums[0] += sums.pop()
+        return np.sqrt(np.stack(sums, axis=1))
 
 
-def _places(side: int, step: int) -> Vector:
-    """Return a place for each `step` pixels, centered on the side."""
+def _grid_points(side: int, step: int) -> Vector:
+    """Return coordinates with a distance of `step` pixels, centered on a side of an image."""
     count = -(-side // step)
     return (side - 1) / 2 + step * (np.arange(count) - (count - 1) / 2)

@@ -87,10 +87,10 @@ def test_digits_of_openml_keep_their_labels(nowhere, monkeypatch):
 
 def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch):
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", no_network)
-    with pytest.raises(datasets.MissingDataError, match=r"heart is not there .* cannot be reached .* set RKHS_DATA"):
+    with pytest.raises(datasets.MissingDataError, match=r"heart was not found .* cannot be reached .* set RKHS_DATA"):
         datasets.load("heart")
     with pytest.raises(
-        datasets.MissingDataError, match=r"g241c is not there .* OpenML does not have it: set RKHS_DATA"
+        datasets.MissingDataError, match=r"g241c was not found .* OpenML does not have it: set RKHS_DATA"
     ):
         datasets.load("g241c")
 

@@ -86,7 +86,7 @@ def test_it_is_saved(learned, tmp_path):
 def test_what_it_cannot_do_is_said():
     with pytest.raises(ValueError, match=r'scale must be positive.*"agop", "agop-diagonal"'):
         model("full").fit(X, RIDGE)
-    with pytest.raises(ValueError, match="there are only 10"):
+    with pytest.raises(ValueError, match="at least 20 labels, got 10"):
         model("agop").fit(X[:10], RIDGE[:10])
     with pytest.raises(rkhs.exceptions.NotBoundedError):
         model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])

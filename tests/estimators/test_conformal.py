@@ -68,7 +68,7 @@ def test_intervals_need_targets_that_can_be_left_out():
     X = np.random.default_rng(0).standard_normal((40, 2))
     y = X[:, 0]
     slopes = rkhs.InvariantRegressor(C=10.0).fit(X, gradients=np.ones((40, 2)))
-    with pytest.raises(ValueError, match="learned without targets"):
+    with pytest.raises(ValueError, match="fitted without targets"):
         slopes.predict_interval(X)
     two = rkhs.InvariantRegressor(C=10.0, nu=0).fit(X, np.stack([y, 10 * y], axis=1)).predict_interval(X[:3])
     one = rkhs.InvariantRegressor(C=10.0, nu=0).fit(X, y).predict_interval(X[:3])

@@ -135,7 +135,7 @@ def test_the_scale_of_a_plain_model_is_learned(criterion):
     scale = fitted.function_.kernel.scale
     assert len(scale) == 4
     assert 3 * scale[0] < min(scale[1:])
-    with pytest.raises(ValueError, match=r"scale='evidence' is for kernels given by name.*Problem.tune"):
+    with pytest.raises(ValueError, match=r"scale='evidence' can be learned for the named kernels.*Problem.tune"):
         rkhs.InvariantRegressor(rkhs.Gaussian(), scale="evidence").fit(X, target[:, 0])
     with pytest.raises(ValueError, match="scale must be positive"):
         rkhs.InvariantRegressor(scale="best").fit(X, target[:, 0])

@@ -117,7 +117,7 @@ def test_saved_and_opened(tmp_path):
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
-        (lambda: Measurement(X), TypeError, "needs a family of functionals"),
+        (lambda: Measurement(X), TypeError, "must be a family of functionals"),
         (lambda: Measurement(rkhs.Evaluation(X), np.ones(3)), ValueError, "target has shape"),
         (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=-1.0), ValueError, "positive standard deviation"),
         (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=np.ones(3)), ValueError, "one for each"),

@@ -99,7 +99,7 @@ def test_several_outputs_are_as_one_by_one(approximation):
     [
         (np.zeros((25, 3)), r"shape \(25, 3\).*\(25, 2\)"),
         (np.zeros(25), r"shape \(25,\)"),
-        (np.full((25, 2), np.nan), "Every one of gradients is NaN"),
+        (np.full((25, 2), np.nan), "All gradients are NaN"),
         (np.full((25, 2), np.inf), "infinity"),
     ],
 )

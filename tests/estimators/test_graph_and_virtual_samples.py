@@ -88,5 +88,5 @@ def test_copies_are_held_out_with_their_points():
 
 
 def test_a_copy_has_the_shape_of_the_points():
-    with pytest.raises(ValueError, match="virtual sample is a point like the others"):
+    with pytest.raises(ValueError, match="transforms must keep the shape of X"):
         rkhs.VirtualSampleSVC([lambda X: X[:, :1]]).fit(np.eye(2), [0, 1])

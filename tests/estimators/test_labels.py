@@ -169,7 +169,7 @@ def test_minus_one_on_a_scale_is_not_taken_as_no_label_without_a_word(way, kind)
 @pytest.mark.parametrize("other", [0, 1])
 @pytest.mark.parametrize("way", LEARN)
 def test_minus_one_as_one_of_two_classes(way, other):
-    with pytest.raises(ValueError, match=f"y is -1 or {other} and .* If -1 is a class, say so with unlabeled=None"):
+    with pytest.raises(ValueError, match=f"y is -1 or {other} and .* If -1 is a class, pass unlabeled=None"):
         LEARN[way](np.where(TRUE, other, -1))
 
 
@@ -194,7 +194,7 @@ def test_whole_numbers_that_rounding_makes_equal_are_two_classes_or_refused(kind
         assert found.classes_.tolist() == [2**63 + 1, 2**63 + 2]
         assert set(found.predict(X).tolist()) == {2**63 + 1, 2**63 + 2}
     else:
-        with pytest.raises(ValueError, match=r"rounding could make one class of two: make text"):
+        with pytest.raises(ValueError, match=r"rounding could merge two classes: convert all classes to text"):
             LEARN[way](y, **options)
 
 

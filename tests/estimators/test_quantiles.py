@@ -50,5 +50,5 @@ def test_separate_ones_do_cross_here():
 
 @pytest.mark.parametrize("levels", [[0.5], [0.9, 0.1], [0.0, 0.5], [0.5, 0.5]])
 def test_levels_that_are_none(levels):
-    with pytest.raises(ValueError, match="quantiles are"):
+    with pytest.raises(ValueError, match="quantiles must be"):
         rkhs.QuantileRegressor(levels).fit(X, y)

@@ -240,7 +240,7 @@ def test_with_features():
     """Waves stand for the kernel: many of them come near to it."""
     exact, waves = (problem(rkhs.Gaussian(0.6), approximation=a) for a in (None, rkhs.FourierFeatures(300)))
     assert waves.evidence().value == pytest.approx(exact.evidence().value, abs=5.0)
-    with pytest.raises(ValueError, match=r"not known for FourierFeatures.*Landmarks"):
+    with pytest.raises(ValueError, match=r"not implemented for FourierFeatures.*Landmarks"):
         waves.evidence(gradient=True)
 
 

@@ -129,11 +129,11 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"all losses to be Squared.*held_out"):
         _ = hinge.solve().posterior
     posterior = problem().solve().posterior
-    with pytest.raises(ValueError, match="positive weight"):
+    with pytest.raises(ValueError, match="weight must be positive"):
         posterior.std(VALUES, weight=0.0)
-    with pytest.raises(ValueError, match="leave M out"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         posterior.cov(VALUES, SLOPES, weight=1.0)
-    with pytest.raises(ValueError, match="positive whole number"):
+    with pytest.raises(ValueError, match="n must be a positive integer"):
         posterior.sample(VALUES, 0)
 
 

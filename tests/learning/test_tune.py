@@ -254,14 +254,14 @@ def test_refusals():
         problem(rkhs.Gaussian(1.0), weight=1.0).tune()
     with pytest.raises(ValueError, match='must be "evidence" or "loo"'):
         problem().tune("cv")
-    with pytest.raises(ValueError, match="starts must be a whole number"):
+    with pytest.raises(ValueError, match="starts must be an integer"):
         problem().tune(starts=0)
     with pytest.raises(ValueError, match="positive standard deviation"):
         problem().tune(prior=0.0)
     hinge = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))
     with pytest.raises(ValueError, match=r"Tuning needs all losses to be Squared.*Hinge"):
         rkhs.Problem(ARD, [hinge]).tune()
-    with pytest.raises(ValueError, match="one alpha: leave each=True out"):
+    with pytest.raises(ValueError, match="a single alpha: drop each=True"):
         problem(rkhs.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune()
 
 

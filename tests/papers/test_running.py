@@ -130,7 +130,7 @@ def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("RKHS_DATA", str(tmp_path))
     get_reusable_executor().shutdown()  # workers of other tests have another environment
     planned = replace(experiment_of("table1"), plan=lambda *_: cells(("bci", "bupa"), (30,), 1, ("SVM",), "columns"))
-    with pytest.raises(MissingDataError, match="is not there"):
+    with pytest.raises(MissingDataError, match="was not found"):
         run(planned, tmp_path / "out", jobs=2)
 
 

@@ -172,7 +172,7 @@ def test_change_of_several_machines(moons):
 def test_change_of_a_machine_with_several_classes_needs_one_of_them():
     X = np.random.default_rng(0).standard_normal((9, 2))
     machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, np.arange(9) % 3)
-    with pytest.raises(ValueError, match="say which one to follow"):
+    with pytest.raises(ValueError, match="pass the index of one"):
         ChangeDisplay.from_estimator(machine, Tangents(rotated), X)
     display = ChangeDisplay.from_estimator(machine, Tangents(rotated), X, output=1, amounts=[0.0])
     assert_allclose(display.values["InvariantClassifier"][:, 0, 0], machine.decision_function(X)[:, 1])
@@ -180,7 +180,7 @@ def test_change_of_a_machine_with_several_classes_needs_one_of_them():
 
 def test_change_needs_an_axis_for_each_motion():
     f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
-    with pytest.raises(ValueError, match="1 motions and 2 axes"):
+    with pytest.raises(ValueError, match="1 transformations and 2 axes"):
         ChangeDisplay.from_estimator(f, Tangents(rotated), np.ones((1, 2)), axes=plt.subplots(1, 2)[1])
 
 
@@ -206,9 +206,9 @@ def test_the_metric_of_scales_and_what_has_none():
     weights = X.var(axis=0) / [1.0, 9.0]
     assert_allclose(shown.shares, np.diag(weights / weights.sum()))
     plain = rkhs.InvariantRegressor().fit(X, X[:, 0])
-    with pytest.raises(ValueError, match=r"no learned metric.*agop"):
+    with pytest.raises(ValueError, match=r"neither a learned metric.*agop"):
         MetricDisplay.from_estimator(plain, X)
-    with pytest.raises(ValueError, match="of 2 features; X has 1"):
+    with pytest.raises(ValueError, match="has 2 features, but X has 1"):
         MetricDisplay.from_estimator(scaled, X[:, :1])
     with pytest.raises(ValueError, match="points that differ"):
         MetricDisplay.from_estimator(scaled, np.ones((5, 2)))

@@ -146,7 +146,7 @@ def test_groups_of_rows():
 
 
 def test_terms_agree_on_the_number_of_folds():
-    with pytest.raises(ValueError, match="different numbers of folds"):
+    with pytest.raises(ValueError, match="same number of folds"):
         problem(rkhs.Squared(), SPANS["waves"]).grid({}, held_out={0: FOLDS, 1: FOLDS[:2]})
 
 

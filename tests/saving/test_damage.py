@@ -159,7 +159,7 @@ def test_a_folder_and_nothing_are_no_model_files(tmp_path):
 @pytest.mark.parametrize("method", [ZIP_BZIP2, ZIP_LZMA])
 def test_methods_that_save_does_not_use_are_refused(method, model, tmp_path):
     path = written(tmp_path / "packed.skops", model[2], method)
-    with pytest.raises(rkhs.exceptions.ModelFileError, match=rf"packed\.skops.* is packed by method {method}"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=rf"packed\.skops.* is compressed by method {method}"):
         rkhs.load(path)
 
 
@@ -294,7 +294,7 @@ def test_a_member_that_stands_for_many_objects_is_refused(tmp_path):
     schema = schema_of(contents)
     schema["content"] = [{**schema["content"][0], "__id__": k} for k in range(100)]
     path = written(tmp_path / "model.skops", {**contents, "schema.json": as_json(schema)})
-    with pytest.raises(rkhs.exceptions.ModelFileError, match="stands for several objects"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="several objects refer to"):
         rkhs.load(path)
 
 

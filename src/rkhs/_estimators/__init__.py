@@ -1,4 +1,4 @@
-"""scikit-learn estimators: thin classes around `rkhs.Problem`."""
+"""Estimators with the interface of scikit-learn, thin classes around `rkhs.Problem`."""
 
 from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.cv import InvariantClassifierCV, InvariantRegressorCV

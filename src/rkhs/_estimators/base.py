@@ -1,4 +1,4 @@
-"""The base of all estimators: validated points in, a function f learned by a `Problem`, its values out."""
+"""The base class of all estimators: input validation, fitting by a `Problem`, and values of the fitted f."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def transactional(fit: Method) -> Method:
-    """Make a method that learns transactional: it works on a copy, which is taken over in one step at its end.
+    """Make a fitting method transactional: it works on a copy, whose state the estimator takes over at the end.
 
-    Whatever stops it, Ctrl-C included, is raised and leaves the estimator as it was.  All of it keeps the estimator's
-    `time_limit`, where that has one.
+    Any exception, Ctrl-C included, leaves the estimator unchanged.  Its `time_limit`, if any, covers the whole call.
     """
 
     @wraps(fit)
-    def whole(self: Any, *args: Any, **options: Any) -> Any:
+    def wrapper(self: Any, *args: Any, **options: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         limit = getattr(self, "time_limit", None)
@@ -50,25 +49,25 @@ def transactional(fit: Method) -> Method:
         self.__dict__ = vars(copy)
         return self
 
-    return cast(Method, whole)
+    return cast(Method, wrapper)
 
 
 class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learned function.
 
-    Sparse X is made dense, since kernels need whole points.  With scikit-learn's array API dispatch, tensors stay
-    tensors: the problem is solved on their device, and predictions are tensors there.
+    Sparse X is converted to dense arrays, which kernels need.  With scikit-learn's array API dispatch, tensors stay
+    tensors: the problem is solved on their device, and predictions are tensors on that device.
     """
 
     problem_: Any  # the Problem; None with an approximation
     solution_: Solution
     function_: Function
-    classes_: Vector  # of classifiers
-    _held_out: Any  # the labels of a fitted model, predicted without themselves, as `labels`
-    _calibration: Calibration  # of classifiers
-    _sums: Any  # of all rows that `partial_fit` has seen
-    _sample: Callable[..., Sample]  # of estimators with labels: the merged training points
-    _learn: Callable[..., None]  # and how they learn from these
+    classes_: Vector  # only classifiers have them
+    _held_out: Any  # an object whose `labels` are HeldOutPredictions
+    _calibration: Calibration  # only classifiers have one
+    _sums: Any  # the sums over all rows that `partial_fit` has seen
+    _sample: Callable[..., Sample]  # validates X and y, and returns the merged training points
+    _learn: Callable[..., None]  # solves the problem of a sample
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
         check_parameters(given, cls._get_param_names(), cls.__name__)
@@ -84,9 +83,9 @@ class BaseKernelEstimator(BaseEstimator):
         return ModelConfig.of(self, **changes)
 
     def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
-        """Return the training points, X as it was given, y in NumPy, and a mask of what is missing in it.
+        """Validate X and y; return the training points, the validated X, y in NumPy, and the mask of missing targets.
 
-        The points are a copy, so that a model does not change with the caller's X, or without `own` perhaps X itself.
+        With `own` the points are a copy, so that the model does not change when the caller's X does.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -95,9 +94,9 @@ class BaseKernelEstimator(BaseEstimator):
             )
         X, accepted = _accepted(X)
         y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
-        several = y is not None and y.ndim == 2
-        copy = own and not issparse(X)  # of which a dense copy is made anyhow
-        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=several, copy=copy, **accepted)
+        multi_output = y is not None and y.ndim == 2
+        copy = own and not issparse(X)  # `dense` copies sparse matrices anyway
+        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=multi_output, copy=copy, **accepted)
         if is_classifier(self):
             check_classification_targets(y)
         self._kind = _kind(X)
@@ -108,34 +107,40 @@ class BaseKernelEstimator(BaseEstimator):
         return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
 
     def _solve(self, problem: Problem, variance: float = 1.0) -> None:
-        """Solve the problem, whose weights were divided by the kernel's `variance`, with a shape if there is one."""
+        """Solve the problem, subject to the `shape` if there is one, and keep the solution.
+
+        The weights of the problem have been divided by `variance`, the mean of k(x, x).
+        """
         shape, verbose = shape_of(self), self.verbose
 
-        def solve(asked: Problem) -> Solution:
+        def solve(instance: Problem) -> Solution:
             method = SolverOptions.of(getattr(self, "solver", "auto")).method
-            return asked.solve(method, tol=self.tol, verbose=verbose)
+            return instance.solve(method, tol=self.tol, verbose=verbose)
 
         if shape is None:
             self._keep(problem, solve(problem), variance)
             return
         if problem.terms[0].outputs is not None:
-            raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
+            raise ValueError(
+                "shape constrains a single function, but y has several outputs or more than two classes: fit one model "
+                "for each output, or leave the shape out."
+            )
         check_columns_of(shape.box, self, "the box of a Shape")
-        whole, solution, function, certificate = solve_with_shape(
+        constrained, solution, function, certificate = solve_with_shape(
             problem,
             shape,
             solve,
             names=getattr(self, "feature_names_in_", None),
             verbose=verbose,
         )
-        self._keep(whole, solution, variance)
+        self._keep(constrained, solution, variance)
         self.function_, self.shape_certificate_ = function, certificate
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
-        """Keep a solution in place of an earlier one; warn where it has not converged."""
+        """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
         for earlier in ("shape_certificate_", "_held_out", "_tau"):
             self.__dict__.pop(earlier, None)
-        self.problem_ = None if problem is None else replace(problem)  # without its caches
+        self.problem_ = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
         if solution.status != CONVERGED:
             late = solution.status == TIME_LIMIT
@@ -143,55 +148,55 @@ class BaseKernelEstimator(BaseEstimator):
             message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."
             warn(message, ConvergenceWarning)
 
-    def _given(self, X: Any, method: str) -> Array:
-        """Return X as the arrays that `fit` has seen: its columns, library and device are checked."""
+    def _validated_input(self, X: Any, method: str) -> Array:
+        """Validate the X of a predicting method: its columns, array library and device must be those of `fit`."""
         check_is_fitted(self)
         X, accepted = _accepted(X)
-        given = validate_data(self, X, reset=False, **accepted)
-        if _kind(given) != self._kind:
+        validated = validate_data(self, X, reset=False, **accepted)
+        if _kind(validated) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
-                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(given))}."
+                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(validated))}."
             )
-        return given
+        return validated
 
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
-        """Return f(X), or other functionals of f there, and X as it was given, to bring results back to."""
-        given = self._given(X, method)
-        return check_finite(family(dense(given))(self.function_)), given
+        """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
+        X = self._validated_input(X, method)
+        return check_finite(family(dense(X))(self.function_)), X
 
 
 def check_finite(values: Array) -> Array:
-    """Return the values of f if all are finite."""
+    """Return the values of f; raise an error that names the first row where they are not finite."""
     finite = namespace(values).isfinite(values)
     if not bool(namespace(values).all(finite)):
         row = int(np.argwhere(~to_numpy(finite))[0, 0])
         raise ValueError(
-            f"f is not finite at row {row} of X: the kernel overflowed there. Give the features another unit, in fit "
-            "and here, or the kernel another scale."
+            f"f is not finite at row {row} of X: the kernel overflowed there. Rescale the features, in fit and here, "
+            "or choose another length scale."
         )
     return values
 
 
 def _accepted(X: Any) -> tuple[Any, dict[str, Any]]:
-    """Return X, of dask in memory, and the options of `validate_data`; refuse what that does not see.
+    """Return X, with dask collections computed, and the options for `validate_data`.
 
-    These are masks, and frames without columns.
+    Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
     """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
     check_unmasked(X, "X")
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(
-            f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: it has no columns."
+            f"X has 0 feature(s) (shape={tuple(shape)}) while a minimum of 1 is required: add at least one column."
         )
     dispatched = get_config().get("array_api_dispatch") and is_array_api_obj(X) and not issparse(X)
     xp = array_namespace(X) if dispatched else np
     return X, {"accept_sparse": "csr", "dtype": [xp.float64, xp.float32]}
 
 
-def home(values: Any, X: Array) -> Array:
-    """Return the values as an array of the kind and on the device of X."""
+def as_input_type(values: Any, X: Array) -> Array:
+    """Return the values as an array of the library and on the device of X."""
     if issparse(X) or is_numpy_array(X):
         return as_numpy(values)
     if is_torch_array(values):
@@ -200,14 +205,14 @@ def home(values: Any, X: Array) -> Array:
 
 
 def _kind(X: Array) -> tuple[str, str]:
-    """Return the namespace and device of an array."""
+    """Return the names of the array namespace and of the device of X."""
     if issparse(X) or is_numpy_array(X):
         return "numpy", "cpu"
     return array_namespace(X).__name__.split(".")[-1], str(device(X))
 
 
 def dense(X: Array) -> Array:
-    """Return points that this library computes with: NumPy arrays, or tensors."""
+    """Return X as a NumPy array or a tensor, the two kinds of arrays that kernels are computed with."""
     if issparse(X):
         return X.toarray()
     return X if is_torch_array(X) else as_numpy(X)

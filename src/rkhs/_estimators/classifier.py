@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, like, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, home, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_classes, predicted_codes
@@ -24,39 +24,39 @@ from rkhs._problem import Problem
 class Classifier(ClassifierMixin, BaseKernelEstimator):
     """An estimator that predicts classes by the sign of f, or by the largest of several f, one for each class."""
 
-    discriminant_: Discriminant | None = None  # where the class is not that of the largest score
+    discriminant_: Discriminant | None = None  # if None, the class of the largest score is predicted
 
     def _scores(self, X: Any, method: str) -> tuple[Array, Array]:
-        """Return the scores, the largest of which is that of the predicted class, and X as it was given."""
-        values, given = self._values(X, method)
+        """Return the scores, the largest of which belongs to the predicted class, and the validated X."""
+        values, validated = self._values(X, method)
         if self.discriminant_ is None:
-            return values, given
-        return like(self.discriminant_(to_numpy(values)), values), given
+            return values, validated
+        return like(self.discriminant_(to_numpy(values)), values), validated
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Return the merged training points; y is the index of the class, -1 where there is none."""
-        points, given, y, missing = self._validated(X, y)
+        """Validate X and y; return the merged training points, whose y is the class index, or -1 without a label."""
+        points, validated, y, missing = self._validated(X, y)
         classes, known_codes = np.unique(y[~missing], return_inverse=True)
         codes = np.full(len(y), -1)
         codes[~missing] = known_codes.reshape(-1)
         marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
         merge = not keeps_rows(getattr(self, "invariance", None))
         sample = Sample.of(points, sample_weight, codes, ~missing, marks, merge=merge)
-        known = sample.labeled
-        left, own = np.unique(sample.y[known], return_inverse=True)
-        weights, others = np.bincount(own, sample.weight[known]), float(sample.weight[~known].sum())
-        check_classes(classes[left], weights, others, getattr(self, "unlabeled", None), type(self).__name__)
+        labeled = sample.labeled  # rows of weight zero are dropped, and with them perhaps whole classes
+        present, index = np.unique(sample.y[labeled], return_inverse=True)
+        weights, unlabeled = np.bincount(index, sample.weight[labeled]), float(sample.weight[~labeled].sum())
+        check_classes(classes[present], weights, unlabeled, getattr(self, "unlabeled", None), type(self).__name__)
         self.classes_ = classes
-        self.labeled_ = home(~missing, given)
+        self.labeled_ = as_input_type(~missing, validated)
         return sample
 
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, copies: int = 1) -> None:
-        """Solve the problem, whose first term has the labels, and keep what probabilities and sets need."""
+        """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance)
-        own = sample.take(sample.labeled)
-        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, own.count, copies)
+        labeled = sample.take(sample.labeled)
+        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies)
         points = self.problem_.terms[0].functional
-        self._calibration = Calibration(self.function_, points, own.y, own.weight, self._held_out)
+        self._calibration = Calibration(self.function_, points, labeled.y, labeled.weight, self._held_out)
 
     def decision_function(self, X: Any) -> Array:
         """Return the values of f: positive for the second of two classes, one column per class for more.
@@ -73,8 +73,8 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         ndarray of shape (t,) or (t, classes)
             The decision values.
         """
-        values, given = self._scores(X, "decision_function")
-        return home(values, given)
+        values, validated = self._scores(X, "decision_function")
+        return as_input_type(values, validated)
 
     def predict(self, X: Any) -> Array:
         """Predict the classes of the rows of X.
@@ -89,9 +89,9 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         ndarray of shape (t,)
             The predicted classes.
         """
-        values, given = self._scores(X, "predict")
-        chosen = self.classes_[predicted_codes(to_numpy(values))]
-        return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
+        values, validated = self._scores(X, "predict")
+        predicted = self.classes_[predicted_codes(to_numpy(values))]
+        return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
 
     def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes by a sigmoid of f, fitted to cross-validated values of f.
@@ -109,17 +109,16 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         ndarray of shape (t, classes)
             The probabilities, in the order of `classes_`.
         """
-        values, given = self._scores(X, "predict_proba")
-        scores = own = to_numpy(values)
-        if self.discriminant_ is None:
-            own = self._calibration.slope * per_class(scores)
-        return home(np.asarray(softmax(own, axis=1), dtype=scores.dtype), given)
+        values, validated = self._scores(X, "predict_proba")
+        scores = to_numpy(values)
+        logits = scores if self.discriminant_ is not None else self._calibration.slope * per_class(scores)
+        return as_input_type(np.asarray(softmax(logits, axis=1), dtype=scores.dtype), validated)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Predict sets of classes that contain the right class with the given probability.
 
-        The sets are conformal: they are calibrated by labels that are left out, one by one for smooth losses and a
-        tenth at a time for others, which the first call does.  `rkhs._estimators.calibration` states the assumptions.
+        The sets are conformal: the first call calibrates them by leaving labels out, one by one for smooth losses and a
+        tenth at a time for others.  `rkhs._estimators.calibration` states the assumptions.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""Folds of the labeled points, models without the labels of each, and grids of settings over them.
+"""Cross-validation: folds of the labeled points, the models of the folds, and grids of settings over them.
 
-All other points are unlabeled in every fold (Zhang et al. 2013, 6.2).  Of points that stand for several equal rows,
-rows are left out, not points.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
+The points of a held-out fold stay in the problem, unlabeled (Zhang et al. 2013, section 6.2).  If a point stands for
+several equal rows, folds leave out some of its rows.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
 """
 
 from __future__ import annotations
@@ -30,57 +30,57 @@ from rkhs._warnings import warn
 from rkhs.functionals import Functional
 
 AnyFunction = Function | FeatureFunction
-FOLD_TOL = 1e-2  # the relative gap to which models of folds are solved
+FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """For each fold factors on the weights of labels, and how many rows of each label it is scored on.
+    """Factors on the weights of the labels in each fold, and the number of rows of each label that it is scored on.
 
-    A factor is the share of its rows that a fold keeps, 0 or 1 for a label of one row, times what class weights that
-    count the labels of each fold make of it.
+    A factor is the share of the label's rows that the fold keeps, 0 or 1 for a label of one row.  Class weights that
+    depend on the labels of the fold multiply it (`weighted`).
     """
 
     factors: Matrix  # (t, folds)
     scored: Matrix  # (t, folds)
 
     def weighted(self, weights: Callable[[Vector, Vector], Vector]) -> Folds:
-        """Return the folds with the class weights of the labels that each of them keeps, not those of all labels.
+        """Return the folds with class weights computed from the labels that each fold keeps.
 
-        `weights` maps some points, and the shares of their rows that are kept, to class weights.
+        `weights` maps the indices of points, and the shares of their rows that are kept, to class weights.
         """
         factors = np.zeros(self.factors.shape)
-        whole = weights(np.arange(len(factors)), np.ones(len(factors)))
+        of_all = weights(np.arange(len(factors)), np.ones(len(factors)))
         for k, column in enumerate(self.factors.T):
             kept = np.flatnonzero(column)
-            factors[kept, k] = column[kept] * weights(kept, column[kept]) / whole[kept]
+            factors[kept, k] = column[kept] * weights(kept, column[kept]) / of_all[kept]
         return replace(self, factors=factors)
 
 
 def user_marks(cv: Any, y: Vector, labeled: Vector, classifier: bool) -> Matrix | None:
-    """Return the folds of a user's `cv` as marks (t, 2 folds) of rows, since points of different folds are not merged.
+    """Return the folds of the parameter `cv` as marks (t, 2 folds) of rows; None if `cv` is a number of folds.
 
-    None for a number of folds, which are made later.  An iterable of (train, test) has indices of rows of X; a splitter
-    is given the labeled rows.
+    Two columns mark the rows that a fold leaves out and those that it is scored on.  Points with different marks are
+    not merged.  An iterable of (train, test) has indices of rows of X; a splitter is given the labeled rows only.
     """
     if cv is None or isinstance(cv, Integral):
         return None
     rows = np.flatnonzero(labeled)
     splitter = check_cv(cv, y[rows], classifier=classifier)
-    own = rows if hasattr(cv, "split") else np.arange(len(y))
+    index = rows if hasattr(cv, "split") else np.arange(len(y))
     columns = []
     for train, test in splitter.split(np.zeros((len(rows), 1)), y[rows]):
         left_out, scored = labeled.copy(), np.zeros(len(y), dtype=bool)
-        left_out[own[train]] = False
-        scored[own[test]] = labeled[own[test]]
+        left_out[index[train]] = False
+        scored[index[test]] = labeled[index[test]]
         columns += [left_out, scored]
     return np.column_stack(columns).astype(np.float64)
 
 
 def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
-    """Return the folds of the labeled points of a sample, in the order in which its label term has them.
+    """Return the folds of the labeled points of a sample, in the order of its label term.
 
-    There are no more of them than the smallest class has rows, or than there are rows.
+    The number of folds is at most the number of rows of the smallest class, or of all rows in regression.
     """
     labeled = sample.take(sample.labeled)
     if sample.marks.shape[1]:
@@ -93,31 +93,32 @@ def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
 
 
 def smallest_class(codes: Vector, count: Vector) -> int:
-    """Return the number of rows of the smallest class, from the classes of points and the rows of each."""
+    """Return the number of rows of the smallest class, from class indices (t,) and numbers of rows (t,) of points."""
     rows = np.bincount(codes, weights=count)
     return int(rows[rows > 0].min())
 
 
 def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
-    """Return how many of the `count` (t,) rows of each point a splitter of K folds puts into each: (t, K).
+    """Return the numbers (t, K) of rows of each point that a splitter puts into each of K folds.
 
-    Of a point with 2 K rows or more each fold has the same number, but for the last K to 2 K - 1 rows.
+    A point stands for `count` (t,) equal rows.  If it has 2 K rows or more, all folds get the same number of them, and
+    the splitter distributes only the last K to 2 K - 1.
     """
     folds = int(splitter.get_n_splits())
-    each = np.maximum(count // folds - 1, 0)
-    rows = np.repeat(np.arange(len(count)), count - folds * each)
-    found = np.repeat(each[:, None], folds, axis=1)
+    even = np.maximum(count // folds - 1, 0)
+    rows = np.repeat(np.arange(len(count)), count - folds * even)
+    counts = np.repeat(even[:, None], folds, axis=1)
     labels = None if classes is None else classes[rows]
     for k, (_, test) in enumerate(splitter.split(np.zeros((len(rows), 1)), labels)):
-        found[:, k] += np.bincount(rows[test], minlength=len(count))
-    return found
+        counts[:, k] += np.bincount(rows[test], minlength=len(count))
+    return counts
 
 
 def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
-    """Return f at labels, from models that have not seen some of their rows; which labels; and how many rows.
+    """Return held-out values of f at labels, the index of each label, and the number of rows that each value is for.
 
-    Of the `count` (l,) rows of each label fold k has not seen `left_out[:, k]`.  A label stands once for each fold that
-    leaves rows of it out, in the order of labels; folds that could not be solved are missing, with a warning.
+    Fold k leaves out `left_out[:, k]` of the `count` (l,) rows of each label.  A label appears once for each fold that
+    leaves out some of its rows, in the order of labels.  Folds that could not be solved are missing, with a warning.
     """
     points = problem.terms[0].functional
     factors = list((1 - left_out / count[:, None]).T)
@@ -127,8 +128,8 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
     reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
     if not solved:
         raise RuntimeError(
-            f"{what} need models that did not see some labels, and none of {len(solutions)} was solved ({reasons}): "
-            "fit with a smaller C, or use decision_function."
+            f"{what} need models without some of the labels, and none of {len(solutions)} was solved ({reasons}): fit "
+            "with a smaller C, or use decision_function."
         )
     if reasons:
         message = f"{what} are from {len(solved)} of {len(solutions)} folds: the others were not solved ({reasons})."
@@ -143,9 +144,9 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The candidates (scale, loss, C, nu), their scores and the losses of held-out labels (candidates, folds).
+    """Candidates (scale, loss, C, nu) with their scores and held-out losses, both of shape (candidates, folds).
 
-    Both are NaN where a solution did not converge; `status` is then its reason.
+    Scores and losses are NaN where a solution did not converge; `status` is then the reason.
     """
 
     candidates: list[dict[str, Any]]
@@ -156,21 +157,21 @@ class Search:
 
     @property
     def solved(self) -> Vector:
-        """A mask (candidates,) of those that were solved on all folds, among which one is chosen."""
+        """The mask (candidates,) of those that were solved on all folds; only these can be chosen."""
         return ~np.any(np.isnan(self.scores), axis=1)
 
     @cached_property
     def best(self) -> int:
-        """The candidate of the largest mean score; among equals, which are frequent, that of the least mean loss."""
+        """The index of the candidate with the largest mean score; ties are broken by the mean held-out loss."""
         mean, loss = self.scores.mean(axis=1), self.losses.mean(axis=1)
         largest = mean[self.solved].max()
         tied = np.flatnonzero(self.solved & (mean >= largest - 1e-12 * max(abs(largest), 1.0)))
         return int(tied[np.argmin(loss[tied])])
 
     def results(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return `cv_results_` as scikit-learn's searches have it, for the parameters of these names."""
+        """Return `cv_results_` in the form of scikit-learn's searches, with the named parameters."""
         params = [{name: candidate[name] for name in names} for candidate in self.candidates]
-        columns = {name: np.ma.masked_array([one[name] for one in params], mask=False) for name in names}
+        columns = {name: np.ma.masked_array([values[name] for values in params], mask=False) for name in names}
         ranked = np.where(self.solved, -self.scores.mean(axis=1), np.inf)
         return cv_results(params, columns, self.scores, ranked, self.seconds)
 
@@ -179,14 +180,14 @@ def cv_results(
     params: list[dict[str, Any]], columns: Mapping[str, Any], scores: Matrix, ranked: Vector, seconds: float
 ) -> dict[str, Any]:
     """Return results in the form of scikit-learn's `GridSearchCV`, from scores (candidates, folds)."""
-    nothing = np.zeros(len(params))
-    found: dict[str, Any] = {"mean_fit_time": nothing + seconds / scores.size, "std_fit_time": nothing}
-    found |= {"mean_score_time": nothing, "std_score_time": nothing}
-    found |= {f"param_{name}": column for name, column in columns.items()}
-    found["params"] = params
-    found |= {f"split{k}_test_score": column for k, column in enumerate(scores.T)}
-    found |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
-    return found | {"rank_test_score": rankdata(ranked, method="min").astype(np.int32)}
+    zeros = np.zeros(len(params))
+    results: dict[str, Any] = {"mean_fit_time": zeros + seconds / scores.size, "std_fit_time": zeros}
+    results |= {"mean_score_time": zeros, "std_score_time": zeros}
+    results |= {f"param_{name}": column for name, column in columns.items()}
+    results["params"] = params
+    results |= {f"split{k}_test_score": column for k, column in enumerate(scores.T)}
+    results |= {"mean_test_score": scores.mean(axis=1), "std_test_score": scores.std(axis=1)}
+    return results | {"rank_test_score": rankdata(ranked, method="min").astype(np.int32)}
 
 
 def search(
@@ -198,20 +199,21 @@ def search(
     tol: float,
     verbose: bool,
 ) -> Search:
-    """Score all candidates; `problem_of(scale, loss)` is the problem with C = nu = 1, its first term the labels.
+    """Score all candidates of the grids.
 
-    A time limit ends it with what is solved by then; the scores of all else are NaN.
+    `problem_of(scale, loss)` is the problem with C = nu = 1, whose first term holds the labels.  When the time limit is
+    reached, the scores of unsolved candidates are NaN.
     """
     start = perf_counter()
     labeled = sample.take(sample.labeled)
     weights = list(product(grids["C"], grids["nu"]))
-    candidates, found, status, count = [], [], CONVERGED, folds.factors.shape[1]
+    candidates, results, status, count = [], [], CONVERGED, folds.factors.shape[1]
     options: dict[str, Any] = {"held_out": {0: list(folds.factors.T)}, "tol": tol, "verbose": verbose}
     for scale, loss in product(grids["scale"], grids["loss"]):
         candidates += [{"C": C, "nu": nu, "scale": scale, "loss": loss} for C, nu in weights]
         if seconds_left() <= 0:
             status = TIME_LIMIT
-            found.append(np.full((2, len(weights), count), np.nan))
+            results.append(np.full((2, len(weights), count), np.nan))
             continue
         problem = problem_of(scale, loss).in_double()
         others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
@@ -220,16 +222,16 @@ def search(
         else:
             solutions = np.repeat(problem.grid({0: grids["C"]}, **options), len(grids["nu"]), axis=0)
         status = min({s.status for s in solutions.flat} - {CONVERGED}, default=status)
-        found.append(_scores_and_losses(problem.terms[0], solutions, labeled, folds.scored, score))
-    scores, losses = np.concatenate(found, axis=1)
+        results.append(_scores_and_losses(problem.terms[0], solutions, labeled, folds.scored, score))
+    scores, losses = np.concatenate(results, axis=1)
     return Search(candidates, scores, losses, perf_counter() - start, status if np.any(np.isnan(scores)) else CONVERGED)
 
 
 def _scores_and_losses(
     labels: Term, solutions: Matrix, labeled: Sample, folds: Matrix, score: Callable[[Vector, Sample], float]
 ) -> Array:
-    """Return the scores and the losses (2, candidates, folds) of solutions, NaN of those that did not converge."""
-    found = np.full((2, *solutions.shape), np.nan)
+    """Return the scores and the losses (2, candidates, folds) of solutions; NaN for those that did not converge."""
+    results = np.full((2, *solutions.shape), np.nan)
     for k, scored in enumerate(folds.T):
         rows = np.flatnonzero(scored)
         share = scored[rows] / labeled.count[rows]
@@ -238,41 +240,44 @@ def _scores_and_losses(
         target, weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
         solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
         values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
-        for i, own in zip(solved, values, strict=True):
-            loss = to_numpy(labels.loss.value(own, target)).reshape(len(rows), -1).sum(axis=1)  # over classes
-            found[:, i, k] = score(own, part), np.average(loss, weights=share * weight)
-    return found
+        for i, predictions in zip(solved, values, strict=True):
+            loss = to_numpy(labels.loss.value(predictions, target)).reshape(len(rows), -1).sum(axis=1)  # over classes
+            results[:, i, k] = score(predictions, part), np.average(loss, weights=share * weight)
+    return results
 
 
 def evaluated(functions: Iterable[AnyFunction], points: Functional) -> list[Vector]:
-    """Return the values of functions; those with the same representers are evaluated together, 32 columns at a time."""
+    """Return the values of functions at points; functions with the same representers are evaluated together.
+
+    They are evaluated 32 columns at a time.
+    """
 
     def representers(f: AnyFunction) -> int:
         return id(f.features if isinstance(f, FeatureFunction) else f.functionals)
 
-    found: list[Vector] = []
-    for _, group in groupby(functions, key=representers):
-        alike = list(group)
-        first = alike[0]
+    results: list[Vector] = []
+    for _, members in groupby(functions, key=representers):
+        group = list(members)
+        first = group[0]
         names = ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]
         count = max(1, 32 // (first.outputs or 1))
-        for start in range(0, len(alike), count):
-            some, joined = alike[start : start + count], {}
+        for start in range(0, len(group), count):
+            batch, joined = group[start : start + count], {}
             for name in names:
-                columns = [getattr(f, name) for f in some]
+                columns = [getattr(f, name) for f in batch]
                 columns = [c if c.ndim == 2 else c[:, None] for c in columns]
                 joined[name] = namespace(columns[0]).concat(columns, axis=1)
-            values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(some), first.outputs or 1)
-            found += [own[:, 0] if first.outputs is None else own for own in values.transpose(1, 0, 2)]
-    return found
+            values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), first.outputs or 1)
+            results += [columns[:, 0] if first.outputs is None else columns for columns in values.transpose(1, 0, 2)]
+    return results
 
 
 @dataclass(frozen=True, eq=False)
 class CompactResults:
-    """`cv_results_` for files: hundreds of candidates share a few objects of each parameter, which are kept once."""
+    """`cv_results_` in the form in which it is saved: parameter values shared by many candidates are stored once."""
 
-    entries: dict[str, Any]  # the arrays of numbers; None in place of all else
-    params: dict[str, tuple[list[Any], Vector]]  # by name: distinct values, and which of them each candidate has
+    entries: dict[str, Any]  # numeric arrays; None for entries that are rebuilt from `params`
+    params: dict[str, tuple[list[Any], Vector]]  # by name: the distinct values, and the index of each candidate's value
 
     @classmethod
     def of(cls, results: dict[str, Any]) -> CompactResults:
@@ -283,7 +288,7 @@ class CompactResults:
         }
         factorized = {}
         for name in params[0]:
-            values = [one[name] for one in params]
+            values = [candidate[name] for candidate in params]
             keys = [(type(v), repr(v)) if isinstance(v, str | float | int | tuple) else id(v) for v in values]
             distinct = dict(zip(keys, values, strict=True))
             index = {key: k for k, key in enumerate(distinct)}
@@ -291,7 +296,7 @@ class CompactResults:
         return cls(entries, factorized)
 
     def whole(self) -> dict[str, Any]:
-        """Return the results as they were."""
+        """Return the results in their original form."""
         values = {name: [distinct[k] for k in codes] for name, (distinct, codes) in self.params.items()}
         params = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
         objects = {f"param_{name}": masked_objects(column) for name, column in values.items()}
@@ -299,7 +304,7 @@ class CompactResults:
 
 
 def masked_objects(values: Sequence[Any]) -> Any:
-    """Return a masked array (t,) of any objects, tuples included."""
+    """Return a masked array (t,) of objects, without making axes of tuples."""
     data = np.empty(len(values), dtype=object)
     for k, value in enumerate(values):
         data[k] = value

@@ -50,17 +50,17 @@ from rkhs.kernels import Kernel
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.streams._blocks import in_blocks
 
-KERNEL_NAMES = ("gaussian", "laplace")  # that "auto" tries; graphs with the first
+KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares; graphs are tried with the first
 
-# Labels and points that the automatic choice compares candidates on; weights of graphs mean the same for more points.
+# Labels and points on which "auto" compares candidates; nu of a graph means the same for more points.
 MOST_LABELS, MOST_ROWS = 1000, 2000
-# Points up to which "auto" learns without an approximation: with a graph, and without one (0.8 GB, 13 s of a core).
+# Points up to which "auto" learns without an approximation: with a graph, and without one (0.8 GB, 13 s on one core).
 EXACT, MOST_EXACT = 4000, 10_000
 
 
 @dataclass(eq=False, repr=False)
 class CrossValidated(BaseKernelEstimator):
-    """An estimator with grids Cs, nus, scales, losses in place of single values, which both classes document."""
+    """The base of both CV estimators, which document its parameters."""
 
     kernel: Any = "auto"
     _: KW_ONLY
@@ -115,33 +115,34 @@ class CrossValidated(BaseKernelEstimator):
         splitter: Callable[..., Any],
         score: Callable[[Vector, Sample], float],
     ) -> None:
-        """Choose the settings, and fit with them; fit the `plain` estimator if there is an approximation."""
+        """Choose the settings and learn f with them, by the estimator `plain` if there is an approximation."""
         if in_blocks(X):
             raise TypeError(
                 f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
-                f"choose C and nu on a sample of the rows, and fit {plain.__name__} with them on all."
+                f"choose C and nu on a sample of the rows, and fit {plain.__name__} with these to all rows."
             )
         sample = self._sample(X, y, sample_weight)
         count = sample.size
-        some = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
-        self._points = Evaluation(taken(sample.X, some))  # functionals, which are saved and stay on their device
+        rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
+        self._points = Evaluation(taken(sample.X, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
         with limited(None if self.time_limit is None else 0.6 * self.time_limit):
             config, points = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
-        found = None if self.approximation is not None and not automatic else formulate(config, points)
-        if automatic and found is not None:
-            found = replace(found, problem=self._affordable(found.problem, points, config.invariance is not None))
+        formulated = None if self.approximation is not None and not automatic else formulate(config, points)
+        if automatic and formulated is not None:
+            problem = self._affordable(formulated.problem, points, config.invariance is not None)
+            formulated = replace(formulated, problem=problem)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with granted(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
-            if found is not None:
-                self._learn(found.problem, sample, found.variance)
+            if formulated is not None:
+                self._learn(formulated.problem, sample, formulated.variance)
                 return
             model = plain()
             settings = set(model.get_params(deep=False))
             names = {"C", "nu", "scale", "loss", *self.get_params(deep=False)} & settings
             model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
             fitted = vars(model.fit(X, y, sample_weight))
-            self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # all that it has learned
+            self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # the fitted attributes
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
@@ -149,11 +150,11 @@ class CrossValidated(BaseKernelEstimator):
 
     @property
     def _search_tol(self) -> float:
-        """The relative gap to which the models of a grid are solved: scores do not need all digits of a model."""
+        """The relative duality gap of the models of a grid, which need less accuracy than the final model."""
         return min(FOLD_TOL, 100 * self.tol)
 
     def _choose(self, sample: Sample) -> tuple[ModelConfig, Sample]:
-        """Return the settings with the least leave-one-out errors, and the points to learn from."""
+        """Return the settings with the smallest leave-one-out errors, and the points to learn from."""
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
@@ -161,16 +162,16 @@ class CrossValidated(BaseKernelEstimator):
         labeled, mean = self._scored_by(sample)
         rows = self._subset(sample, labeled.rows, MOST_ROWS)
         kernels: list[Any] = [self.kernel]
-        if isinstance(self.kernel, str) and self.kernel == "auto":  # Fourier features are not known of the second
+        if isinstance(self.kernel, str) and self.kernel == "auto":  # there are no Fourier features of the second
             kernels = list(KERNEL_NAMES[:1] if isinstance(self.approximation, FourierFeatures) else KERNEL_NAMES)
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
         scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
         # With few labels f follows the graph: 4,000 points without an approximation predict better than 60,000 with
         # 1,000 landmarks (docs/measurements/unlabeled.md).
-        kept, known = sample, np.flatnonzero(sample.labeled)
-        if self._free and sample.size > EXACT and len(known) <= EXACT // 2:
-            kept = sample.take(self._subset(sample, known, EXACT))
+        kept, labels = sample, np.flatnonzero(sample.labeled)
+        if self._free and sample.size > EXACT and len(labels) <= EXACT // 2:
+            kept = sample.take(self._subset(sample, labels, EXACT))
         start = perf_counter()
         selection = ModelSelection(
             to_numpy(sample.X)[rows].astype(np.float64),
@@ -199,7 +200,7 @@ class CrossValidated(BaseKernelEstimator):
         if not np.isfinite(best.loss):
             raise RuntimeError(
                 f"{type(self).__name__}: the errors of all {count} candidates overflow float64. Rescale the features, "
-                "or give other scales."
+                "or pass other scales."
             )
         self.selection_report_ = choice.report()
         if is_classifier(self):
@@ -218,11 +219,12 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score, and the points to learn from."""
         if self.approximation is not None:
             check_in_span(self.approximation, self.solver)
-        known = as_invariances(self.invariance)
-        powers = GRAPH_RANGE if known and all(one.once for one in known) else NU_RANGE
+        invariances = as_invariances(self.invariance)
+        graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
+        nu_range = GRAPH_RANGE if graphs_only else NU_RANGE
         grids = {
             "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
-            "nu": as_grid(4 if self.nus is None else self.nus, "nus", powers, with_zero=True),
+            "nu": as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
             "scale": as_list("median" if isinstance(self.scales, str) and self.scales == "auto" else self.scales),
             "loss": as_list(self.loss),
         }
@@ -232,27 +234,27 @@ class CrossValidated(BaseKernelEstimator):
 
         splitter = partial(splitter, shuffle=True, random_state=0)
         folds = self._weighted(folds_of(self.cv, sample, splitter), sample)
-        found = search(problem_of, grids, sample, folds, score, self._search_tol, self.verbose)
-        count, solved = len(found.candidates), int(found.solved.sum())
+        result = search(problem_of, grids, sample, folds, score, self._search_tol, self.verbose)
+        count, solved = len(result.candidates), int(result.solved.sum())
         if solved == 0:
-            late = found.status == TIME_LIMIT
+            late = result.status == TIME_LIMIT
             remedy = "a longer time_limit" if late else "a larger tol, smaller Cs, or another scale"
             raise RuntimeError(
                 f"{type(self).__name__}: none of the {count} candidates was solved to a relative gap of "
-                f"{self._search_tol:g} ({found.status}). Give it {remedy}."
+                f"{self._search_tol:g} ({result.status}). Give it {remedy}."
             )
         if solved < count:
             warn(
                 f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
-                f"a relative gap of {self._search_tol:g} ({found.status}), and their scores are NaN.",
+                f"a relative gap of {self._search_tol:g} ({result.status}), and their scores are NaN.",
                 ConvergenceWarning,
             )
-        best = found.candidates[found.best]
+        best = result.candidates[result.best]
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
         self.C_, self.nu_, self.scale_, self.loss_ = (best[name] for name in grids)
-        self.best_index_, self.best_score_ = found.best, float(found.scores[found.best].mean())
+        self.best_index_, self.best_score_ = result.best, float(result.scores[result.best].mean())
         self.best_params_ = {name: best[name] for name in shown}
-        self.cv_results_, self.search_status_ = found.results(shown), found.status
+        self.cv_results_, self.search_status_ = result.results(shown), result.status
         self._settings = sum(len(values) > 1 for values in grids.values())
         return self._config(**best), sample
 
@@ -265,8 +267,7 @@ class CrossValidated(BaseKernelEstimator):
         labeled, classes = sample.take(sample.labeled), np.asarray(config.classes)
 
         def weights(rows: Vector, share: Vector) -> Vector:
-            own = labeled.y[rows], share * labeled.weight[rows]
-            return class_weights(config.class_weight, classes, *own)
+            return class_weights(config.class_weight, classes, labeled.y[rows], share * labeled.weight[rows])
 
         return folds.weighted(weights)
 
@@ -274,24 +275,24 @@ class CrossValidated(BaseKernelEstimator):
         """Return the labels by which candidates are scored, and the mean weight of all labels.
 
         Merged rows are separate labels here: one is left out while equal ones stay.  At most `MOST_LABELS` are drawn,
-        and fewer in wide tables, so that features times squared labels stay below 2e9: seconds of a core.
+        and fewer for many features, so that features times squared labels stay below 2e9: seconds on one core.
         """
         labels = self._config(C=1.0).label_term(sample)
         count = sample.count[sample.labeled]
         weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
         most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
-        some = drawn_rows(count, most, 0)
-        rows = np.flatnonzero(sample.labeled)[some]
+        drawn = drawn_rows(count, most, 0)
+        rows = np.flatnonzero(sample.labeled)[drawn]
         labeled = Labeled(
             rows,
-            target.reshape(len(target), -1)[some].astype(np.float64),
-            weight[some] / float(weight[some].mean()),
+            target.reshape(len(target), -1)[drawn].astype(np.float64),
+            weight[drawn] / float(weight[drawn].mean()),
             sample.y[rows] if is_classifier(self) else None,
         )
         return labeled, float(np.average(weight, weights=count))
 
     def _subset(self, sample: Sample, labeled: Vector, most: int) -> Vector:
-        """Return the indices of `most` points in increasing order, among them all the labeled ones."""
+        """Return the indices of `most` points in increasing order, including all labeled points."""
         labeled = np.unique(labeled)
         others = np.setdiff1d(np.arange(sample.size), labeled)
         wanted = max(0, most - len(labeled))
@@ -301,19 +302,19 @@ class CrossValidated(BaseKernelEstimator):
 
     @property
     def _free(self) -> bool:
-        """Whether neither an approximation nor a solver was asked for."""
+        """Whether the user has chosen neither an approximation nor a solver."""
         return self.approximation is None and SolverOptions.of(self.solver).method == "auto"
 
-    def _kernel_of(self, sample: Sample, given: Any, scale: Any) -> Kernel:
-        """Return a positive definite kernel, scaled so that f(x) has variance one on average at the points."""
-        kernel = as_kernel(given, scale, sample.X)
+    def _kernel_of(self, sample: Sample, name: Any, scale: Any) -> Kernel:
+        """Return a positive definite kernel, given as a name or an object, normalized to the mean k(x, x) = 1."""
+        kernel = as_kernel(name, scale, sample.X)
         if kernel.order:
             raise ValueError(
                 f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
-                f"conditionally so, of order {kernel.order}: use another kernel, such as Gaussian(), or an invariance "
-                'of your choice, such as invariance="gradient".'
+                f"conditionally positive definite of order {kernel.order}: use another kernel, such as Gaussian(), or "
+                'state an invariance, such as invariance="gradient".'
             )
-        if isinstance(given, str) and given in SCALED:  # whatever their scale is
+        if isinstance(name, str) and name in SCALED:  # k(x, x) = 1 for these
             return kernel
         return kernel * (1 / WeightNormalization.at(kernel, sample.X, sample.weight).variance)
 
@@ -331,9 +332,9 @@ class CrossValidated(BaseKernelEstimator):
         count, reason = FUNCTIONS, f"more than {most} points"
         if left < inf:
             A = np.ones((768, 768))
-            A @ A[:, :8]  # the first product of a process starts the threads
+            A @ A[:, :8]  # the first product of a process starts the BLAS threads
             start = perf_counter()
-            A @ A  # measured now, since other processes slow down a fit as well
+            A @ A  # measured now, because other processes slow down the fit as well
             speed = 2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)  # operations per second
             speed /= 10  # a whole fit runs at about a tenth of the speed of products
             count = min(count, max(50, int((speed * left / (2 * points)) ** 0.5)))
@@ -344,7 +345,7 @@ class CrossValidated(BaseKernelEstimator):
             return problem
         warn(
             f"{type(self).__name__} approximates f by {count} landmarks for {points} points, because of {reason}. "
-            "Give approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
+            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
         )
         return replace(problem, approximation=Landmarks(count))
 
@@ -543,7 +544,7 @@ class InvariantRegressorCV(Regressor, CrossValidated):
             The fitted estimator.
         """
         loss = self._config().label_loss
-        error: Loss = Absolute()  # by which held-out points are scored, with no width to be chosen
+        error: Loss = Absolute()  # scores held-out targets; unlike the loss it has no width that the grid may change
         if isinstance(loss, Quantile):
             error = loss
         elif isinstance(loss, Squared | SquaredEpsilonInsensitive):
@@ -556,11 +557,11 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         return self
 
     def _posterior(self) -> Posterior:
-        """Return the process with the amplitude of left-out targets, by which settings were chosen too."""
+        """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""
         posterior, problem = super()._posterior(), self.problem_
         if problem is None or problem.approximation is not None or problem.null_space == "dropped":
             return posterior
-        if sum(term.size for term in problem.terms) > 4000:  # functionals whose matrix is inverted
+        if sum(term.size for term in problem.terms) > 4000:  # the matrix of more functionals takes long to invert
             return posterior
         tau: float | Vector | None = getattr(self, "_tau", None)
         if tau is None:
@@ -569,5 +570,5 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         return replace(posterior, amplitude=tau)
 
     def _widened(self, count: int) -> float:
-        # of l targets by which q settings were chosen l - q are left, as of those that a basis is fitted to
+        # l targets that have chosen q settings leave l - q degrees of freedom
         return float(count / max(count - self._settings, count / 2)) ** 0.5

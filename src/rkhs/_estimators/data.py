@@ -1,7 +1,7 @@
-"""The training data as the estimators see them: equal rows merged, rows of weight zero left out, targets checked.
+"""Training data of the estimators: equal rows merged, rows of weight zero dropped, targets validated.
 
-Merging makes the problem smaller and does not change f.  Observations are left out, and counted, row by row: the twins
-of a row stay, as rows do that differ by next to nothing.  So a point knows how many rows it stands for.
+Merging makes the problem smaller and does not change f.  Leave-one-out errors and folds still leave out single rows,
+as they would if equal rows differed slightly, so each point keeps the number of rows that it stands for.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from rkhs.streams._blocks import Columns, check_columns
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Points X (t, n) with weights (t,), what y says of each of them (a class index or a target), and where it does.
+    """Distinct training points with their labels and weights.
 
-    A point stands for `count` (t,) equal rows and has the sum of their weights.  If all sample weights are integers, a
-    weight is a number of rows, as scikit-learn's glossary defines it; other weights say how much one row counts.
-    Points with different `marks` (t, k), such as the folds they belong to, are never merged.  `slopes` (t, n), or
-    (t, n, outputs), were measured there, NaN where they were not; None where there are none.
+    A point stands for `count` equal rows and has the sum of their weights.  If all sample weights are integers, a
+    weight is a number of rows, as scikit-learn's glossary defines it; other weights are factors on the loss of one row.
+    Points with different `marks`, such as the folds they belong to, are never merged.
     """
 
-    X: Array
-    weight: Vector
-    y: Vector  # 0 where there is no label; (t, outputs) for several targets
-    labeled: Vector
-    marks: Vector
-    count: Vector
-    slopes: Vector | None = None
+    X: Array  # (t, n)
+    weight: Vector  # (t,)
+    y: Vector  # (t,) class indices or targets, or (t, outputs); 0 without a label
+    labeled: Vector  # (t,) whether a point has a label
+    marks: Vector  # (t, k)
+    count: Vector  # (t,)
+    slopes: Vector | None = None  # (t, n) or (t, n, outputs) measured slopes, NaN where there is none
 
     @classmethod
     def of(
@@ -51,17 +50,17 @@ class Sample:
         slopes: Vector | None = None,
         merge: bool = True,
     ) -> Sample:
-        """Check weights and merge points; these are laid out by rows, so that a data frame rounds as an array does."""
-        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X
+        """Validate the weights, drop rows of weight zero and, with `merge`, merge equal rows."""
+        X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X  # data frames and arrays round alike
         marks = np.zeros((len(y), 0)) if marks is None else marks
-        known = np.where(labeled if y.ndim == 1 else labeled[:, None], y, 0)
+        targets = np.where(labeled if y.ndim == 1 else labeled[:, None], y, 0)
         weight = as_weights(sample_weight, X)
-        countable = float(weight.sum()) <= LARGEST_EXACT  # by float64
-        whole = countable and bool(np.all(weight == np.round(weight)))
-        count = weight.astype(np.int64) if whole else np.ones(len(weight), dtype=np.int64)
-        sample = cls(X, weight, known, labeled, marks, count, slopes)
+        countable = float(weight.sum()) <= LARGEST_EXACT  # integers that float64 represents exactly
+        integers = countable and bool(np.all(weight == np.round(weight)))
+        count = weight.astype(np.int64) if integers else np.ones(len(weight), dtype=np.int64)
+        sample = cls(X, weight, targets, labeled, marks, count, slopes)
         sample = sample.take(weight > 0)
-        return sample._merged(whole) if merge else sample
+        return sample._merged(integers) if merge else sample
 
     @property
     def size(self) -> int:
@@ -76,7 +75,7 @@ class Sample:
         return int((self.count - 1) @ observed)
 
     def take(self, rows: Any) -> Sample:
-        """Return some of the points; all of them are this sample itself, so that terms share what is computed."""
+        """Return a subset of the points; if it is all of them, this sample itself, so that terms can share results."""
         index = np.arange(self.size)[rows]
         if np.array_equal(index, np.arange(self.size)):
             return self
@@ -84,23 +83,23 @@ class Sample:
         return replace(self, X=taken(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
 
     def apart(self, most: int = 100_000) -> Sample:
-        """Return every row as a point of its own, with its share of the weight; `most` rows drawn from more."""
+        """Undo merging: return every row as a separate point, or `most` rows drawn at random if there are more."""
         rows = drawn_rows(self.count, most, 0)
         if np.array_equal(rows, np.arange(self.size)):
             return self
-        share = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
-        return share.take(rows)
+        single = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
+        return single.take(rows)
 
-    def _merged(self, whole: bool) -> Sample:
-        """Return each point once, its weight the sum of its rows' weights; `whole` if these are numbers of rows.
+    def _merged(self, integers: bool) -> Sample:
+        """Merge equal rows, and add their weights; `integers` if these are numbers of rows.
 
-        The points keep their order if none repeats and all weights are one; otherwise they come in an order that
-        depends on nothing but which points there are.
+        The points keep their order if none repeats and all weights are one.  Otherwise their order depends only on the
+        set of points, not on the order of the rows.
         """
         columns = [to_numpy(self.X).astype(np.float64), self.y, self.labeled, self.marks]
         if self.slopes is not None:
             columns.append(self.slopes.reshape(self.size, -1))
-        if not whole:
+        if not integers:
             columns.append(self.weight)
         rows = np.column_stack(columns)
         _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -113,7 +112,7 @@ class Sample:
 
 
 def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
-    """Return the points of all rows, each as often as it has rows; of more than `most` rows, those of a random draw."""
+    """Return the index of the point of each row; `most` rows drawn at random, in order, if there are more."""
     ends = np.cumsum(count)
     total = int(ends[-1]) if len(ends) else 0
     if total <= most:
@@ -123,7 +122,7 @@ def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
 
 
 def as_weights(sample_weight: Any, X: Array) -> Vector:
-    """Return one checked weight for each point, in NumPy."""
+    """Validate sample weights and return them in NumPy, one per point."""
     if sample_weight is None:
         return np.ones(int(X.shape[0]))
     check_unmasked(sample_weight, "sample_weight")
@@ -140,42 +139,44 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
 
 
 def as_numpy(values: Any) -> Any:
-    """Return an array of any namespace and device in NumPy; anything else as it is."""
+    """Convert an array of any library and device to NumPy; return anything else unchanged."""
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
         return values
     return values.numpy(force=True) if hasattr(values, "numpy") else np.from_dlpack(values, device="cpu")
 
 
-def check_classes(left: Vector, weights: Vector, others: float, marker: Any, name: str) -> None:
-    """Refuse fewer than two classes, with the remedy; warn where the marker may have been meant as a class.
+def check_classes(present: Vector, weights: Vector, others: float, marker: Any, name: str) -> None:
+    """Raise an error for fewer than two classes; warn if the marker of unlabeled points may be meant as a class.
 
-    The classes `left` of labeled points have weights, and `others` is that of the points without a label.  The number
-    -1 stands for no label, as in scikit-learn, and is ambiguous on a scale: beside other negative classes, or beside 0
-    and 1 where it is about as frequent as the larger of them, or less.
+    `present` are the classes of the labeled points, `weights` their total weights, and `others` is the total weight of
+    the unlabeled points.  The marker -1, as in scikit-learn, is ambiguous together with other negative classes, or with
+    0 and 1 if it is not much more frequent than the larger of them.
     """
-    minus = isinstance(marker, Real) and marker == -1 and left.dtype.kind in "iuf" and others > 0
-    if len(left) >= 2:
-        if minus and (left[0] < 0 or (np.array_equal(left, [0, 1]) and others <= 1.5 * weights.max())):
+    minus = isinstance(marker, Real) and marker == -1 and present.dtype.kind in "iuf" and others > 0
+    if len(present) >= 2:
+        if minus and (present[0] < 0 or (np.array_equal(present, [0, 1]) and others <= 1.5 * weights.max())):
+            classes = ", ".join(f"{c:g}" for c in present[:4]) + (", .." if len(present) > 4 else "")
             warn(
-                f"y is -1, {', '.join(f'{c:g}' for c in left[:4])}{', ..' if len(left) > 4 else ''}, and {name} takes "
-                "-1 for points without a label. If -1 is a class, pass unlabeled=None. Otherwise, marking missing "
-                "labels by NaN, with unlabeled=np.nan, avoids this warning."
+                f"y is -1, {classes}, and {name} takes -1 for points without a label. If -1 is a class, pass "
+                "unlabeled=None. Otherwise, marking missing labels by NaN, with unlabeled=np.nan, avoids this warning."
             )
         return
-    if len(left) == 0:
+    if len(present) == 0:
         raise ValueError(f"{name} needs labeled points of at least two classes; every y is {marker!r}, unlabeled.")
-    if minus and left[0] in (0, 1):
+    if minus and present[0] in (0, 1):
         raise ValueError(
-            f"y is -1 or {left[0]:g} and {name} takes -1 for unlabeled points, which leaves only one class. If -1 is "
-            "a class, say so with unlabeled=None, or encode the classes as 0 and 1."
+            f"y is -1 or {present[0]:g} and {name} takes -1 for unlabeled points, which leaves only one class. If -1 "
+            "is a class, pass unlabeled=None, or encode the classes as 0 and 1."
         )
-    raise ValueError(f"{name} needs two classes or more among the labeled points; there is only one class: {left[0]}.")
+    raise ValueError(
+        f"{name} needs two classes or more among the labeled points; there is only one class: {present[0]}."
+    )
 
 
 def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Vector]:
-    """Fill missing labels by another one, so that scikit-learn's checks let y pass; return y and their mask.
+    """Fill missing labels with an observed one, so that y passes scikit-learn's checks; return y and the mask.
 
-    With `classes`, different labels stay different: whole numbers that rounding would make equal are refused.
+    With `classes`, integers that rounding to a common type would make equal are refused.
     """
     if issparse(y):
         raise TypeError("y is a sparse matrix; dense labels are needed: pass y.toarray().ravel().")
@@ -190,53 +191,53 @@ def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Ve
 
 
 def checked_unlabeled(y: Vector, marker: Any) -> Vector:
-    """Return a mask of y where it is the marker; refuse missing values that are not the marker.
+    """Return the mask of rows of y that equal the marker; refuse missing values if NaN is not the marker.
 
-    As a marker, NaN stands for all missing values: NaN, None, NaT, and pandas' NA.
+    The marker NaN stands for all missing values: NaN, None, NaT, and pandas' NA.
     """
-    lost = no_value(y)
-    if marker is not None and _is_no_value(marker):
-        return lost
-    if lost.any():
+    missing = is_missing(y)
+    if marker is not None and _is_missing_value(marker):
+        return missing
+    if missing.any():
         raise ValueError(
-            f"y contains NaN, or no value, at row {np.argmax(lost)}: drop such points, or say unlabeled=np.nan, where "
-            "the estimator has that, if they have no label."
+            f"y contains NaN, or no value, at row {np.argmax(missing)}: drop such points or, if they have no label and "
+            "the estimator has this parameter, pass unlabeled=np.nan."
         )
-    _check_twins(y, marker)
+    _check_marker_type(y, marker)
     if y.dtype.kind == "O":
         return np.array([type(v) is not bool and bool(v == marker) for v in y], dtype=bool)
-    alike = marker is not None and (y.dtype.kind in "US") == isinstance(marker, str | bytes)
-    return np.asarray(y == marker) if alike else np.zeros(len(y), dtype=bool)
+    comparable = marker is not None and (y.dtype.kind in "US") == isinstance(marker, str | bytes)
+    return np.asarray(y == marker) if comparable else np.zeros(len(y), dtype=bool)
 
 
-def no_value(y: Vector) -> Vector:
-    """Return a mask of y where it is NaN, None, NaT or pandas' NA."""
-    return np.array([_is_no_value(v) for v in y], dtype=bool) if y.dtype.kind == "O" else np.asarray(y != y)
+def is_missing(y: Vector) -> Vector:
+    """Return the mask of values of y that are NaN, None, NaT or pandas' NA."""
+    return np.array([_is_missing_value(v) for v in y], dtype=bool) if y.dtype.kind == "O" else np.asarray(y != y)
 
 
-def _is_no_value(value: Any) -> bool:
+def _is_missing_value(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither true nor false
+    except TypeError:  # the truth value of pandas' NA is undefined
         return True
 
 
-def _check_twins(y: Vector, marker: Any) -> None:
-    """Refuse a marker that is a number where y has it as text, or the other way round."""
-    text, number = isinstance(marker, str), _number(marker)
+def _check_marker_type(y: Vector, marker: Any) -> None:
+    """Refuse a numeric marker if y has the same number as text, and a text marker if y has it as a number."""
+    text, number = isinstance(marker, str), _as_float(marker)
     if y.dtype.kind not in ("biufO" if text else "UO") or number is None:
         return
-    twins = sorted({repr(v) for v in y.tolist() if isinstance(v, str) != text and _number(v) == number})
-    if twins:
+    matches = sorted({repr(v) for v in y.tolist() if isinstance(v, str) != text and _as_float(v) == number})
+    if matches:
         kinds = ("number", "text") if text else ("text", "number")
         raise ValueError(
-            f"y has the {kinds[0]} {twins[0]}, and unlabeled={marker!r} is a {kinds[1]}: say unlabeled={twins[0]} if "
-            "that stands for no label, or unlabeled=None if it is a class."
+            f"y has the {kinds[0]} {matches[0]}, and unlabeled={marker!r} is a {kinds[1]}: pass unlabeled={matches[0]} "
+            "if that marks a missing label, or unlabeled=None if it is a class."
         )
 
 
-def _number(value: Any) -> float | None:
-    """Return the number that a value is or reads as."""
+def _as_float(value: Any) -> float | None:
+    """Return the value as a float, also from text; None if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -244,70 +245,71 @@ def _number(value: Any) -> float | None:
 
 
 def of_one_kind(values: Vector, classes: bool = True) -> Vector:
-    """Return an array of text or of numbers, also from objects; as `classes` they must not be changed by rounding."""
+    """Convert labels to an array of text or of numbers; refuse `classes` that rounding could change."""
     if values.dtype.kind != "O":
         return values
     text = [v for v in values if isinstance(v, str)]
     if 0 < len(text) < len(values):
         other = next(v for v in values if not isinstance(v, str))
         raise ValueError(
-            f"y mixes text ({text[0]!r}) and numbers ({other!r}): make text of all classes, or numbers. What stands "
-            "for no label is said with `unlabeled`."
+            f"y mixes text ({text[0]!r}) and numbers ({other!r}): convert all classes to text, or to numbers. The "
+            "parameter `unlabeled` is the marker of missing labels."
         )
-    found = np.array(values.tolist()) if len(values) else values
+    converted = np.array(values.tolist()) if len(values) else values
     large = [v for v in values if isinstance(v, int) and abs(v) > LARGEST_EXACT]
-    if classes and large and found.dtype.kind not in "iu":
+    if classes and large and converted.dtype.kind not in "iu":
         raise ValueError(
-            f"y has the whole number {large[0]} beside others with which it has no common type of 64 bits, so that "
-            "rounding could make one class of two: make text of all classes."
+            f"y has the integer {large[0]} and other numbers with which it has no common 64-bit type, so that rounding "
+            "could merge two classes: convert all classes to text."
         )
-    return found
+    return converted
 
 
 def columns_of(y: Any) -> int:
-    """Return the number of outputs of y: its columns, 1 for an array of one axis."""
+    """Return the number of outputs of y: its columns, or 1 for a one-dimensional array."""
     shape = np.asarray(as_numpy(y)).shape
     return int(shape[1]) if len(shape) == 2 else 1
 
 
 def fill_missing_rows(y: Any, marker: Any) -> tuple[Vector, Vector]:
-    """Return y (t, outputs) with zeros where it was not observed, and the mask of those rows."""
+    """Fill missing targets of y (t, outputs) with zeros; return y and the mask of rows that have no target."""
     check_unmasked(y, "y")
     columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
-    missing = np.stack([own for _, own in columns], axis=1)
-    some = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    if len(some):
+    missing = np.stack([mask for _, mask in columns], axis=1)
+    partial = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
+    if len(partial):
         raise ValueError(
-            f"Row {some[0]} of y is not observed in some outputs and a number in others: fit a regressor for each "
+            f"Row {partial[0]} of y is missing in some outputs and a number in others: fit a regressor for each "
             "output, as sklearn.multioutput.MultiOutputRegressor does."
         )
-    return np.where(missing, 0.0, np.stack([own for own, _ in columns], axis=1)), missing[:, 0]
+    return np.where(missing, 0.0, np.stack([filled for filled, _ in columns], axis=1)), missing[:, 0]
 
 
 def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
-    """Return measured slopes (t, n), or (t, n, outputs), in NumPy; NaN where there is none."""
+    """Validate measured slopes (t, n) or (t, n, outputs) and return them in NumPy, NaN for missing ones."""
     check_unmasked(gradients, "gradients")
-    tensor = hasattr(gradients, "__dlpack__") or issparse(gradients)  # of which the latter is refused below
-    given = gradients if tensor else np.asarray(gradients)
-    if isinstance(given, np.ndarray) and given.dtype.kind == "O":
-        given = np.where(no_value(given.reshape(-1)).reshape(given.shape), np.nan, given).astype(np.float64)
-    slopes = to_numpy(as_real(given, "gradients")).astype(np.float64)
+    is_array = hasattr(gradients, "__dlpack__") or issparse(gradients)  # `as_real` refuses the latter
+    array = gradients if is_array else np.asarray(gradients)
+    if isinstance(array, np.ndarray) and array.dtype.kind == "O":
+        array = np.where(is_missing(array.reshape(-1)).reshape(array.shape), np.nan, array).astype(np.float64)
+    slopes = to_numpy(as_real(array, "gradients")).astype(np.float64)
     t, n = (int(size) for size in X.shape)
     shape = (t, n) if outputs is None else (t, n, outputs)
     if slopes.shape != shape:
         raise ValueError(
-            f"gradients has shape {slopes.shape}; a slope for each feature of each row of X"
-            f"{'' if outputs is None else ' and each output of y'} makes {shape}. NaN is for what was not observed."
+            f"gradients has shape {slopes.shape}, but one slope for each feature of each row of X"
+            f"{'' if outputs is None else ' and each output of y'} makes {shape}. NaN marks slopes that were not "
+            "measured."
         )
     if np.any(np.isinf(slopes)):
-        raise ValueError("gradients contains infinity: NaN is for what was not observed.")
+        raise ValueError("gradients contains infinity: mark slopes that were not measured by NaN.")
     if np.all(np.isnan(slopes)):
-        raise ValueError("Every one of gradients is NaN, not observed: leave gradients out.")
+        raise ValueError("All gradients are NaN, that is, none was measured: leave gradients out.")
     return slopes
 
 
 def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
-    """Refuse a data frame beside X, such as one of slopes, whose columns are not those of X in the same order."""
+    """Refuse a data frame, such as one of slopes, whose columns are not those of X in the same order."""
     named = getattr(Columns.of(frame), "feature_names_in_", None) if hasattr(frame, "columns") else None
     if named is None or not hasattr(estimator, "feature_names_in_"):
         return
@@ -318,14 +320,14 @@ def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:
-    """Return targets +1 and -1: (l,) for two classes, the second being +1, and (l, classes) for more."""
+    """Return the targets +1 and -1, (l,) for two classes, of which the second is +1, and (l, classes) for more."""
     if count == 2:
         return np.where(codes == 1, 1.0, -1.0)
     return np.where(codes[:, None] == np.arange(count), 1.0, -1.0)
 
 
 def predicted_codes(scores: Vector) -> Vector:
-    """Return the index of the predicted class: by the sign of one score, (t,) or (t, 1), or the largest of several."""
+    """Return the indices of the predicted classes: by the sign of one score (t,) or (t, 1), or by the largest score."""
     if scores.ndim == 1 or scores.shape[1] == 1:
         return (scores.reshape(-1) > 0).astype(int)
     return np.asarray(scores.argmax(axis=1))
@@ -369,10 +371,10 @@ class ClassPrior:
         ----------
         model : estimator
             A fitted classifier with `predict_proba`, of this library or another.
-        X : (t, n)
-            Rows whose proportions are wanted, labeled or not.
-        y : (t,)
-            The labels that the model learned from; a value that is none of its classes counts as no label.
+        X : array-like of shape (t, n)
+            The rows, labeled or not, in which the proportions are estimated.
+        y : array-like of shape (t,)
+            The labels that the model learned from; values that are not among its classes count as unlabeled.
 
         Returns
         -------
@@ -381,7 +383,7 @@ class ClassPrior:
 
         Examples
         --------
-        Each class has as many labels, and the rows are unbalanced:
+        All classes have the same number of labels, but the rows are unbalanced:
 
         >>> import numpy as np, rkhs
         >>> rng = np.random.default_rng(0)
@@ -395,44 +397,60 @@ class ClassPrior:
         >>> model = model.set_params(class_weight=prior).fit(X, y)
         """
         if not hasattr(model, "predict_proba"):
-            raise TypeError(f"Proportions are estimated from probabilities, and {model!r} has no predict_proba.")
+            raise TypeError(
+                f"Proportions are estimated from probabilities, but {model!r} has no predict_proba: pass a classifier "
+                "that has it."
+            )
         classes, labels = np.asarray(model.classes_), to_numpy(y).ravel()
         trained = np.array([np.count_nonzero(labels == c) for c in classes], dtype=float)
         if np.any(trained == 0):
             raise ValueError(
-                f"y has no label of {classes[trained == 0].tolist()}, which {type(model).__name__} learned from."
+                f"y has no label of {classes[trained == 0].tolist()}, which {type(model).__name__} has learned: pass "
+                "the labels that it was fitted to."
             )
-        chances = np.asarray(to_numpy(model.predict_proba(X)), dtype=float)
-        if len(chances) == 0:
+        probabilities = np.asarray(to_numpy(model.predict_proba(X)), dtype=float)
+        if len(probabilities) == 0:
             raise ValueError("X has no rows from which to estimate proportions.")
         trained /= trained.sum()
         shares = trained
         for _ in range(10_000):
-            own = chances * (shares / trained)
-            new = np.mean(own / np.maximum(own.sum(axis=1, keepdims=True), np.finfo(float).tiny), axis=0)
-            moved, shares = float(np.abs(new - shares).max()), new
-            if moved <= 1e-9:
+            adjusted = probabilities * (shares / trained)
+            totals = np.maximum(adjusted.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            new = np.mean(adjusted / totals, axis=0)
+            change, shares = float(np.abs(new - shares).max()), new
+            if change <= 1e-9:
                 break
         return cls(dict(zip(classes.tolist(), shares.tolist(), strict=True)))
 
     def of(self, classes: Vector) -> Vector:
-        """Return the shares of the given classes, in their order, scaled to the sum one."""
-        given: Any = self.shares
-        if isinstance(given, Mapping):
-            if set(given) != set(classes.tolist()):
-                raise ValueError(f"ClassPrior needs a share for each of {classes.tolist()}, got {list(given)}.")
-            given = [given[c] for c in classes.tolist()]
-        shares = np.asarray(given, dtype=float)
+        """Return the shares of the given classes, in their order, scaled to the sum one.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (k,)
+            The classes.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Their shares.
+        """
+        values: Any = self.shares
+        if isinstance(values, Mapping):
+            if set(values) != set(classes.tolist()):
+                raise ValueError(f"ClassPrior needs a share for each of {classes.tolist()}, got {list(values)}.")
+            values = [values[c] for c in classes.tolist()]
+        shares = np.asarray(values, dtype=float)
         if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):
-            raise ValueError(f"ClassPrior needs a positive share for each of {classes.tolist()}, got {given!r}.")
+            raise ValueError(f"ClassPrior needs a positive share for each of {classes.tolist()}, got {values!r}.")
         return np.asarray(shares / shares.sum())
 
 
 def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector) -> Vector:
-    """Return the factor on the weight of each point by its class.
+    """Return the class weight of each point, from class indices (l,) and sample weights (l,).
 
-    "balanced" is a `ClassPrior` of equal shares: every class counts the same, which is the normalization of Zhang et
-    al. 2013, section 6.3, times l / k for l labels of k classes.
+    "balanced" is a `ClassPrior` with equal shares: all classes have the same total weight.  It is the normalization of
+    Zhang et al. 2013, section 6.3, times l / k for l labels of k classes.
     """
     if class_weight is None:
         return np.ones(len(codes))

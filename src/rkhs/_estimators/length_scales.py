@@ -1,23 +1,24 @@
-"""Length scales and metrics of kernels: the one place where the estimators decide them.
+"""Length scales and metrics of the kernels of the estimators.
 
-A scale that is given stays; "median" is the median distance of the points (`as_kernel`).  By word they are learned:
+A scale can be a number, one number for each feature, or "median", the median distance of the points (`as_kernel`).
+These names select a rule that learns it from the labels:
 
-"evidence", "loo"       one for each feature, as by `Problem.tune`, all losses taken as squared
-"cv"                    the best of `WIDTHS` times the median distance, of features as they are and divided by their
-                        deviations, by the loss of held-out labels, a fifth at a time
-"agop"                  directions in which f changes much count more (`learn_metric`), "agop-diagonal" features
+"evidence", "loo"         one scale for each feature by `Problem.tune`, with all losses replaced by squared ones
+"cv"                      the best of `WIDTHS` times the median distance, of raw and of standardized features, by the
+                          loss of held-out labels in five folds
+"agop", "agop-diagonal"   a metric of directions, or of features, from the gradients of f (`learn_metric`)
 
-The automatic search (`_selection`) compares `WIDTHS` times the median of each of the `feature_maps`
+The automatic search (`selection`) compares `WIDTHS` times the median distance of each of the `feature_maps`
 
     all features            x
-    principal components    the first few directions in which points differ most
-    decorrelated features   S^-1/2 x  with the covariance S, so that points differ by the same in every direction
+    principal components    the projection on the first few principal directions
+    decorrelated features   S^-1/2 x with the covariance S, so that the variance is the same in every direction
 
-of features as they are or divided by their deviations, all found from labeled and unlabeled points, and scales for
-each feature learned by evidence (`ScaleLearner`).  In many noisy features distances say little.  Where classes are
-clusters they differ along the first components, which is what unlabeled points are worth most for (cluster kernels:
-Chapelle, Weston and Scholkopf 2003).  Where features are many measurements of few things, with classes in what is left,
-as in brain signals, decorrelated ones are what classical discriminants look at (Mahalanobis 1936).
+of raw and of standardized features, all estimated from labeled and unlabeled points, and one scale for each feature
+learned by evidence (`ScaleLearner`).  If classes are clusters they differ along the first components, and these are
+the main benefit of unlabeled points (cluster kernels: Chapelle, Weston and Scholkopf 2003).  If features are many
+correlated measurements of few quantities, and classes differ in directions of small variance, as in brain signals,
+decorrelated features are those of classical discriminants (Mahalanobis 1936).
 """
 
 from __future__ import annotations
@@ -55,38 +56,41 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 AGOP = ("agop", "agop-diagonal")
-LEARNED = (*CRITERIA, "cv", *AGOP)  # words for scales that are learned from labels
-WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
-COMPONENTS = (3, 10, 30)  # principal ones, of more features
-FEWEST_LABELS = 30  # from which scales are learned for each feature
+LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
+COMPONENTS = (3, 10, 30)  # numbers of principal components to try
+FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 
-KernelOf = Callable[[Any, Any], Any]  # from a kernel or its name, and a scale, to the kernel
+KernelOf = Callable[[Any, Any], Any]  # maps a kernel or its name, and a scale, to the kernel
 ProblemOf = Callable[[Sample, Kernel], Problem]
 
 
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
-    """Return a kernel object as it is, or the named one with the given scale; "median" is that of the distinct X."""
+    """Return the named kernel with the given scale; a kernel object is returned with its open scales resolved.
+
+    The scale "median" is the median distance of the distinct rows of X.
+    """
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be an rkhs kernel or one of {quoted(KERNELS)}, got {kernel!r}.")
         if isinstance(scale, str) and scale in LEARNED:
             raise ValueError(
                 f"scale={scale!r} is learned from labels, which only InvariantRegressor and InvariantClassifier do: "
-                'give a number, or "median".'
+                'pass a number, or "median".'
             )
         if isinstance(scale, str) and scale != "median":
             raise ValueError(
                 f"scale must be positive, one per feature, or one of {quoted(('median', *LEARNED))}, got {scale!r}."
             )
-        index = getattr(scale, "index", ())  # of a series; a method of texts, lists and tuples
+        index = getattr(scale, "index", ())  # a pandas series has one; strings, lists and tuples have a method
         if not callable(index) and any(isinstance(name, str) for name in index):
             raise ValueError(
-                "scale is a series with names, and scales are those of the features in their order: pass "
-                "scale[X.columns].to_numpy()."
+                "scale is a series with names, which are not matched with the features: pass them in the order of the "
+                "features, as scale[X.columns].to_numpy()."
             )
         kernel = KERNELS[kernel](scale)
-    left = any(isinstance(value, str) for value in kernel.parameters().values())
-    return kernel.resolved(np.unique(to_numpy(X), axis=0)) if left else kernel
+    unresolved = any(isinstance(value, str) for value in kernel.parameters().values())
+    return kernel.resolved(np.unique(to_numpy(X), axis=0)) if unresolved else kernel
 
 
 def is_learned(config: ModelConfig) -> bool:
@@ -95,45 +99,48 @@ def is_learned(config: ModelConfig) -> bool:
 
 
 def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> tuple[Kernel, Matrix | None]:
-    """Return the kernel with its scale and metric, and the metric if it was learned; `problem_of` is for fits."""
+    """Return the kernel with its scale and metric, and the metric (n, n), or None if it was not learned.
+
+    `problem_of(sample, kernel)` formulates the problems that have to be solved to learn them.
+    """
     if not is_learned(config):
         return as_kernel(config.kernel, config.scale, sample.X), None
     if config.scale in AGOP:
         T = learn_metric(config, sample, problem_of)
-        return _in_metric(config, sample.apart(), T), T.T @ T
+        return _kernel_in_metric(config, sample.apart(), T), T.T @ T
     if config.kernel not in SCALED:
         raise ValueError(
-            f"scale={config.scale!r} is for kernels given by name that have one, {', '.join(SCALED)}, got "
+            f"scale={config.scale!r} can be learned for the named kernels {', '.join(SCALED)}, got "
             f"kernel={config.kernel!r}: use Problem.tune, or a number."
         )
     if config.scale == "cv":
         return _cross_validated_kernel(config, sample, problem_of), None
     terms = [
-        Term(one.functional, Squared(), one.told, weight=Tunable() * to_numpy(one.weights())[:, 0])
-        for one in config.observed_terms(sample.apart())
+        Term(term.functional, Squared(), term.told, weight=Tunable() * to_numpy(term.weights())[:, 0])
+        for term in config.observed_terms(sample.apart())
     ]
     problem = Problem(KERNELS[config.kernel](Tunable(each=True)), terms, config.basis)
     return problem.tune(config.scale, verbose=config.verbose).kernel, None
 
 
 def deviations(X: Matrix) -> Vector:
-    """Return the standard deviations of the features, 1 for constant ones."""
+    """Return the standard deviations of the features, with 1 for constant features."""
     spread = X.std(axis=0)
     return np.where(spread > 0, spread, 1.0)
 
 
 def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> Kernel:
-    """Return the named kernel with the scale of the least mean loss of labels held out, a fifth at a time."""
+    """Return the named kernel with the scale of the smallest mean held-out loss, by five folds."""
     if sample.slopes is not None:
         raise ValueError(
-            'scale="cv" leaves labels out, and slopes that were measured at their points would tell them: use '
-            'scale="loo", which leaves whole points out.'
+            'scale="cv" leaves out labels, which slopes measured at the same points would reveal: use scale="loo", '
+            "which leaves out whole points."
         )
-    sample = sample.apart()  # rows are left out one by one
-    random, most = np.random.default_rng(0), 1000  # labeled rows, and as many others
+    sample = sample.apart()  # folds leave out single rows
+    random, most = np.random.default_rng(0), 1000  # labeled rows, and as many unlabeled ones
     kinds = [np.flatnonzero(sample.labeled), np.flatnonzero(~sample.labeled)]
-    some = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
-    sample = sample.take(np.sort(np.concatenate(some)))
+    subsets = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
+    sample = sample.take(np.sort(np.concatenate(subsets)))
     X = to_numpy(sample.X).astype(np.float64)
     make: Callable[[Any], Any] = KERNELS[config.kernel]
     candidates: list[Kernel] = []
@@ -148,57 +155,57 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
         left_out = dealt(KFold(min(5, term.size), shuffle=True, random_state=0), count)
         values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
         target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
-        each = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
-        losses.append(np.nan_to_num(np.average(each, weights=weight), nan=np.inf))
+        row_losses = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
+        losses.append(np.nan_to_num(np.average(row_losses, weights=weight), nan=np.inf))
     return candidates[int(np.argmin(losses))]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """A map of features: what features are divided by, a number or one each, and a linear map (m, n) of them."""
+    """A linear map of points: features are divided by `unit`, then mapped by the matrix `linear`."""
 
-    unit: Any
-    linear: Matrix | None = None  # None for the features themselves
-    components: int | None = None  # the number of principal components that the map leaves, if it leaves these
+    unit: Any  # a number, or one for each feature
+    linear: Matrix | None = None  # (m, n); None for the identity
+    components: int | None = None  # the number of principal components, if the map projects on these
 
     def points(self, X: Matrix) -> Matrix:
-        """Return the points (t, m) whose Euclidean distances are meant."""
+        """Return the mapped points (t, m)."""
         scaled = X / self.unit
         return scaled if self.linear is None else scaled @ self.linear.T
 
     def scale(self, width: float) -> float | tuple[float, ...]:
-        """Return the length scale of features, one or one each, that is a width in these distances."""
-        each = np.asarray(width * self.unit)
-        return float(each) if each.ndim == 0 else tuple(each.tolist())
+        """Return the length scale of the raw features, or one for each, that corresponds to `width` after the map."""
+        scales = np.asarray(width * self.unit)
+        return float(scales) if scales.ndim == 0 else tuple(scales.tolist())
 
     def kernel(self, kernel: Any, width: float, kernel_of: KernelOf) -> tuple[Any, Any]:
-        """Return the equivalent parameters `kernel` and `scale` of an estimator."""
+        """Return the parameters `kernel` and `scale` of an estimator that are equivalent to `width` after the map."""
         if self.linear is not None:
             return kernel_of(kernel, width) @ (self.linear / self.unit), width
         return kernel, self.scale(width)
 
 
 def feature_maps(X: Matrix) -> Iterator[FeatureMap]:
-    """Yield the maps to try for points X (t, n): features themselves first."""
+    """Yield the maps to try for points X (t, n), the identity first."""
     t, n = X.shape
-    spread, rounding = deviations(X), 1e-6  # share below which deviations, and their differences, are rounding
-    alike = np.ptp(spread) <= rounding * spread.max()
-    units: list[Any] = [1.0] if alike else [1.0, spread]
+    spread, rounding = deviations(X), 1e-6  # relative size below which deviations, and their differences, are rounding
+    standardized = np.ptp(spread) <= rounding * spread.max()
+    units: list[Any] = [1.0] if standardized else [1.0, spread]
     yield from map(FeatureMap, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)
         along = (X / unit @ directions.T).std(axis=0)
-        rank = int(np.sum(along > rounding * along[0]))  # of features that repeat others
+        rank = int(np.sum(along > rounding * along[0]))  # below n if features repeat others
         yield from (FeatureMap(unit, directions[:count], count) for count in COMPONENTS if count < rank)
-    if 1 < n <= 500 and t > 1:  # an eigendecomposition of n x n
+    if 1 < n <= 500 and t > 1:  # larger eigendecompositions take too long
         yield FeatureMap(spread, decorrelating(X / spread))
 
 
 def decorrelating(X: Matrix) -> Matrix:
-    """Return (S + s I)^-1/2 with the covariance S of points X (t, n).
+    """Return the whitening matrix (S + s I)^-1/2 with the covariance S of points X (t, n).
 
-    s = tr S / t is about the error of each variance estimated from t points.  It does not change when a feature is
-    split into equal ones that together carry the same information.
+    s = tr S / t is about the error of a variance that is estimated from t points.  It does not change if a feature is
+    split into equal ones with the same total variance.
     """
     variances, U = scipy.linalg.eigh(np.cov(X.T, bias=True))
     variances = np.clip(variances, 0.0, None)
@@ -208,12 +215,12 @@ def decorrelating(X: Matrix) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class ScaleLearner:
-    """Learns a length scale for each feature by evidence, where that predicts labels it has not seen.
+    """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
 
-    Evidence with a prior that draws the logarithms of scales to their mean finds which features matter (theory, section
-    9).  It has seen all labels, so that leave-one-out errors flatter it.  It is scored by labels that it has not seen:
-    those of each of three folds, by scales learned from the two others, compared label by label with the best candidate
-    that has no learned scales.  The points X (l, n) are all labeled.
+    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
+    all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
+    each fold are predicted with scales learned from the other two, and the errors are compared label by label with
+    those of the best candidate without learned scales.  The points X (l, n) are all labeled.
     """
 
     X: Matrix
@@ -223,95 +230,99 @@ class ScaleLearner:
     intercept: bool
 
     def candidate(self, first: Candidate, base: Candidate) -> Candidate | None:
-        """Return a candidate with scales learned from those of `first` if it beats `base` on unseen labels."""
-        everything, folds = np.arange(len(self.X)), list(self.folds())
-        scale = self.learned(first, everything)
+        """Return a candidate with learned scales, starting from those of `first`, if it beats `base`; else None."""
+        all_rows, folds = np.arange(len(self.X)), list(self.folds())
+        scale = self.learned(first, all_rows)
         if scale is None:
             return None
-        C, values = self._best(first.kernel, scale, everything)
-        without = np.zeros_like(self.labeled.target)
+        C, values = self._best(first.kernel, scale, all_rows)
+        baseline = np.zeros_like(self.labeled.target)
         K = self.kernel_of(base.kernel, base.scale)(self.X)
         for group, _ in folds:
-            without[group] = leave_group_out(K, self.labeled, base.C, self.intercept, group)
-        before, weight = self.labeled.squares(without), self.labeled.weight
-        if not falls(before, self.labeled.squares(values), weight):  # not even where the scales have seen the labels
+            baseline[group] = leave_group_out(K, self.labeled, base.C, self.intercept, group)
+        before, weight = self.labeled.squares(baseline), self.labeled.weight
+        if not falls(before, self.labeled.squares(values), weight):  # not even with scales that have seen the labels
             return None
-        found = without.copy()
+        predictions = baseline.copy()
         for group, rest in folds:
-            own = self.learned(first, rest)
-            if own is None:
+            fold_scale = self.learned(first, rest)
+            if fold_scale is None:
                 return None
-            K = self.kernel_of(first.kernel, own)(self.X)
-            own_C = self._best(first.kernel, own, rest)[0]
-            found[group] = leave_group_out(K, self.labeled, own_C, self.intercept, group)
-            if self.labeled.loss(found) > self.labeled.loss(without):  # worse so far
+            K = self.kernel_of(first.kernel, fold_scale)(self.X)
+            fold_C = self._best(first.kernel, fold_scale, rest)[0]
+            predictions[group] = leave_group_out(K, self.labeled, fold_C, self.intercept, group)
+            if self.labeled.loss(predictions) > self.labeled.loss(baseline):  # already worse after these folds
                 return None
-        if not falls(before, self.labeled.squares(found), weight):
+        if not falls(before, self.labeled.squares(predictions), weight):
             return None
-        return Candidate(SCALES, first.kernel, scale, None, 0.0, C, *self.labeled.scored(found))
+        return Candidate(SCALES, first.kernel, scale, None, 0.0, C, *self.labeled.scored(predictions))
 
     def learned(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
-        """Return the scales that make the labels of some rows most likely; None where these say nothing."""
-        some, X = self.labeled.take(rows), self.X[rows]
+        """Return the scales of maximum evidence for the labels of these rows; None if the labels determine none."""
+        subset, X = self.labeled.take(rows), self.X[rows]
         if len(np.unique(X, axis=0)) < 2:
             return None
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
         kernel = self.kernel_of(first.kernel, Tunable(start=start, each=True))
-        term = Term(Evaluation(X / spread), Squared(), some.target, weight=Tunable(start=first.C) * some.weight)
+        term = Term(Evaluation(X / spread), Squared(), subset.target, weight=Tunable(start=first.C) * subset.weight)
         problem = Problem(kernel, [term], Constant() if self.intercept else None)
-        iterations = 100 if self.labeled.classes is None else 30  # values may have no noise, classes do
-        most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels: half a second of a core a step
+        iterations = 100 if self.labeled.classes is None else 30  # targets without noise need more than classes do
+        most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
         tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
         return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:
-        """Yield the labels of each of three folds, and the others, whatever the order and the units of points are."""
+        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
+
+        The folds are stratified: each has its share of every class.
+        """
         order = np.lexsort(self.X.T)
         classes = np.zeros(len(order), int) if self.labeled.classes is None else self.labeled.classes[order]
         shuffled = np.random.default_rng(0).permutation(len(order))
-        shuffled = shuffled[np.argsort(classes[shuffled], kind="stable")]  # so that each fold has its share of a class
+        shuffled = shuffled[np.argsort(classes[shuffled], kind="stable")]
         fold = np.empty(len(order), int)
         fold[order[shuffled]] = np.arange(len(order)) % 3
         for k in range(3):
             yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
 
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> tuple[float, Matrix]:
-        """Return the C of the least leave-one-out error of some rows, and its predictions."""
-        some = self.labeled.take(rows)
+        """Return the C with the smallest leave-one-out error on these rows, and its predictions."""
+        subset = self.labeled.take(rows)
         K = self.kernel_of(kernel, scale)(self.X[rows])
-        found = list(leave_one_out(K, some.target, some.weight, self.Cs, self.intercept))
-        best = int(np.argmin([some.loss(values) for values in found]))
-        return self.Cs[best], found[best]
+        predictions = list(leave_one_out(K, subset.target, subset.weight, self.Cs, self.intercept))
+        best = int(np.argmin([subset.loss(values) for values in predictions]))
+        return self.Cs[best], predictions[best]
 
 
 def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> Matrix:
-    """Return the map T (n, n) of a kernel k(Tx, Ty), learned from the slopes of f itself.
+    """Return the matrix T (n, n) of a kernel k(Tx, Ty), learned from the gradients of f.
 
-    With G = mean over points of (grad f)(grad f)', the average gradient outer product (AGOP), the next kernel is
-    k(Tx, Ty), T = G^(1/2), and f is learned again: the recursive feature machine of Radhakrishnan, Beaglehole, Pandit
-    and Belkin (Science, 2024).  Features are first divided by their deviations, and T has a fixed size, so that units
-    do not matter.  A round may also do harm: slopes of a poor f point anywhere.  So a fifth of the labels is held out,
-    and a round is kept only where their losses fall significantly (`improves`).
+    With the average gradient outer product (AGOP) G = mean over points of (grad f)(grad f)', the next kernel is
+    k(Tx, Ty) with T = G^(1/2), and f is learned again: the recursive feature machine of Radhakrishnan, Beaglehole,
+    Pandit and Belkin (Science, 2024).  Features are standardized and T is normalized, so that units do not matter.
+    Gradients of a poor f may mislead.  A fifth of the labels is therefore held out, and a round is accepted only if
+    their losses fall significantly (`improves`).
     """
     sample = sample.apart()
-    own = np.flatnonzero(sample.labeled)
-    if len(own) < 20:
+    rows = np.flatnonzero(sample.labeled)
+    if len(rows) < 20:
         raise ValueError(
-            f"scale={config.scale!r} holds out a fifth of the labels to see whether it helps, and there are only "
-            f'{len(own)}: it needs 20. Use scale="median".'
+            f"scale={config.scale!r} holds out a fifth of the labels to check the metric and needs at least 20 labels, "
+            f'got {len(rows)}: use scale="median".'
         )
-    held = np.random.default_rng(0).permutation(own)[: len(own) // 5]
+    held = np.random.default_rng(0).permutation(rows)[: len(rows) // 5]
     labeled = sample.labeled.copy()
     labeled[held] = False
-    part, held_out = replace(sample, labeled=labeled), sample.take(np.sort(held))
+    training, held_out = replace(sample, labeled=labeled), sample.take(np.sort(held))
     term = replace(config, C=1.0).label_term(held_out)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
-    points = taken(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # slopes are averaged
+    points = taken(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(to_numpy(sample.X).astype(np.float64))
 
     def fitted(T: Matrix) -> tuple[Any, Vector]:
-        problem = problem_of(part, _in_metric(config, part, T))
+        """Return f, learned with the metric T, and the losses of the held-out labels."""
+        problem = problem_of(training, _kernel_in_metric(config, training, T))
         f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
         values = to_numpy(f(held_out.X)).reshape(target.shape)
         return f, weight * np.sum(to_numpy(term.loss.value(values, target)), axis=1)
@@ -322,8 +333,8 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
         slopes = to_numpy(Gradient(points)(f)).astype(np.float64)  # (t, n), or (t, n, outputs)
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
         G = along.T @ along / len(slopes)
-        size = np.mean(np.diag(G))  # by which the diagonal of T'T, in units of `spread`, has the mean one
-        if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
+        size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
+        if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, however small its slopes are
             T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
         else:
             values, axes = np.linalg.eigh(G)
@@ -337,16 +348,16 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     return best
 
 
-def _in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:
+def _kernel_in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:
     return as_kernel(config.kernel, "median", sample.X @ like(T.T, sample.X)) @ T
 
 
 def improves(before: Vector, after: Vector) -> bool:
-    """Return whether losses fall significantly: their mean by a standard error, or most of them.
+    """Return whether losses (l,) fall significantly, by the mean or by a sign test.
 
-    Most of them: so many more fall than rise that it is two standard errors of a fair coin, and the mean falls.  Where
-    few labels have most of the loss, the mean says nothing about all others.
+    Either the mean falls by more than its standard error, or it falls and the number of losses that fall exceeds the
+    number that rise by two standard deviations of a fair coin.  The sign test matters if few labels dominate the mean.
     """
     mean, error = mean_fall(before, after, np.ones(len(before)))
-    most = float(np.mean(np.sign(before - after))) * len(before) ** 0.5 > 2.0
-    return mean > error or (most and mean > 0)
+    sign_test = float(np.mean(np.sign(before - after))) * len(before) ** 0.5 > 2.0
+    return mean > error or (sign_test and mean > 0)

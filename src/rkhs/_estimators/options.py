@@ -1,4 +1,4 @@
-"""The parameters of estimators: losses by name, checks, grids, and the configuration that passes on to a problem."""
+"""The parameters of the estimators: named losses, validation, grids, and the configuration of a problem."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rkhs._spaces.base import check_approximation
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.losses import Loss
 
-WIDTH = 0.1  # of losses by name that have one, in units of f, as epsilon of scikit-learn's SVR
+WIDTH = 0.1  # width of named losses that have one, in units of f, as the default epsilon of scikit-learn's SVR
 LOSSES: dict[str, Loss] = {
     "hinge": losses.Hinge(),
     "squared_hinge": losses.SquaredHinge(),
@@ -40,7 +40,7 @@ CLASSIFICATION = ("hinge", "squared_hinge", "logistic", "squared")
 REGRESSION = ("squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile")
 INVARIANCE = tuple(name for name in LOSSES if name not in ("hinge", "squared_hinge", "logistic", "quantile"))
 
-# The default grids: powers of ten of C and nu by folds, of C by leave-one-out errors, and of nu of graphs.
+# Ranges of the default grids, as powers of ten: C and nu chosen by folds, C by leave-one-out errors, and nu of graphs.
 C_RANGE, NU_RANGE, WIDE_C_RANGE, GRAPH_RANGE = (0, 3), (0, 2), (-1, 8), (2, 8)
 
 
@@ -50,7 +50,7 @@ class SolverOptions:
 
     Parameters
     ----------
-    method : str or Solver
+    method : "auto" or Solver, default="auto"
         "auto", which chooses by estimated cost, or one of `rkhs.solvers`.
     device : str, optional
         A device of PyTorch such as "cuda", to learn there; predictions come back as the kind of array that X is.
@@ -70,13 +70,24 @@ class SolverOptions:
 
     @classmethod
     def of(cls, solver: Any) -> SolverOptions:
-        """Return the options themselves, or those of a bare method."""
+        """Return `solver` if it is a SolverOptions, otherwise the options with it as the method.
+
+        Parameters
+        ----------
+        solver : "auto", Solver or SolverOptions
+            The parameter `solver` of an estimator.
+
+        Returns
+        -------
+        SolverOptions
+            The options.
+        """
         return solver if isinstance(solver, SolverOptions) else cls(solver)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelConfig:
-    """The parameters of an estimator that determine its problem, and what `fit` knows of y and X."""
+    """The parameters of an estimator that determine its problem, with the classes and the feature names."""
 
     kernel: Any = "gaussian"  # a name, or a Kernel
     scale: Any = "median"
@@ -96,12 +107,12 @@ class ModelConfig:
 
     @classmethod
     def of(cls, estimator: BaseEstimator, **changes: Any) -> ModelConfig:
-        """Copy what an estimator's parameters and its data determine; `changes` take the place of some of it."""
+        """Return the configuration of an estimator, with `changes` in place of some of its values."""
         names = {field.name for field in fields(cls)}
-        given = {name: value for name, value in estimator.get_params(deep=False).items() if name in names}
-        given["classes"] = getattr(estimator, "classes_", None)
-        given["feature_names"] = getattr(estimator, "feature_names_in_", None)
-        return cls(**{**given, **changes})
+        values = {name: value for name, value in estimator.get_params(deep=False).items() if name in names}
+        values["classes"] = getattr(estimator, "classes_", None)
+        values["feature_names"] = getattr(estimator, "feature_names_in_", None)
+        return cls(**{**values, **changes})
 
     @property
     def options(self) -> SolverOptions:
@@ -117,8 +128,8 @@ class ModelConfig:
         target: Vector = labeled.y
         factors: Any = check_number(self.C, "C")
         if self.classes is not None:
-            own = class_weights(self.class_weight, self.classes, labeled.y, labeled.weight)
-            factors, target = factors * own, one_vs_rest(labeled.y, len(self.classes))
+            factors = factors * class_weights(self.class_weight, self.classes, labeled.y, labeled.weight)
+            target = one_vs_rest(labeled.y, len(self.classes))
         return Term(Evaluation(labeled.X), self.label_loss, target=target, weight=factors * labeled.weight)
 
     @property
@@ -127,30 +138,34 @@ class ModelConfig:
         return as_loss(self.loss, names, "loss")
 
     def slope_term(self, sample: Sample) -> Term:
-        """Return the term of measured slopes; times the deviations of features they have the units of the target."""
+        """Return the term of measured slopes.
+
+        By default their weight is C times the variance of the feature: a slope times the standard deviation of its
+        feature has the units of the target.
+        """
         slopes: Any = sample.slopes
-        known = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
-        n = int(known.X.shape[1])
+        measured = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
+        n = int(measured.X.shape[1])
         if self.gradient_weight is None:
             X = to_numpy(sample.X).astype(np.float64)
             factors = check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
         else:
             factors = np.full(n, check_number(self.gradient_weight, "gradient_weight"))
         return Term(
-            Gradient(known.X),
+            Gradient(measured.X),
             losses.Squared(),
-            target=known.slopes,
-            weight=np.outer(known.weight, factors).reshape(known.X.shape),
+            target=measured.slopes,
+            weight=np.outer(measured.weight, factors).reshape(measured.X.shape),
         )
 
     def observed_terms(self, sample: Sample) -> list[Term]:
-        """Return the terms of labels and of measured slopes, weights in units of a kernel with k(x, x) = 1."""
+        """Return the terms of labels and of measured slopes, with weights for a kernel with k(x, x) = 1."""
         terms = [self.label_term(sample)] if np.any(sample.labeled) else []
         return terms if sample.slopes is None else [*terms, self.slope_term(sample)]
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
-    """Return a loss object as it is, or the named one."""
+    """Return the named loss; a loss object is returned unchanged."""
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in names:
@@ -159,9 +174,9 @@ def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
 
 
 def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
-    """Return a number if it is finite and positive, or zero where that makes sense."""
-    good = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
-    if not good or (float(value) == 0 and not or_zero):
+    """Return the value as a float; raise an error unless it is finite and positive, or zero with `or_zero`."""
+    valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
+    if not valid or (float(value) == 0 and not or_zero):
         raise ValueError(f"{parameter} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
     return float(value)
 
@@ -176,13 +191,16 @@ def check_in_span(approximation: Any, solver: Any) -> None:
     method = SolverOptions.of(solver).method
     if not (isinstance(method, str) and method == "auto"):
         raise ValueError(
-            f"solver={solver!r} is for all representers, and approximation={approximation!r} is solved in one go: "
-            "leave one of them out."
+            f"solver={solver!r} and approximation={approximation!r} are mutually exclusive, since the problem of an "
+            "approximation is solved directly: leave one of them out."
         )
 
 
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:
-    """Return numbers as they are given, or for an integer as many, in equal ratios, with zero first if wanted."""
+    """Return the values of a grid: those given, or for an integer that many between two powers of ten.
+
+    With `with_zero` the first of these is 0, and zero is a valid value.
+    """
     if isinstance(values, Integral) and not isinstance(values, bool):
         if values < 1:
             raise ValueError(f"{parameter} must be a positive number of values, or the values, got {values!r}.")
@@ -192,56 +210,56 @@ def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: 
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list, also of a single value."""
+    """Return the values of a grid as a list; a single value makes a list of one."""
     several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
-    found = list(values) if several else [values]
-    if not found:
+    result = list(values) if several else [values]
+    if not result:
         raise ValueError("A grid needs at least one value.")
-    return found
+    return result
 
 
 def parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters as they are now, whatever becomes of lists, dictionaries and arrays among them."""
+    """Return the parameters of an estimator, with copies of lists, dictionaries and arrays."""
 
-    def kept(value: Any) -> Any:
+    def copied(value: Any) -> Any:
         if is_array_api_obj(value):
             return owned(value)
         return copy(value) if isinstance(value, list | dict) else value
 
-    return {name: kept(value) for name, value in estimator.get_params(deep=False).items()}
+    return {name: copied(value) for name, value in estimator.get_params(deep=False).items()}
 
 
 def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
-    """Refuse to go on learning with other parameters than before, and name them."""
+    """Raise an error that names the parameters which have changed since the first `partial_fit`."""
     now = parameters(estimator)
-    free = ("tol", "verbose")  # on which the sums of the rows do not depend
+    free = ("tol", "verbose")  # the sums over rows do not depend on these
     changed = [name for name in now if name not in free and not same(now[name], before[name])]
     if changed:
-        list_of_changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
+        changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
         raise ValueError(
-            f"The rows that {type(estimator).__name__}.partial_fit has seen were added up with other parameters: "
-            f"{list_of_changes}. Set these back, or start anew with sklearn.base.clone(estimator)."
+            f"Parameters have changed since {type(estimator).__name__}.partial_fit summed earlier rows: {changes}. "
+            "Set them back, or start anew with sklearn.base.clone(estimator)."
         )
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return whether two parameters are the same, or copies of the same."""
-    if one is other:
+def same(first: Any, second: Any) -> bool:
+    """Return whether two parameters are equal, comparing arrays and dataclasses by value."""
+    if first is second:
         return True
-    if is_array_api_obj(one) or is_array_api_obj(other):
-        return is_array_api_obj(one) == is_array_api_obj(other) and np.array_equal(to_numpy(one), to_numpy(other))
-    if isinstance(one, float) and one != one:
-        return isinstance(other, float) and other != other
-    if type(one) is not type(other):
-        return bool(one == other)  # numbers of several types
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Functional):
-        return same((one.shape, one.parts), (other.shape, other.parts))
-    if issparse(one):
-        return one.shape == other.shape and (one != other).nnz == 0
-    if is_dataclass(one):
-        return all(same(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
-    return bool(one == other)
+    if is_array_api_obj(first) or is_array_api_obj(second):
+        return is_array_api_obj(first) == is_array_api_obj(second) and np.array_equal(to_numpy(first), to_numpy(second))
+    if isinstance(first, float) and first != first:
+        return isinstance(second, float) and second != second
+    if type(first) is not type(second):
+        return bool(first == second)  # numbers of different types may be equal
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, Functional):
+        return same((first.shape, first.parts), (second.shape, second.parts))
+    if issparse(first):
+        return first.shape == second.shape and (first != second).nnz == 0
+    if is_dataclass(first):
+        return all(same(getattr(first, field.name), getattr(second, field.name)) for field in fields(first))
+    return bool(first == second)

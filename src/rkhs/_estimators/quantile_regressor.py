@@ -1,7 +1,7 @@
-"""Several quantiles at once that never cross.
+"""Joint quantile regression with quantiles that do not cross.
 
-The quantiles are one function F(x, e) = sum_k e_k f_k(x) of a point and a direction (`kernels.fields.components`), so
-that their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k), and one problem has them all.
+All quantiles are learned in one problem, as one function F(x, e) = sum_k e_k f_k(x) of a point and a direction
+(`rkhs.kernels.components`).  Their differences are values of F: f_(k+1)(x) - f_k(x) = F(x, e_(k+1) - e_k).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from rkhs._backend.arrays import Array, Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
-from rkhs._estimators.base import BaseKernelEstimator, check_finite, dense, home, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, transactional
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.options import check_number
 from rkhs._estimators.problem import WeightNormalization
@@ -37,7 +37,7 @@ from rkhs.losses import OneSided, Quantile
 
 @dataclass(frozen=True)
 class Offsets(FunctionSpace):
-    """e_1 .. e_m: a constant for each output, at points (x, e) with x in R^n."""
+    """The span of the coordinates e_1 .. e_m at points (x, e) with x in R^n: a constant for each output."""
 
     dimension: int
     outputs: int
@@ -52,25 +52,34 @@ class Offsets(FunctionSpace):
 
 @dataclass(eq=False, repr=False)
 class QuantileRegressor(BaseKernelEstimator):
-    """Quantiles of y given x, learned together so that they never cross.
+    """Quantile regressor whose quantiles are learned together and do not cross.
 
-        min 1/2 sum_k |f_k|^2 + C sum of pinball losses
+    It minimizes
 
-    f_(k+1) - f_k is at least zero on the whole box of the training points, which is proved as shapes are; see
+        1/2 sum_k |f_k|^2 + C sum_k sum_i pinball_k(f_k(x_i); y_i)
+
+    subject to f_(k+1) >= f_k on the whole box of the training points, which is proved as for `rkhs.Shape`; see
     `crossing_certificate_`.
 
     Parameters
     ----------
-    quantiles : the levels, rising, between 0 and 1
-    kernel : as in `InvariantRegressor`; smooth enough for a proof, such as "gaussian"
-    scale, C, tol, verbose : as in `InvariantRegressor`
+    quantiles : sequence of float, default=(0.1, 0.5, 0.9)
+        The levels of the quantiles, at least two, increasing, between 0 and 1.
+    kernel : str or Kernel, default="gaussian"
+        As in `InvariantRegressor`; it must be smooth enough for the proof, as "gaussian" is.
+    scale, C, tol, verbose : object
+        As in `InvariantRegressor`.
 
     Attributes
     ----------
-    functions_ : the learned rkhs.Function of each quantile
-    crossing_certificate_ : what is proved about their differences
-    solution_, problem_ : of the one problem that has them all
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    functions_ : list of Function
+        The learned function of each quantile.
+    crossing_certificate_ : ShapeCertificate
+        What is proved about the differences of the functions.
+    solution_, problem_ : Solution, Problem
+        The solution and the joint problem of all quantiles.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
 
     Examples
     --------
@@ -98,11 +107,26 @@ class QuantileRegressor(BaseKernelEstimator):
 
     @transactional
     def fit(self, X: Any, y: Any) -> QuantileRegressor:
-        """Learn the quantiles from points X (t, n) and their targets y."""
+        """Learn the quantiles from points and their targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The targets.
+
+        Returns
+        -------
+        QuantileRegressor
+            The fitted estimator.
+        """
         levels = [float(q) for q in np.atleast_1d(np.asarray(self.quantiles, dtype=np.float64))]
         if len(levels) < 2 or not all(0 < q < 1 for q in levels) or any(b <= a for a, b in pairwise(levels)):
-            raise ValueError(f"quantiles are two levels at least, rising, between 0 and 1, got {self.quantiles!r}.")
-        points, _, y, _ = self._validated(X, y, own=False)  # of which a copy is made here
+            raise ValueError(
+                f"quantiles must be at least two increasing levels between 0 and 1, got {self.quantiles!r}."
+            )
+        points, _, y, _ = self._validated(X, y, own=False)  # astype makes the copy
         X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
         kernel = as_kernel(self.kernel, self.scale, X)
@@ -112,59 +136,73 @@ class QuantileRegressor(BaseKernelEstimator):
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
         norms, C = WeightNormalization.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
-        middle = float(np.median(y))  # offsets are free: y - middle rounds less
-        room, weight = ROOM * float(np.ptp(y)), 2 * C * len(y)
+        median = float(np.median(y))  # subtracted, since offsets are free and y - median rounds less
+        margin, weight = ROOM * float(np.ptp(y)), 2 * C * len(y)
 
         def data(targets: Matrix) -> list[Term]:
             curves = zip(levels, np.eye(m), strict=True)
             return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
-        places = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]
+        constrained = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]  # points
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
-            both = zip(places, steps, strict=True)
-            held = [norms.observed(Term(at(P, step), OneSided(), room, weight)) for P, step in both]
-            centered = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
+            constraints = [
+                norms.observed(Term(at(P, step), OneSided(), margin, weight))
+                for P, step in zip(constrained, steps, strict=True)
+            ]
+            centered = Problem(joint, [*data(y - median), *constraints], Offsets(n, m))
             solution = centered.solve(tol=self.tol, verbose=self.verbose)
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
             if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
                 break
-            places = [
+            constrained = [
                 P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
-                for P, proof in zip(places, proofs, strict=True)
+                for P, proof in zip(constrained, proofs, strict=True)
             ]
         F = solution.function
-        F = replace(F, basis_coefficients=F.basis_coefficients + middle)
-        self._keep(replace(centered, terms=[*data(y), *held]), replace(solution, function=F))
+        F = replace(F, basis_coefficients=F.basis_coefficients + median)
+        self._keep(replace(centered, terms=[*data(y), *constraints]), replace(solution, function=F))
         self.functions_ = outputs_of(F, kernel, n, np.eye(m))
-        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, places)))
+        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, constrained)))
         if not self.crossing_certificate_.proved:
             warn(
-                f"That quantiles do not cross is not proved on the whole box: {self.crossing_certificate_}.",
+                f"It is not proved on the whole box that the quantiles do not cross: {self.crossing_certificate_}.",
                 ConvergenceWarning,
             )
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return the quantiles at the rows of X, (t, quantiles)."""
-        given = self._given(X, "predict")
-        points = Evaluation(to_numpy(dense(given)).astype(np.float64))
-        return home(check_finite(np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)), given)
+        """Predict the quantiles at the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, quantiles)
+            The quantiles, in increasing order.
+        """
+        validated = self._validated_input(X, "predict")
+        points = Evaluation(to_numpy(dense(validated)).astype(np.float64))
+        values = np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)
+        return as_input_type(check_finite(values), validated)
 
 
 def at(X: Matrix, direction: Matrix) -> Evaluation:
-    """Return the functionals F -> F(x_i, e)."""
+    """Return the functionals F -> F(x_i, direction)."""
     return Evaluation(np.hstack([X, np.broadcast_to(direction, (len(X), len(direction)))]))
 
 
 def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[Function]:
     """Return x -> F(x, e) for each direction e, as functions with the kernel of x."""
     points = np.concatenate([to_numpy(part.atoms.points) for part in F.functionals.parts])
-    a, own = to_numpy(F.coefficients), Evaluation(points[:, :n])
+    a, evaluations = to_numpy(F.coefficients), Evaluation(points[:, :n])
     offsets = to_numpy(F.basis_coefficients)
     return [
-        Function(kernel, own, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
+        Function(kernel, evaluations, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
         for e in directions
     ]

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy  # which imports scipy.spatial when it is first used
+import scipy  # imports scipy.spatial on first use
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, dense, home, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
@@ -32,25 +32,25 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     C: float
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
-        """Return the merged training points; y is the target."""
-        points, given, y, missing = self._validated(X, y)
+        """Validate X, y and measured slopes; return the merged training points."""
+        points, validated, y, missing = self._validated(X, y)
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
         check_columns_of(gradients, self, "gradients")
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
         if slopes is not None:
-            known = np.where(missing if outputs is None else missing[:, None], np.nan, y)
-            warn_of_units(to_numpy(points).astype(np.float64), known, slopes)
+            targets = np.where(missing if outputs is None else missing[:, None], np.nan, y)
+            warn_of_units(to_numpy(points).astype(np.float64), targets, slopes)
         marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
         merge = not keeps_rows(getattr(self, "invariance", None))
         sample = Sample.of(points, sample_weight, y, ~missing, marks, slopes, merge=merge)
         if not np.any(sample.labeled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")
-        self.labeled_ = home(~missing, given)
+        self.labeled_ = as_input_type(~missing, validated)
         return sample
 
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
-        """Solve the problem, whose first term has the targets, and keep what intervals need."""
+        """Solve the problem, whose first term holds the targets, and prepare prediction intervals."""
         self._solve(problem, variance)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, sample.count[sample.labeled])
         source = self.solution_.source
@@ -59,22 +59,22 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         super()._keep(problem, solution, variance)
-        C = self.C_ if hasattr(self, "C_") else self.C  # of a search, or given
-        self._weight = float(C) / variance  # of a target, whatever becomes of C
+        C = self.C_ if hasattr(self, "C_") else self.C  # chosen by a search, or given
+        self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict f at the rows of X, and the standard deviations or covariances of new targets.
 
         The latter need squared losses.  They are those of a Gaussian process with covariance tau^2 times the kernel, an
         improper constant if there is an intercept, and noise of variance tau^2 / (2 w) on observations of weight w; a
-        target has the weight C where the kernel has variance one.  tau maximizes the likelihood of the targets, so that
-        it has their units.  `solution_.posterior` has the process without the noise of a new target, and functionals
-        other than values.
+        target has the weight C if the kernel has variance one.  tau maximizes the likelihood of the targets, so it has
+        their units.  `solution_.posterior` has the process without the noise of a new target, and functionals other
+        than values.
 
         With an approximation the process has two parts: the span of p functions, which learns from all rows, and its
-        complement, which `Landmarks` leave at the prior and `FourierFeatures` leave out.  Both parts together are exact
-        where the landmarks are the functionals of the problem.  With few landmarks the deviation is too large at most
-        points, with few Fourier features too small: use more where that matters.
+        complement, which `Landmarks` leave at the prior and `FourierFeatures` leave out.  The result is exact if the
+        landmarks are the functionals of the problem.  With few landmarks the deviation is too large at most points,
+        with few Fourier features too small.
 
         Parameters
         ----------
@@ -92,23 +92,25 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             (t, t).
         """
         if return_std and return_cov:
-            raise ValueError("return_std and return_cov are mutually exclusive: the covariances have the variances.")
+            raise ValueError(
+                "return_std and return_cov are mutually exclusive: the diagonal of the covariances has the variances."
+            )
         if return_cov:
-            given = self._given(X, "predict")
-            Posterior.check_memory(int(given.shape[0]), dense(given[:0]))
-        values, given = self._values(X, "predict")
+            validated = self._validated_input(X, "predict")
+            Posterior.check_memory(int(validated.shape[0]), dense(validated[:0]))
+        values, validated = self._values(X, "predict")
         if not (return_std or return_cov):
-            return home(values, given)
-        posterior, points = self._posterior(), Evaluation(dense(given))
+            return as_input_type(values, validated)
+        posterior, points = self._posterior(), Evaluation(dense(validated))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
-        return home(values, given), home(spread, given)
+        return as_input_type(values, validated), as_input_type(spread, validated)
 
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
         """Predict the partial derivatives of f at the rows of X.
 
-        They are derivatives in the features that this regressor sees.  After a scaler a feature is (x - mean) / spread:
-        slopes in the units of the data are `predict_gradient(scaler.transform(X)) / scaler.scale_`, and `gradients` to
-        learn from are `G * scaler.scale_`.
+        The derivatives are in the features that `fit` was given.  If a scaler made those, slopes in the units of the
+        data are `predict_gradient(scaler.transform(X)) / scaler.scale_`, and the `gradients` for `fit` are slopes times
+        `scaler.scale_`.
 
         Parameters
         ----------
@@ -123,11 +125,11 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         ndarray of shape (t, n) or (t, n, outputs)
             The derivatives; with `return_std` a pair of these and of their deviations.
         """
-        values, given = self._values(X, "predict_gradient", Gradient)
+        values, validated = self._values(X, "predict_gradient", Gradient)
         if not return_std:
-            return home(values, given)
-        spread = self._posterior().std(Gradient(dense(given)))
-        return home(values, given), home(spread, given)
+            return as_input_type(values, validated)
+        spread = self._posterior().std(Gradient(dense(validated)))
+        return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _posterior(self) -> Posterior:
         """Return the posterior Gaussian process, from which standard deviations are computed."""
@@ -168,17 +170,17 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         >>> round(float(np.mean((low <= y) & (y <= high))), 1)
         0.9
         """
-        values, given = self._values(X, "predict_interval")
+        values, validated = self._values(X, "predict_interval")
         left_out = self._held_out.labels
-        residuals = np.abs(left_out.predicted - left_out.target)
-        width = np.array([bound(own, coverage, left_out.times) for own in residuals.reshape(len(residuals), -1).T])
+        residuals = np.abs(left_out.predicted - left_out.target).reshape(len(left_out.times), -1)  # (l, outputs)
+        width = np.array([bound(column, coverage, left_out.times) for column in residuals.T])
         center = to_numpy(values)
         width = self._widened(int(left_out.times.sum())) * (width if center.ndim > 1 else width[0])
-        return home(np.stack([center - width, center + width], axis=-1), given)
+        return as_input_type(np.stack([center - width, center + width], axis=-1), validated)
 
 
 def likely_spread(model: Regressor, X: Vector) -> Vector:
-    """Return the standard deviations of new targets by the amplitude of maximum likelihood."""
+    """Return the standard deviations of new targets, with the amplitude of maximum likelihood."""
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
@@ -236,7 +238,7 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
     True
 
-    From a few values and slopes, as solvers with an adjoint have them (NaN for what was not measured):
+    Learn from a few values and slopes, such as those of a simulation with an adjoint (NaN marks missing ones):
 
     >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> slopes = np.cos(Z)
@@ -244,7 +246,7 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     >>> model.predict([[1.0]]).round(2), model.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
     (array([0.84]), array([[0.54]]))
 
-    With squared losses predictions have standard deviations, also with an approximation:
+    Squared losses provide standard deviations of predictions, also with an approximation:
 
     >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
     >>> model.predict([[3.0], [8.0]], return_std=True)[1].round(1)
@@ -284,7 +286,7 @@ class InvariantRegressor(Regressor, InvariantEstimator):
         InvariantRegressor
             The fitted estimator.
         """
-        self._marker = self.unlabeled  # of targets that were not observed
+        self._marker = self.unlabeled  # marks targets that were not observed
         if gradients is not None:
             self._marker = np.nan if self.unlabeled is None else self.unlabeled
             y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
@@ -320,20 +322,20 @@ class InvariantRegressor(Regressor, InvariantEstimator):
 
 
 def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
-    """Warn if slopes disagree with the differences of values between near points, as slopes in other units do.
+    """Warn if slopes disagree with the differences of values between nearest neighbors: their units may be wrong.
 
     The threshold is a factor of 100 in the median over the first 1000 rows, more than noise and curvature cause.  NaN
     marks what was not observed in y (t,) or (t, outputs) and in the slopes (t, n) or (t, n, outputs).
     """
     values = y.reshape(len(X), -1)
     along = slopes.reshape(*slopes.shape[:2], -1)
-    whole = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:1000]
-    if len(whole) < 3:
+    complete = np.flatnonzero(~np.isnan(values).any(axis=1) & ~np.isnan(along).any(axis=(1, 2)))[:1000]
+    if len(complete) < 3:
         return
-    near = whole[scipy.spatial.cKDTree(X[whole]).query(X[whole], k=2)[1][:, 1]]
-    steps = X[near] - X[whole]
-    difference = float(np.median(np.abs(values[near] - values[whole])))
-    integrated = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
+    near = complete[scipy.spatial.cKDTree(X[complete]).query(X[complete], k=2)[1][:, 1]]
+    steps = X[near] - X[complete]
+    difference = float(np.median(np.abs(values[near] - values[complete])))
+    integrated = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[complete] + along[near]) / 2))))
     if min(difference, integrated) > 0 and not 0.01 < integrated / difference < 100:
         warn(
             f"Between neighbors y changes by {difference:.2g}, but the gradients amount to {integrated:.2g}: are the "
@@ -343,19 +345,19 @@ def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
 
 
 def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
-    """Warn if f misses values and slopes that are far likelier under another C than under that of the model.
+    """Warn if f does not fit values and slopes whose evidence is far larger for another C.
 
-    Weights are one over twice the variance of the noise, relative to that of f (`rkhs._learning.evidence`): a small C
+    A weight is one over twice the variance of the noise, relative to that of f (`rkhs._learning.evidence`): a small C
     treats data as noise, however exact they are.  About 300 observations are compared.  There is no warning for fewer
-    than 10, or if f misses less than a tenth of their spread; a difference of 20 in log evidence is beyond doubt.
+    than 10, for residuals below a tenth of the spread of the targets, or for a gain of less than 20 in log evidence.
     """
     if not all(term.loss.quadratic for term in problem.terms):
         return
     share = min(1.0, 300 / sum(term.size for term in problem.terms))
-    terms = [_some(term, share) for term in problem.terms]
+    terms = [_subsampled(term, share) for term in problem.terms]
     terms = [term for term in terms if np.any(np.asarray(term.weight) > 0)]
-    missed = max((_missed(term, function) for term in terms), default=0.0)
-    if missed < 0.1 or sum(np.count_nonzero(term.weight) for term in terms) < 10:
+    residual = max((_relative_residual(term, function) for term in terms), default=0.0)
+    if residual < 0.1 or sum(np.count_nonzero(term.weight) for term in terms) < 10:
         return
     evidence = {}
     for factor in (1.0, 1e-4, 1e-2, 1e2, 1e4, 1e6, 1e8):  # on C
@@ -364,13 +366,13 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
     best = max(evidence, key=lambda factor: evidence[factor])
     if evidence[best] > evidence[1.0] + 20:
         warn(
-            f"With C={C:g} {name} misses its training values or slopes by {missed:.0%} of their spread; "
+            f"With C={C:g} {name} misses its training values or slopes by {residual:.0%} of their spread; "
             f"C={C * best:.0e} is far likelier. Set C, or use rkhs.FunctionalRegressor, which learns the noise and the "
             "length scales."
         )
 
 
-def _missed(term: Term, function: Any) -> float:
+def _relative_residual(term: Term, function: Any) -> float:
     """Return the weighted root mean squared residual as a share of the standard deviation of the targets."""
     weight = to_numpy(term.weights())
     target = to_numpy(term.target).reshape(term.size, -1)
@@ -379,11 +381,11 @@ def _missed(term: Term, function: Any) -> float:
     return float(np.sqrt(np.sum(weight * (values - target) ** 2) / spread)) if spread > 0 else 0.0
 
 
-def _some(term: Term, share: float) -> Term:
+def _subsampled(term: Term, share: float) -> Term:
     """Return the term restricted to a share of its points, evenly spaced."""
     rows = int(term.functional.shape[0])
-    each = term.size // rows
+    per_row = term.size // rows
     kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))
-    index = (kept[:, None] * each + np.arange(each)).ravel()
+    index = (kept[:, None] * per_row + np.arange(per_row)).ravel()
     weight = to_numpy(term.weights())[index, 0]
     return Term(term.functional.take(index), term.loss, to_numpy(term.target)[index], weight)

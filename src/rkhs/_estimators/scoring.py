@@ -1,4 +1,4 @@
-"""Leave-one-out scoring: what the squared loss predicts for labels that it has not seen, exactly, and rules on that."""
+"""Exact leave-one-out predictions of the squared loss, their scores, and a linear discriminant of them."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from rkhs._backend.threads import single_blas
 from rkhs._estimators.data import predicted_codes
 from rkhs.invariances._graph import Graph
 
-_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # as by Ledoit and Wolf
-NONE, FEATURES, SCALES, GRAPH = KINDS = ("none", "features", "scales", "graph")  # what is known, in the order of trust
+_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
+NONE, FEATURES, SCALES, GRAPH = KINDS = ("none", "features", "scales", "graph")  # kinds of priors, most trusted first
 
 
 @dataclass(frozen=True, eq=False)
 class Labeled:
-    """The labeled points: their rows, targets (l, q), weights (l,) of mean one, and classes, if they have any."""
+    """The labels by which candidates are scored."""
 
-    rows: Vector
-    target: Matrix
-    weight: Vector
-    classes: Vector | None
+    rows: Vector  # (l,) the indices of the labeled points
+    target: Matrix  # (l, q)
+    weight: Vector  # (l,) with mean one
+    classes: Vector | None  # (l,) class indices; None in regression
 
-    def take(self, some: Vector) -> Labeled:
-        """Return some of the labels."""
-        classes = None if self.classes is None else self.classes[some]
-        return Labeled(self.rows[some], self.target[some], self.weight[some], classes)
+    def take(self, index: Vector) -> Labeled:
+        """Return a subset of the labels."""
+        classes = None if self.classes is None else self.classes[index]
+        return Labeled(self.rows[index], self.target[index], self.weight[index], classes)
 
     def squares(self, values: Matrix) -> Vector:
         """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
         return np.mean((values - self.target) ** 2, axis=1)
 
     def loss(self, values: Matrix) -> float:
-        """Return the mean squared error, infinite where it overflows."""
+        """Return the weighted mean squared error of predictions (l, q), or infinity if it overflows."""
         loss = float(np.average(self.squares(values), weights=self.weight))
         return loss if np.isfinite(loss) else np.inf
 
     def scored(self, values: Matrix) -> tuple[Matrix, Vector, float, float]:
-        """Return predictions (l, q) of left-out labels and their scores, as `Candidate` has them."""
+        """Return the fields `values`, `squares`, `loss` and `error` of a `Candidate` with predictions (l, q)."""
         loss = self.loss(values)
         if self.classes is None:
             error = loss**0.5
@@ -56,17 +56,17 @@ class Labeled:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Settings, the kind of prior knowledge in them (`KINDS`), and their leave-one-out errors."""
+    """Settings, the kind of prior among them (`KINDS`), and their leave-one-out errors."""
 
     kind: str
-    kernel: Any  # a name, or a kernel
+    kernel: Any  # a name, or a Kernel
     scale: float | tuple[float, ...]
     graph: Graph | None
     nu: float
     C: float
-    values: Matrix  # (l, q) predictions of left-out labels
+    values: Matrix  # (l, q) leave-one-out predictions
     squares: Vector  # (l,) their squared errors
-    loss: float  # the mean of these
+    loss: float  # the mean of `squares`
     error: float  # the share of wrong classes, or the root mean squared error
 
     @cached_property
@@ -75,23 +75,23 @@ class Candidate:
 
 
 def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Matrix]:
-    """Yield, for each C, the predictions (l, q) of the squared loss for each label without it, from the kernel matrix.
+    """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
 
-    With S = K + diag(1 / (2 C w)) and P its inverse, or that on {1'a = 0} with an intercept, the error of label i
-    without itself is (P target)_i / P_ii.  A single label leaves nothing to predict it from: the prediction is 0.
+    With S = K + diag(1 / (2 C w)) and P its inverse, with an intercept that on the subspace 1'a = 0, the leave-one-out
+    residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.
     """
     if len(target) == 1:
         yield from (np.zeros_like(target) for _ in Cs)
         return
     root = np.sqrt(weight)
-    with single_blas():  # threads gain little here, and on a busy computer wait for each other: ten times as long
-        spectrum, U = np.linalg.eigh(root[:, None] * K * root)
-    spectrum = np.clip(spectrum, 0.0, None)
+    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
+        eigenvalues, U = np.linalg.eigh(root[:, None] * K * root)
+    eigenvalues = np.clip(eigenvalues, 0.0, None)
     U = root[:, None] * U
-    squares, along, ones = U**2, U.T @ target, U.sum(axis=0)
+    squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
     for C in Cs:
-        inverse = 1 / (spectrum + 1 / (2 * C))
-        diagonal, a = squares @ inverse, U @ (inverse[:, None] * along)
+        inverse = 1 / (eigenvalues + 1 / (2 * C))
+        diagonal, a = squares @ inverse, U @ (inverse[:, None] * projected)
         if intercept:
             sums = U @ (inverse * ones)
             total = float(inverse @ ones**2)
@@ -101,9 +101,9 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
 
 
 def leave_group_out(K: Matrix, labeled: Labeled, C: float, intercept: bool, group: Vector) -> Matrix:
-    """Return the predictions (g, q) of the squared loss for some labels without all of them.
+    """Return the predictions (g, q) of the squared loss for a group of labels that is left out as a whole.
 
-    In the notation of `leave_one_out` their errors are (P_gg)^-1 (P target)_g.
+    In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
     """
     S = K + np.diag(1 / (2 * C * labeled.weight))
     factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
@@ -117,41 +117,41 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, intercept: bool, grou
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
-    """Return the mean fall of losses (l,), compared label by label, and its standard error."""
+    """Return the weighted mean of the paired differences `before - after` of losses (l,), and its standard error."""
     share, fall = weight / weight.sum(), before - after
     mean = float(share @ fall)
     return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
 
 
 def falls(before: Vector, after: Vector, weight: Vector, sure: float = 1.0) -> bool:
-    """Return whether losses (l,) fall significantly, by `sure` standard errors of the mean, and by a twentieth.
+    """Return whether the mean of losses (l,) falls by more than `sure` standard errors and by more than a twentieth.
 
-    Two models that are nearly the same differ by little, but surely; then there is no reason to take the second.
+    The second condition is for models that are nearly equal, whose small difference may be significant.
     """
-    mean, noise = mean_fall(before, after, weight)
-    return bool(np.isfinite(mean)) and mean > max(sure * noise, 0.05 * float(np.average(before, weights=weight)))
+    mean, error = mean_fall(before, after, weight)
+    return bool(np.isfinite(mean)) and mean > max(sure * error, 0.05 * float(np.average(before, weights=weight)))
 
 
 @dataclass(frozen=True, eq=False)
 class Discriminant:
-    """Linear discriminant analysis of scores, g = matrix f + offset, (classes, classes) and (classes,).
+    """Linear discriminant analysis of one-against-rest scores: g = matrix f + offset.
 
-    Each class is learned against all others.  A class between two others then has the largest score nowhere: low, middle
-    and high of one quantity are three such classes.  But its scores lie around a mean m_k, with a covariance S that the
-    classes share, and Gauss's rule predicts the likeliest class,
+    A class that lies between two others, such as the middle of low, middle and high, has the largest one-against-rest
+    score nowhere.  But the scores of class k have a mean m_k and, in the model of linear discriminant analysis, a
+    common covariance S, and the most probable class maximizes
 
         g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
 
-    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  Means and covariance, shrunk as by Ledoit and
-    Wolf (2004), are those of the scores of left-out labels.
+    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  The means and the covariance, with the
+    shrinkage of Ledoit and Wolf (2004), are estimated from leave-one-out scores.
     """
 
-    matrix: Matrix
-    offset: Vector
+    matrix: Matrix  # (classes, classes)
+    offset: Vector  # (classes,)
 
     @classmethod
     def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
-        """Fit the rule to the scores (l, classes) of left-out labels and their classes."""
+        """Fit the discriminant to leave-one-out scores (l, classes) and class indices (l,)."""
         fitted = LinearDiscriminantAnalysis(**_SHRUNK).fit(scores, codes)
         return cls(fitted.coef_, fitted.intercept_)
 
@@ -160,12 +160,12 @@ class Discriminant:
 
     @staticmethod
     def applies(scores: Matrix, codes: Vector) -> bool:
-        """Return whether there are three classes or more, and three labels for each, whose mean is not mere chance."""
+        """Return whether there are at least three classes and, on average, three labels for each of them."""
         classes = scores.shape[1]
         return classes > 2 and len(codes) >= 3 * classes and bool(np.all(np.isfinite(scores)))
 
     @staticmethod
     def cross_validated(scores: Matrix, codes: Vector) -> Vector:
-        """Return the classes (l,) predicted for labels that the rule has not seen, by 50 folds at most."""
+        """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
         folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
         return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))

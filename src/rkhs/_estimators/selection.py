@@ -1,17 +1,17 @@
-"""Model selection: which settings, and do unlabeled points help?  By exact leave-one-out errors of the squared loss.
+"""Model selection by exact leave-one-out errors of the squared loss: which settings, and do unlabeled points help?
 
-A candidate is a kernel, a length scale for each feature, a graph of neighbors or none, its weight nu, and C.  The
-squared loss knows what it would predict for each label without that label (`leave_one_out`), for all C and classes from
-one decomposition, and what the graph does to the kernel does not depend on labels:
+A candidate is a kernel, its length scales, a graph of nearest neighbors or none, the weight nu of the graph, and C.
+One eigendecomposition gives the leave-one-out errors for all C and all classes (`leave_one_out`).  The kernel that a
+graph makes of another kernel does not depend on the labels:
 
-    f = R theta,  K = RR'               the kernel, in m functions
-    K_nu = R (I + 2 nu R'MR)^-1 R'      with the graph, whose sum of squares is f'Mf
+    f = R theta,  K = RR'               the kernel, approximated by m functions
+    K_nu = R (I + 2 nu R'MR)^-1 R'      the kernel with a graph whose sum of squares is f'Mf
 
-so only R'MR and one factorization for each nu are large, of m <= `FUNCTIONS` landmarks.  A held-out point stays,
-unlabeled, and keeps its place in the graph.
+The expensive steps are R'MR and one factorization for each nu, of m <= `FUNCTIONS` landmarks.  A point whose label is
+left out stays in the graph as an unlabeled point.
 
-Of each kind of prior knowledge the candidate of the least error is taken, and of the kinds, in the order of trust
-(`KINDS`), the next one where errors, label by label, fall significantly.
+The candidate with the smallest error is taken from each kind of prior (`KINDS`).  Going through the kinds in order, a
+later one replaces the choice so far if the errors, compared label by label, fall significantly.
 """
 
 from __future__ import annotations
@@ -47,16 +47,18 @@ from rkhs.invariances._graph import Graph, laplacian_of, nearest, neighbor_weigh
 from rkhs.kernels import median_scale
 from rkhs.kernels._scaled import LEAST
 
-MEASURES, GRAPH_WIDTHS = 2, (0.5, 1.0)  # with which graphs are tried; narrow ones follow curves
-NEIGHBORS, POWERS = (5, 10, 30), (1, 2, 4)
-FIRST = (10, 2)  # neighbors and power with which units and scales are compared
-FUNCTIONS = 2000  # landmarks, if there are more points: fewer of them know less of the graph
-SURER = 1.5  # standard errors by which the errors of the best of many graphs must fall
+# The grid of graphs.
+MEASURES = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
+GRAPH_WIDTHS = (0.5, 1.0)  # length scales with graphs, in units of the median distance; f has to follow curved clusters
+NEIGHBORS, POWERS = (5, 10, 30), (1, 2, 4)  # numbers of neighbors, and powers of the Laplacian
+FIRST = (10, 2)  # neighbors and power with which feature maps and scales are compared
+FUNCTIONS = 2000  # landmarks, if there are more points; fewer landmarks resolve less of the graph
+SURER = 1.5  # standard errors by which errors must fall with a graph, since the best of many graphs is optimistic
 
 
 @dataclass
 class SelectionMonitor(Monitor):
-    """Shows how many of about `kernels` kernels are scored, and how long the rest will take."""
+    """Progress of a selection: the number of scored kernels, out of about `kernels`, and the remaining time."""
 
     kernels: int = 0
 
@@ -69,24 +71,24 @@ class SelectionMonitor(Monitor):
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """A map of features, the kernel and the scale, and whether graphs are tried there."""
+class KernelCandidate:
+    """A kernel to try: a feature map and the equivalent parameters (kernel, scale) of an estimator."""
 
     features: FeatureMap
-    settings: tuple[Any, Any]
-    graph: bool
+    settings: tuple[Any, Any]  # kernel, scale
+    graph: bool  # whether graphs are tried with it
 
 
 @dataclass(eq=False)
 class ModelSelection:
-    """Scores candidates for points X (t, n), each of which stands for `count` equal rows; some of them are labeled."""
+    """Scores candidates by the leave-one-out errors of labeled points, with the other points unlabeled."""
 
-    X: Matrix
-    count: Vector
+    X: Matrix  # (t, n)
+    count: Vector  # (t,) the number of equal rows that each point stands for
     labeled: Labeled
     kernels: Sequence[Any]
     kernel_of: KernelOf
-    scales: Sequence[Any] | None  # None for multiples of the median distance by each of the `measures`
+    scales: Sequence[Any] | None  # None for multiples of the median distance after each of the `feature_maps`
     Cs: Sequence[float]
     nus: Sequence[float]
     unlabeled: bool  # whether there are points without labels
@@ -96,98 +98,102 @@ class ModelSelection:
     found: list[Candidate] = field(default_factory=list)
 
     def run(self) -> str:
-        """Score all candidates until a time limit, those without a graph first in `found`; return the status."""
+        """Score all candidates until the time limit, and return the status; `found` has those without a graph first."""
         largest = float(np.max(np.abs(self.X), initial=0.0))
         if largest > 0 and not LEAST <= largest <= 1 / LEAST:
             raise ValueError(
-                f"Squared distances of features of size {largest:.1e} overflow or underflow float64: give them another "
-                f"unit, so that they are between {LEAST:.1e} and {1 / LEAST:.1e}."
+                f"Squared distances of features of size {largest:.1e} overflow or underflow float64: rescale the "
+                f"features to values between {LEAST:.1e} and {1 / LEAST:.1e}."
             )
         status = CONVERGED
         try:
             for candidates in self._candidates():
                 self.found += candidates
-                self.monitor.report(None, min(one.loss for one in self.found), inf)
+                self.monitor.report(None, min(candidate.loss for candidate in self.found), inf)
         except Stopped as stop:
             status = str(stop)
         finally:
             self.monitor.close()
-        self.found.sort(key=lambda one: one.graph is not None)
+        self.found.sort(key=lambda candidate: candidate.graph is not None)
         return status
 
     def _candidates(self) -> Iterator[list[Candidate]]:
-        """Yield the candidates of one kernel matrix of labels at a time: plain, with learned scales, with graphs."""
-        labeled, places, least = self.X[self.labeled.rows], list(self._places()), dict[FeatureMap, float]()
+        """Yield the candidates of one kernel matrix at a time: without priors, with learned scales, with graphs."""
+        labeled, kernels = self.X[self.labeled.rows], list(self._kernel_candidates())
+        smallest = dict[FeatureMap, float]()  # loss without a graph
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
         graphs = self.unlabeled and any(self.nus)
-        self.monitor.kernels = len(places) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
+        self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
         if graphs:
             weights = sum(nu > 0 for nu in self.nus)
             self.monitor.kernels += weights * (len(NEIGHBORS) * len(self.powers) + MEASURES * len(GRAPH_WIDTHS) - 1)
-        for place in places:
-            scored = self._scored(place, None, 0.0, self.kernel_of(*place.settings)(labeled))
-            least[place.features] = min(least.get(place.features, inf), *(one.loss for one in scored))
+        for trial in kernels:
+            scored = self._scored(trial, None, 0.0, self.kernel_of(*trial.settings)(labeled))
+            smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
             yield scored
         if learns:
             learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, True)
             base = Choice(self.found, self.labeled, self.unlabeled).best
             for kernel in self.kernels:
-                first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
+                first = min((c for c in self.found if c.kernel == kernel), key=lambda c: c.loss)
                 learned = learner.candidate(first, base)
                 yield [] if learned is None else [learned]
         if graphs:
-            with_graph = (one for one in least if one.linear is None or one.components is not None)
-            kept = nsmallest(MEASURES, with_graph, key=lambda one: least[one])
-            yield from self._with_graphs([one for one in places if one.graph and one.features in kept])
+            maps = (features for features in smallest if features.linear is None or features.components is not None)
+            kept = nsmallest(MEASURES, maps, key=lambda features: smallest[features])
+            yield from self._with_graphs([trial for trial in kernels if trial.graph and trial.features in kept])
 
-    def _places(self) -> Iterator[Place]:
-        """Yield the kernels and scales to try; graphs with the first kernel."""
+    def _kernel_candidates(self) -> Iterator[KernelCandidate]:
+        """Yield the kernels and scales to try; graphs are tried with the first kernel."""
         if self.scales is not None:
             features = FeatureMap(1.0)
             for kernel in self.kernels:
-                yield from (Place(features, (kernel, scale), True) for scale in self.scales)
+                yield from (KernelCandidate(features, (kernel, scale), True) for scale in self.scales)
             return
-        rows = self.X[drawn_rows(self.count, 4000, 0)]  # from which covariances are found
-        some = rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)  # and medians
+        rows = self.X[drawn_rows(self.count, 4000, 0)]  # for covariances
+        subset = (
+            rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
+        )  # for medians
         for features in feature_maps(rows):
             for kernel in self.kernels:
                 distance = self.kernel_of(kernel, 1.0).distance
                 if features.linear is not None and distance != "euclidean":
-                    continue  # a map would change what the kernel is along
-                median = median_scale(features.points(some), distance=distance)
+                    continue  # such a kernel depends on the axes, which a linear map would change
+                median = median_scale(features.points(subset), distance=distance)
                 for width in WIDTHS:
                     settings = features.kernel(kernel, median * width, self.kernel_of)
-                    yield Place(features, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
+                    with_graphs = width in GRAPH_WIDTHS and kernel == self.kernels[0]
+                    yield KernelCandidate(features, settings, with_graphs)
 
-    def _with_graphs(self, places: list[Place]) -> Iterator[list[Candidate]]:
-        """Yield candidates with graphs: one graph at each place first, then all graphs at the best of these."""
-        rows, best = np.unique(self.labeled.rows), None  # landmarks: the labeled points, and as many others as may be
+    def _with_graphs(self, kernels: list[KernelCandidate]) -> Iterator[list[Candidate]]:
+        """Yield candidates with graphs: the graph `FIRST` with each kernel, then all graphs with the best kernel."""
+        rows, best = np.unique(self.labeled.rows), None  # landmarks: the labeled points, and a sample of the others
         others = np.setdiff1d(np.arange(len(self.X)), rows)
         if len(self.X) > FUNCTIONS:
             others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
         centers = self.X[np.concatenate([rows, others])]
-        near = {one: Graphs(self.X, one) for one in dict.fromkeys(place.features for place in places)}
-        for place in places:
-            graphs, kernel = near[place.features], self.kernel_of(*place.settings)
+        graphs_of = {features: Graphs(self.X, features) for features in dict.fromkeys(k.features for k in kernels)}
+        for trial in kernels:
+            graphs, kernel = graphs_of[trial.features], self.kernel_of(*trial.settings)
             K = kernel(centers)
             K[np.diag_indices_from(K)] += 1e-10 * float(np.mean(np.diag(K)))  # so that it has a Cholesky factor
             factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
             R = scipy.linalg.solve_triangular(factor, kernel(self.X, centers).T, lower=True, check_finite=False).T
-            tried = list(self._along(place, R, graphs, [FIRST]))
-            yield from tried
-            losses = [min(one.loss for one in several) for several in tried]
-            error = float(np.median(losses)) if losses else inf  # over weights: the least of some is noisier
+            scored = list(self._along(trial, R, graphs, [FIRST]))
+            yield from scored
+            losses = [min(candidate.loss for candidate in candidates) for candidates in scored]
+            error = float(np.median(losses)) if losses else inf  # over nu; the minimum would be noisier
             if best is None or error < best[0]:
-                best = error, place, R, graphs
+                best = error, trial, R, graphs
         if best is not None:
-            _, place, R, graphs = best
+            _, trial, R, graphs = best
             rest = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBORS for p in self.powers)
             rest.pop((min(FIRST[0], graphs.most), FIRST[1]), None)
-            yield from self._along(place, R, graphs, rest)
+            yield from self._along(trial, R, graphs, rest)
 
-    def _along(self, place: Place, R: Matrix, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
-        """Yield the candidates of some graphs (k, p), one list for each weight nu."""
-        own = R[self.labeled.rows]
+    def _along(self, trial: KernelCandidate, R: Matrix, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
+        """Yield the candidates of the graphs `which`, pairs (neighbors, power), one list for each weight nu."""
+        labeled = R[self.labeled.rows]
         for neighbors, power in which:
             graph, L, trace = graphs.of(neighbors, power)
             if not trace > 0:
@@ -199,28 +205,30 @@ class ModelSelection:
             for nu in self.nus:
                 if nu > 0:
                     factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
-                    V = scipy.linalg.solve_triangular(factor, own.T, lower=True, check_finite=False)
-                    yield self._scored(place, graph, nu, V.T @ V)
+                    V = scipy.linalg.solve_triangular(factor, labeled.T, lower=True, check_finite=False)
+                    yield self._scored(trial, graph, nu, V.T @ V)
 
-    def _scored(self, place: Place, graph: Graph | None, nu: float, K: Matrix) -> list[Candidate]:
-        """Return the candidates of one kernel matrix of labels, one for each C."""
-        own, kind, (kernel, scale) = self.labeled, GRAPH, place.settings
+    def _scored(self, trial: KernelCandidate, graph: Graph | None, nu: float, K: Matrix) -> list[Candidate]:
+        """Return the candidates with the kernel matrix K (l, l) of the labeled points, one for each C."""
+        labeled, kind, (kernel, scale) = self.labeled, GRAPH, trial.settings
         if graph is None:
-            kind = NONE if place.features.linear is None else FEATURES
-        values = leave_one_out(K, own.target, own.weight, self.Cs, True)
-        each = zip(self.Cs, values, strict=True)
-        return [Candidate(kind, kernel, scale, graph, nu, C, *own.scored(found)) for C, found in each]
+            kind = NONE if trial.features.linear is None else FEATURES
+        predictions = leave_one_out(K, labeled.target, labeled.weight, self.Cs, True)
+        return [
+            Candidate(kind, kernel, scale, graph, nu, C, *labeled.scored(values))
+            for C, values in zip(self.Cs, predictions, strict=True)
+        ]
 
 
 class Graphs:
-    """Graphs of neighbors of points X after a map of features."""
+    """Graphs of nearest neighbors of points X after a feature map."""
 
     def __init__(self, X: Matrix, features: FeatureMap) -> None:
         self.features, self.most = features, min(max(NEIGHBORS), len(X) - 1)
         self.distances, self.neighbors = nearest(features.points(X), self.most)
 
     def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
-        """Return the graph, its Laplacian L and the trace of L^p."""
+        """Return the graph of `count` neighbors, its normalized Laplacian L, and the trace of L^power."""
         count = min(count, self.most)
         W = normalized(neighbor_weights(self.distances[:, :count], self.neighbors[:, :count]))
         trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
@@ -230,46 +238,43 @@ class Graphs:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Candidates, the labels that score them, and whether there are unlabeled points: which one is taken, and why."""
+    """The choice among scored candidates, and the report about it."""
 
     found: Sequence[Candidate]
     labeled: Labeled
-    unlabeled: bool
+    unlabeled: bool  # whether there are points without labels
 
     def of(self, kind: str) -> Candidate | None:
-        """Return the candidate of the least error of a kind; of several C within a thousandth of it the least one."""
-        some = [one for one in self.found if one.kind == kind]
-        best = min(some, key=lambda one: one.loss, default=None)
+        """Return the best candidate of a kind: of several C with nearly the smallest loss, that with the smallest C."""
+        candidates = [candidate for candidate in self.found if candidate.kind == kind]
+        best = min(candidates, key=lambda candidate: candidate.loss, default=None)
         if best is None:
             return None
         settings = {**best.params, "C": None}
-        alike = [one for one in some if {**one.params, "C": None} == settings and one.loss <= 1.001 * best.loss]
-        return min(alike, key=lambda one: one.C)
+        near = [c for c in candidates if {**c.params, "C": None} == settings and c.loss <= 1.001 * best.loss]
+        return min(near, key=lambda candidate: candidate.C)
 
     @cached_property
     def best(self) -> Candidate:
-        """The candidate of the first kind, or of a later one where errors, label by label, fall significantly.
-
-        There are many graphs, and the best of many looks better than it is: there the fall has to be larger.
-        """
+        """The best candidate without priors, or with a prior that lowers the errors significantly, label by label."""
         best = self.plain
         for kind in KINDS[1:]:
-            one = self.of(kind)
+            candidate = self.of(kind)
             sure = SURER if kind == GRAPH else 1.0
-            if one is not None and falls(best.squares, one.squares, self.labeled.weight, sure):
-                best = one
+            if candidate is not None and falls(best.squares, candidate.squares, self.labeled.weight, sure):
+                best = candidate
         return best
 
     @property
     def plain(self) -> Candidate:
-        """The best candidate that knows of labeled points alone."""
-        found = self.of(NONE)
-        assert found is not None  # these are tried first
-        return found
+        """The best candidate without priors."""
+        candidate = self.of(NONE)
+        assert candidate is not None  # these are scored first
+        return candidate
 
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
-        """The discriminant of scores, where it has fewer errors than the largest score, and the share of errors."""
+        """The discriminant of the scores, None unless it lowers the errors significantly, and the share of errors."""
         values, codes, weight = self.best.values, self.labeled.classes, self.labeled.weight
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
@@ -280,20 +285,20 @@ class Choice:
 
     @property
     def sentence(self) -> str:
-        """A sentence on the gain by unlabeled points, and on the discriminant if there is one."""
+        """A sentence about the gain by unlabeled points, and about the discriminant if there is one."""
         best, plain, graph = self.best, self.plain, self.of(GRAPH)
         regression = self.labeled.classes is None
         what = "root mean squared error" if regression else "errors"
 
-        def shown(one: Candidate) -> str:
-            return f"{one.error:.4g}" if regression else f"{100 * one.error:.1f} %"
+        def shown(candidate: Candidate) -> str:
+            return f"{candidate.error:.4g}" if regression else f"{100 * candidate.error:.1f} %"
 
         count = len(self.labeled.rows)
         if not self.unlabeled or (graph is None and best.kind != FEATURES):
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
             text = f"Leave-one-out: {shown(best)} {what}. {why}."
         elif best.kind not in (FEATURES, GRAPH):
-            assert graph is not None  # since it was tried
+            assert graph is not None
             if graph.error < best.error:
                 text = (
                     f"Unlabeled rows were not used: {shown(graph)} {what} with them and {shown(best)} without them is "
@@ -310,23 +315,23 @@ class Choice:
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`: the best candidate of each kind, the chosen one, and a sentence about them."""
-        tried = [one for one in map(self.of, KINDS) if one is not None]
+        best = [candidate for candidate in map(self.of, KINDS) if candidate is not None]
         return {
             "sentence": self.sentence,
-            "candidates": [{"prior": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried],
+            "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in best],
             "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.scores[self.found.index(self.best)]),
         }
 
     def results(self, seconds: float) -> dict[str, Any]:
-        """Return `cv_results_` as scikit-learn has it; the one split is that into each label and all others."""
-        params = [one.params for one in self.found]
-        columns = {name: masked_objects([own[name] for own in params]) for name in params[0]}
-        losses = np.array([one.loss for one in self.found])
+        """Return `cv_results_` in the form of scikit-learn's searches; its single split is leave-one-out."""
+        params = [candidate.params for candidate in self.found]
+        columns = {name: masked_objects([values[name] for values in params]) for name in params[0]}
+        losses = np.array([candidate.loss for candidate in self.found])
         return cv_results(params, columns, self.scores[:, None], losses, seconds) | {"mean_test_loss": losses}
 
     @cached_property
     def scores(self) -> Vector:
         """The accuracies of all candidates, or minus their mean squared errors."""
-        errors = np.array([one.error for one in self.found])
+        errors = np.array([candidate.error for candidate in self.found])
         return -(errors**2) if self.labeled.classes is None else 1 - errors

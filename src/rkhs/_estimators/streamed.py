@@ -1,9 +1,11 @@
-"""The base of the invariant estimators: their parameters, and fits to points in memory, or in a span to rows in blocks.
+"""The base of `InvariantClassifier` and `InvariantRegressor`: fits to points in memory, or to blocks of rows.
 
-look     one pass: a sample of the rows, the classes and their weights
-choose   the kernel's scale and the functions of the space, from the sample
-sum up   one pass: the moments of all terms
-solve    p unknowns
+A fit to blocks, with an approximation by p functions, has four steps:
+
+1. Sample: one pass over the blocks collects a sample of the rows, the classes and their weights.
+2. Plan: the length scale of the kernel and the p functions are chosen from the sample.
+3. Sum: a second pass adds up the moments of all terms.
+4. Solve the problem in p unknowns.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from sklearn.utils import column_or_1d
 
 from rkhs._backend.arrays import Vector, as_column, owned
 from rkhs._estimators.base import BaseKernelEstimator
-from rkhs._estimators.calibration import Calibration, HeldOutOfRows, HeldOutOfSums
+from rkhs._estimators.calibration import Calibration, HeldOutByFolds, HeldOutInSubspace
 from rkhs._estimators.data import (
     ClassPrior,
     Sample,
@@ -56,7 +58,7 @@ from rkhs.streams._problem import LOOKING, planned, solve_stream, telling
 
 @dataclass(eq=False, repr=False)
 class InvariantEstimator(BaseKernelEstimator):
-    """The parameters that `InvariantClassifier` and `InvariantRegressor` share, documented there, and how both fit."""
+    """The base of `InvariantClassifier` and `InvariantRegressor`, which document its parameters."""
 
     kernel: Any = "gaussian"
     _: KW_ONLY
@@ -74,7 +76,7 @@ class InvariantEstimator(BaseKernelEstimator):
     verbose: bool = False
 
     def _is_streamed(self, X: Any) -> bool:
-        """Return whether rows are summed up block by block."""
+        """Return whether `fit` sums rows block by block."""
         return self.approximation is not None and shape_of(self) is None and (in_blocks(X) or not self._learns_metric)
 
     @property
@@ -83,19 +85,19 @@ class InvariantEstimator(BaseKernelEstimator):
 
     def _fit_sample(self, sample: Sample) -> Problem:
         """Fit the estimator to points in memory, and return the problem."""
-        found = formulate(self._config(), sample)
-        self._learn(found.problem, sample, found.variance)
-        if found.metric is not None:
-            self.metric_ = found.metric
-        return found.problem
+        formulated = formulate(self._config(), sample)
+        self._learn(formulated.problem, sample, formulated.variance)
+        if formulated.metric is not None:
+            self.metric_ = formulated.metric
+        return formulated.problem
 
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit the estimator in the span of its approximation to blocks, or to arrays, which scikit-learn checks."""
+        """Fit the estimator with its approximation to blocks, or to arrays, which are validated first."""
         check_in_span(self.approximation, self.solver)
         if in_blocks(X):
             if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
-                raise ValueError("Blocks bring y and weights themselves: call fit(blocks).")
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+                raise ValueError("Blocks bring y and sample weights: call fit(blocks) without these.")
+            self.__dict__.pop("feature_names_in_", None)  # left by an earlier fit
             stream = blocks(X, y, sample_weight)
         else:
             points, _, _, _ = self._validated(X, y, own=False)
@@ -108,26 +110,26 @@ class InvariantEstimator(BaseKernelEstimator):
             with monitor.showing(CHOICE):
                 plan, seen = self._plan(telling(look, monitor, LOOKING), None)
             if learn.replays:
-                found = solve_stream(learn, plan, monitor)
-            else:  # then how many rows there are is known when it ends
-                found = _solved(telling(learn, monitor, SUMMING).reduce(_sums, plan), plan, self.tol)
-            self._keep_in_span(plan, *found, seen, monitor)
+                solved = solve_stream(learn, plan, monitor)
+            else:  # the number of rows, by which invariances are averaged, is known only at the end
+                solved = _solved(telling(learn, monitor, SUMMING).reduce(_sums, plan), plan, self.tol)
+            self._keep_in_subspace(plan, *solved, seen, monitor)
         self._sums = None
         if self.solution_.source is None and not in_blocks(X):
             function: Any = self.function_
             kernel = function.features.kernel if hasattr(function, "features") else function.kernel
-            unfitted = clone(self).set_params(kernel=kernel, scale="median")  # of no meaning beside such a kernel
-            rows = deepcopy((X, y, sample_weight))  # which the caller may change before they are asked for
+            unfitted = clone(self).set_params(kernel=kernel, scale="median")  # a kernel object ignores the scale
+            rows = deepcopy((X, y, sample_weight))  # the caller may change them before they are needed
             self._held_out = replace(self._held_out, unfitted=unfitted, rows=rows)
 
     def _fit_more(self, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
-        """Add a block to what the estimator has seen."""
+        """Add a block of rows to the sums of the earlier blocks, and solve again."""
         check_in_span(self.approximation, self.solver)
         before = getattr(self, "_sums", None)
         if before is None and hasattr(self, "solution_"):
             warn(
-                f"{type(self).__name__}.partial_fit starts anew: fit has kept no sums to add to, and its rows are "
-                "forgotten. Give all rows to partial_fit, from the first on."
+                f"{type(self).__name__}.partial_fit starts anew and forgets the rows of fit, which keeps no sums to "
+                "add to. Pass all rows to partial_fit, from the first on."
             )
         index = 0 if before is None else before[2]
         block = Block.of(index, X, y, sample_weight, columns=self, first=before is None)
@@ -137,50 +139,52 @@ class InvariantEstimator(BaseKernelEstimator):
             plan, seen = self._plan(blocks(block.X, block.y, block.weight, rows=len(block.X)), classes)
             sums = _sums(plan, block)
         else:
-            plan, sums, _, seen, given = before
-            check_unchanged(self, given)
+            plan, sums, _, seen, settings = before
+            check_unchanged(self, settings)
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError(
-                    f"classes={classes!r} are not those of the first partial_fit, {self.classes_.tolist()}: start "
-                    "with sklearn.base.clone(estimator) and all classes there will be."
+                    f"classes={classes!r} differ from those of the first partial_fit, {self.classes_.tolist()}: start "
+                    "anew with sklearn.base.clone(estimator) and all classes that any block will have."
                 )
             sums = sums + _sums(plan, block)
-        found = _solved(sums, plan, self.tol)
-        self._keep_in_span(plan, *found, seen, Monitor(self.tol))
+        self._keep_in_subspace(plan, *_solved(sums, plan, self.tol), seen, Monitor(self.tol))
         self._sums = (plan, sums, index + 1, seen, parameters(self))
 
     def _plan(self, look: Blocks, classes: Any) -> tuple[Plan, Reservoir]:
-        """Learn classes and columns from the blocks; return the plan for all of them and the sample it is made from."""
+        """Choose the kernel, the functions and the weights from a pass over blocks; return the plan and the sample.
+
+        The classes and the features of the estimator are set.
+        """
         options = SolverOptions.of(self.solver)
         check_sums(options.precision)
         if shape_of(self) is not None:
-            raise ValueError("A shape that holds everywhere is proved with all rows in memory: use `fit` with arrays.")
+            raise ValueError("A shape can be proved only with all rows in memory: use `fit` with arrays.")
         invariances = as_invariances(self.invariance)
-        for one in invariances:
-            if one.functional == "local_average" or one.once:
+        for invariance in invariances:
+            if invariance.functional == "local_average" or invariance.once:
                 raise ValueError(
-                    f"The invariance {one.functional!r} looks at all points at once, and an approximation sees them in "
-                    'blocks: use "gradient", or a callable X -> functionals of single points, such as '
+                    f"The invariance {invariance.functional!r} needs all points at once, but an approximation sees "
+                    'them in blocks: use "gradient", or a callable X -> functionals of single points, such as '
                     "lambda X: rkhs.LocalDeviation(X, width=0.1)."
                 )
-        own, name = clone(self), type(self).__name__
-        terms = BlockTerms(own, invariances if check_number(self.nu, "nu", or_zero=True) > 0 else ())
+        unfitted, name = clone(self), type(self).__name__
+        terms = BlockTerms(unfitted, invariances if check_number(self.nu, "nu", or_zero=True) > 0 else ())
         seen = look.reduce(sample, Wanted(self.approximation.sample_size, 0, terms.labeled, terms.describe))
         facts: Facts = seen.facts
         if is_classifier(self):
-            found = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
-            weights = np.array([facts.classes[c] for c in found.tolist()])
-            check_classes(found, weights, seen.totals[1], self.unlabeled, name)
-            self.classes_ = own.classes_ = found
+            all_classes = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
+            weights = np.array([facts.classes[c] for c in all_classes.tolist()])
+            check_classes(all_classes, weights, seen.totals[1], self.unlabeled, name)
+            self.classes_ = unfitted.classes_ = all_classes
             config = self._config()
-            if isinstance(config.class_weight, str | ClassPrior):  # which are about all rows
+            if isinstance(config.class_weight, str | ClassPrior):  # these depend on all rows
                 if classes is not None:
                     raise ValueError(
                         f"class_weight={config.class_weight!r} depends on the labels of all rows, which partial_fit "
-                        "does not know: give a dict."
+                        "does not know: pass a dict."
                     )
-                each = class_weights(config.class_weight, found, np.arange(len(found)), weights)
-                own.set_params(class_weight=dict(zip(found.tolist(), each.tolist(), strict=True)))
+                factors = class_weights(config.class_weight, all_classes, np.arange(len(all_classes)), weights)
+                unfitted.set_params(class_weight=dict(zip(all_classes.tolist(), factors.tolist(), strict=True)))
         elif facts.labels == 0:
             raise ValueError(f"{name} needs points with a target; every y is unlabeled.")
         self.n_features_in_, self._kind = facts.width, ("numpy", "cpu")
@@ -189,47 +193,47 @@ class InvariantEstimator(BaseKernelEstimator):
         columns = getattr(self, "feature_names_in_", None)
         terms = replace(terms, invariances=resolve_columns(terms.invariances, columns))
         block = seen.block()
-        config = own._config(approximation=None, nu=0)
-        if is_learned(config):  # from 4000 labels of the sample, with all representers
+        config = unfitted._config(approximation=None, nu=0)
+        if is_learned(config):  # from at most 4000 labels of the sample, without an approximation
             learned = formulate(config, terms.rows(seen.smallest(4000).of_kind(0)))
             kernel = learned.problem.kernel
             if learned.metric is not None:
                 self.metric_ = learned.metric
         else:
-            kernel = as_kernel(own.kernel, own.scale, block.X)
+            kernel = as_kernel(unfitted.kernel, unfitted.scale, block.X)
         terms = terms.scaled(kernel, block, seen.totals)
         plan = planned(kernel, terms, terms(block), config.basis, self.approximation, options.device)
         return plan, replace(seen, facts=None)
 
-    def _keep_in_span(
-        self, plan: Plan, problem: ProjectedProblem, found: ProjectedSolution, seen: Reservoir, monitor: Monitor
+    def _keep_in_subspace(
+        self, plan: Plan, problem: ProjectedProblem, result: ProjectedSolution, seen: Reservoir, monitor: Monitor
     ) -> None:
-        """Keep the solution, 1000 labels to be left out of the sums of all rows, and a sample for probabilities."""
-        solution = solution_of(problem, found, self.approximation, monitor)
+        """Keep the solution, and a sample of the labels for intervals, prediction sets and probabilities."""
+        solution = solution_of(problem, result, self.approximation, monitor)
         terms: Any = plan.terms
         self._keep(None, solution, terms.units.variance)
-        self._held_out = HeldOutOfRows(type(self).__name__, self.loss)
+        self._held_out = HeldOutByFolds(type(self).__name__, self.loss)
         drawn, block = seen.smallest(1000).of_kind(0), seen.block()
         if problem.quadratic and len(drawn.X):
-            self._held_out = HeldOutOfSums(terms(drawn)[0], solution)
+            self._held_out = HeldOutInSubspace(terms(drawn)[0], solution)
         if is_classifier(self):
             labels = terms.rows(block).take(terms.labeled(block))
             self._calibration = Calibration(solution.function, Evaluation(labels.X), labels.y, labels.weight)
 
 
 def approximated(estimator: InvariantEstimator) -> bool:
-    """Return whether an estimator has `partial_fit`."""
+    """Return True if an estimator has `partial_fit`; otherwise raise an AttributeError that explains why not."""
     if estimator.approximation is None:
         raise AttributeError(
-            f"{type(estimator).__name__}.partial_fit needs an approximation, such as rkhs.Landmarks(500), whose sums "
-            "grow with each block: without one all points are needed at once."
+            f"{type(estimator).__name__}.partial_fit needs an approximation, such as rkhs.Landmarks(500), to which it "
+            "adds the sums of each block: without one all points are needed at once."
         )
     return True
 
 
 @contextmanager
-def _blaming(block: Block) -> Iterator[None]:
-    """Raise a ValueError within as one that names the block."""
+def _naming_block(block: Block) -> Iterator[None]:
+    """Convert a ValueError to a BlockError that names the block."""
     try:
         yield
     except ValueError as error:
@@ -238,12 +242,12 @@ def _blaming(block: Block) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Weights of the classes, the number of labeled rows and of features, and the names of these, if they have any."""
+    """Properties of the rows that have to be known before any are summed."""
 
-    classes: Counter[Any]
-    labels: int
-    width: int
-    names: Vector | None
+    classes: Counter[Any]  # the total weight of each class
+    labels: int  # the number of labeled rows
+    width: int  # the number of features
+    names: Vector | None  # of the features
 
     def __add__(self, other: Facts) -> Facts:
         return replace(self, classes=self.classes + other.classes, labels=self.labels + other.labels)
@@ -251,100 +255,99 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class BlockTerms:
-    """block -> terms: the labels first, then one for each invariance, whether or not the block has rows for it.
+    """The map from a block to its terms: the labels first, then one term for each invariance, which may be empty.
 
-    The units of their weights are known once a sample is: `units`, the `sizes` of invariances, and the weights of all
-    rows with a label and without one, `totals`.
+    The normalization of the weights is known after a sample has been drawn (`scaled`).
     """
 
     estimator: InvariantEstimator  # an unfitted clone, with `classes_` if it is a classifier
     invariances: tuple[Invariance, ...]
     units: WeightNormalization | None = None
-    sizes: tuple[float, ...] = ()
-    totals: Vector = field(default_factory=lambda: np.zeros(2))
+    sizes: tuple[float, ...] = ()  # s of each invariance
+    totals: Vector = field(default_factory=lambda: np.zeros(2))  # weights of all labeled and of all unlabeled rows
 
     def labeled(self, block: Block) -> Vector:
-        """Return which rows have a label."""
+        """Return the mask of rows that have a label."""
         if block.y is None:
             return np.zeros(len(block.X), dtype=bool)
-        with _blaming(block):
+        with _naming_block(block):
             return ~checked_unlabeled(block.y, self.estimator.unlabeled)
 
     def weights(self, block: Block) -> Vector:
-        """Return the weights of the rows of a block with a label and of those without one, (2,)."""
+        """Return the total weights (2,) of the labeled and of the unlabeled rows of a block."""
         weight = np.ones(len(block.X)) if block.weight is None else block.weight
         return np.bincount(np.where(self.labeled(block), 0, 1), weights=weight, minlength=2)
 
     def describe(self, block: Block) -> Facts:
-        """Return what has to be known of all rows before any are summed up."""
+        """Return the properties of the rows of a block that have to be known before any are summed."""
         labeled = self.labeled(block)
         classes: Counter[Any] = Counter()
         if is_classifier(self.estimator) and block.y is not None:
             weight = np.ones(len(labeled)) if block.weight is None else block.weight
-            with _blaming(block):
-                values, places = np.unique(of_one_kind(block.y[labeled]), return_inverse=True)
-            sums = np.bincount(places.reshape(-1), weights=weight[labeled], minlength=len(values))
+            with _naming_block(block):
+                values, index = np.unique(of_one_kind(block.y[labeled]), return_inverse=True)
+            sums = np.bincount(index.reshape(-1), weights=weight[labeled], minlength=len(values))
             classes = Counter(dict(zip(values.tolist(), sums.tolist(), strict=True)))
         return Facts(classes, int(labeled.sum()), int(block.X.shape[1]), block.names)
 
     def rows(self, block: Block) -> Sample:
-        """Return the rows as estimators see them; y is the index of the class, 0 for no label, or the target."""
+        """Return the rows of a block as a sample, without merging; y is 0 for rows without a label."""
         labeled, count = self.labeled(block), len(block.X)
-        given = np.zeros(count) if block.y is None else block.y
+        targets = np.zeros(count) if block.y is None else block.y
         if is_classifier(self.estimator):
             classes, y = self.estimator.classes_, np.zeros(count, dtype=int)
-            known = given[labeled]
-            codes = np.searchsorted(classes, known) if len(known) else y[labeled]
-            strange = known[classes[np.clip(codes, 0, len(classes) - 1)] != known]
-            if len(strange):
+            labels = targets[labeled]
+            codes = np.searchsorted(classes, labels) if len(labels) else y[labeled]
+            unknown = labels[classes[np.clip(codes, 0, len(classes) - 1)] != labels]
+            if len(unknown):
                 raise BlockError(
                     block.index,
-                    f"has the class {strange.tolist()[0]!r}, which is not among {classes.tolist()}: give all `classes` "
+                    f"has the class {unknown.tolist()[0]!r}, which is not among {classes.tolist()}: pass all `classes` "
                     "to the first partial_fit, or a stream that can be read twice.",
                 )
             y[labeled] = codes
         else:
-            y = np.where(labeled, given, 0).astype(float)
+            y = np.where(labeled, targets, 0).astype(float)
         weight = np.ones(count) if block.weight is None else block.weight
-        X = owned(block.X)  # one copy, which the functionals of all terms share
+        X = owned(block.X)  # one copy, shared by the functionals of all terms
         return Sample(X, weight, y, labeled, np.zeros((count, 0)), np.ones(count, dtype=np.int64))
 
     def __call__(self, block: Block) -> list[Term]:
-        assert self.units is not None, "known once a sample is: see `scaled`"
+        assert self.units is not None, "call `scaled` first"
         rows, config = self.rows(block), self.estimator._config()
         terms = [self.units.observed(config.label_term(rows))]
-        for one, size in zip(self.invariances, self.sizes, strict=True):
-            points = points_of(one, rows)
-            some = points if points.size else rows.take(np.arange(1))  # of another kind, to see the functionals
-            share = float(points.weight.sum()) / _weight_of(one, self.totals)
-            term = invariance_term(one, some, self.units, config, size, share)
-            terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=one.target))
+        for invariance, size in zip(self.invariances, self.sizes, strict=True):
+            points = points_of(invariance, rows)
+            nonempty = points if points.size else rows.take(np.arange(1))  # an empty term needs a functional as well
+            share = float(points.weight.sum()) / _weight_of(invariance, self.totals)
+            term = invariance_term(invariance, nonempty, self.units, config, size, share)
+            terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=invariance.target))
         return terms
 
     def scaled(self, kernel: Kernel, sampled: Block, totals: Vector) -> BlockTerms:
-        """Return the same with the units of a kernel and a sample, and the weights (2,) of all rows."""
+        """Return a copy with the normalization by a kernel and a sample, and the total weights (2,) of all rows."""
         rows = self.rows(sampled)
         units, sizes = WeightNormalization.at(kernel, rows.X, rows.weight), []
-        for one in self.invariances:
-            points = points_of(one, rows)
+        for invariance in self.invariances:
+            points = points_of(invariance, rows)
             points = points if points.size else rows.take(np.arange(1))
-            functionals = one(points.X)
-            sizes.append(size_of(one, functionals, units, multiplicity(functionals, points.weight)))
+            functionals = invariance(points.X)
+            sizes.append(size_of(invariance, functionals, units, multiplicity(functionals, points.weight)))
         return replace(self, units=units, sizes=tuple(sizes), totals=totals)
 
 
-def _weight_of(one: Invariance, totals: Vector) -> float:
-    """Return the weight of the rows that an invariance is about; 1 where there are none yet."""
+def _weight_of(invariance: Invariance, totals: Vector) -> float:
+    """Return the total weight of the rows at which an invariance holds, or 1 if there are none yet."""
     kinds = {"labeled": totals[0], "unlabeled": totals[1], "all": totals.sum()}
-    return float(kinds[one.on]) or 1.0
+    return float(kinds[invariance.on]) or 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The sums of some blocks, and the weights (2,) of their rows."""
+    """The sums over blocks, and the total weights of their rows."""
 
     features: FeatureBlocks
-    weights: Vector
+    weights: Vector  # (2,) of labeled and of unlabeled rows
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(self.features + other.features, self.weights + other.weights)
@@ -356,8 +359,10 @@ def _sums(plan: Plan, block: Block, _: Any = None) -> Sums:
 
 
 def _solved(sums: Sums, plan: Plan, tol: float) -> tuple[ProjectedProblem, ProjectedSolution]:
-    """Solve from the sums of rows that are not read again: the means of invariances are known at their end."""
+    """Solve the problem from sums alone; the means of invariances are corrected to the rows that were summed."""
     terms: Any = plan.terms
-    factors = [_weight_of(one, terms.totals) / _weight_of(one, sums.weights) for one in terms.invariances]
+    factors = [
+        _weight_of(invariance, terms.totals) / _weight_of(invariance, sums.weights) for invariance in terms.invariances
+    ]
     problem = ProjectedProblem(sums.features.times([1.0, *factors]))
     return problem, problem.solve(tol)

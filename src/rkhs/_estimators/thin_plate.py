@@ -1,4 +1,4 @@
-"""The thin-plate models of Walder and Chapelle 2007: a kernel without a length scale, so only C is to be chosen."""
+"""The thin-plate models of Walder and Chapelle 2007, whose kernel has no length scale."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
 
 
 def thin_plate_problem(labels: Term, null_space: str, explained: bool) -> Problem:
-    """Return the problem of the labels alone; "auto" drops the null space if it explains the labels by itself.
+    """Return the problem of the labels; "auto" drops the null space if that alone explains the labels (`explained`).
 
-    The kernel is the thin plate of order 2, and r^2 log r in R^4 and beyond, where that does not exist.  Both have the
-    linear functions as their null space; in the plane they are the same.
+    The kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does not exist.  The
+    null space of both is the linear functions; in the plane they are equal.
     """
     if null_space not in ("kept", "dropped", "auto"):
         raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {null_space!r}.')
@@ -31,31 +31,44 @@ def thin_plate_problem(labels: Term, null_space: str, explained: bool) -> Proble
 
 
 def linearly_separable(X: Matrix, target: Vector) -> bool:
-    """Return whether some linear function has the sign of the targets (+1 or -1) at all points."""
-    signed = target[:, None] * np.column_stack([np.ones(len(X)), X])
-    found = linprog(np.zeros(signed.shape[1]), A_ub=-signed, b_ub=-np.ones(len(X)), bounds=(None, None), method="highs")
-    return bool(found.status == 0)
+    """Return whether some affine function has the sign of the targets (+1 or -1) at all points."""
+    A = -target[:, None] * np.column_stack([np.ones(len(X)), X])
+    result = linprog(np.zeros(A.shape[1]), A_ub=A, b_ub=-np.ones(len(X)), bounds=(None, None), method="highs")
+    return bool(result.status == 0)
 
 
 @dataclass(eq=False, repr=False)
 class ThinPlateClassifier(Classifier):
-    """Classifier without a length scale: a thin plate bent by the labels.
+    """Classifier without a length scale: a thin-plate spline fitted to the labels (Walder and Chapelle 2007).
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate: the model of Walder and Chapelle 2007
+    It minimizes
 
-    |f|^2 does not see linear functions, and rotations, shifts and, up to a factor, dilations of the points do not
-    change it: there is no length scale to choose.  Where linear functions alone separate the classes they would take
-    over, and are left out (Walder and Chapelle 2007, 6.2 and 7).  Several classes are learned one against the rest.
+        1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
+
+    with the thin-plate norm: for up to three features, the integral of the squared second derivatives of f.  It is zero
+    for linear functions.  Rotations and translations of the points do not change it, and dilations multiply it by a
+    factor, so there is no length scale to choose.  If linear functions alone separate the classes, they would explain
+    the labels at no cost, and are left out of f (Walder and Chapelle 2007, sections 6.2 and 7).  Several classes are
+    learned one against the rest.
 
     Parameters
     ----------
-    null_space : "kept", "dropped", or "auto": dropped if linear functions separate a class from the rest
-    C, loss, class_weight, solver, tol, verbose : as in `InvariantClassifier`
+    C : float, default=1.0
+        Weight of the loss of each point.
+    loss : str or Loss, default="squared_hinge"
+        As in `InvariantClassifier`.
+    null_space : {"auto", "kept", "dropped"}, default="auto"
+        Whether f has a linear part, which is not penalized; "auto" drops it if linear functions separate a class from
+        the rest.
+    class_weight, solver, tol, verbose : object
+        As in `InvariantClassifier`.
 
     Attributes
     ----------
-    function_, solution_, problem_, classes_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`;
-        `problem_.null_space` tells whether linear functions were dropped
+    function_, solution_, classes_, labeled_, n_features_in_, feature_names_in_ : object
+        As in `InvariantClassifier`.
+    problem_ : Problem
+        The problem that was solved; `problem_.null_space` is "dropped" if f has no linear part.
 
     Examples
     --------
@@ -77,39 +90,65 @@ class ThinPlateClassifier(Classifier):
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
-        """Learn f from points X (t, n) and their classes y."""
+        """Learn f from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses; integers are numbers of rows.
+
+        Returns
+        -------
+        ThinPlateClassifier
+            The fitted estimator.
+        """
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         points, target = to_numpy(sample.X), to_numpy(labels.target)
         outputs = target.T if target.ndim == 2 else [target]
-        explained = self.null_space == "auto" and any(linearly_separable(points, one) for one in outputs)
+        explained = self.null_space == "auto" and any(linearly_separable(points, signs) for signs in outputs)
         self._learn(thin_plate_problem(labels, self.null_space, explained), sample)
         return self
 
 
 @dataclass(eq=False, repr=False)
 class ThinPlateRegressor(Regressor):
-    """Smoothing spline in any dimension: a thin plate bent by the values.
+    """Thin-plate smoothing spline in any dimension.
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i), with the norm of a thin plate
+    It minimizes
 
-    |f|^2 does not see linear functions, and there is no length scale to choose.
+        1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
+
+    with the thin-plate norm: for up to three features, the integral of the squared second derivatives of f.  It is zero
+    for linear functions, and there is no length scale to choose.
 
     Parameters
     ----------
-    null_space : "kept", "dropped", or "auto": dropped if linear functions go through all points
-    C, loss, solver, tol, verbose : as in `InvariantRegressor`
+    C : float, default=1.0
+        Weight of the loss of each point.
+    loss : str or Loss, default="squared"
+        As in `InvariantRegressor`.
+    null_space : {"auto", "kept", "dropped"}, default="auto"
+        Whether f has a linear part, which is not penalized; "auto" drops it if linear functions interpolate any targets
+        at these points.
+    solver, tol, verbose : object
+        As in `InvariantRegressor`.
 
     Attributes
     ----------
-    function_, solution_, problem_, n_features_in_, feature_names_in_ : as in `InvariantRegressor`
+    function_, solution_, problem_, labeled_, n_features_in_, feature_names_in_ : object
+        As in `InvariantRegressor`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 20)[:, None]
     >>> model = rkhs.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
-    >>> model.predict([[3.1], [10.0]]).round(1)  # far away it is linear
+    >>> model.predict([[3.1], [10.0]]).round(1)  # f is linear outside the data
     array([ 3.1, 13.5])
     """
 
@@ -123,7 +162,22 @@ class ThinPlateRegressor(Regressor):
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
-        """Learn f from points X (t, n) and their targets y."""
+        """Learn f from points and their targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The targets.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses; integers are numbers of rows.
+
+        Returns
+        -------
+        ThinPlateRegressor
+            The fitted estimator.
+        """
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])

@@ -1,1 +1,1 @@
-"""What squared losses say about settings and errors: evidence, leaving out, tuning, the posterior."""
+"""Hyperparameters and uncertainty for squared losses: evidence, leave-one-out, tuning, and the posterior."""

@@ -1,29 +1,29 @@
-"""Leave-one-out, or leave-group-out, without solving again (theory, section 9).
+"""Leave-one-out and leave-group-out predictions without solving again (theory, section 9).
 
-For squared losses, with a = P b (`_observations`), the targets of a group g minus what all others predict there are
+For squared losses, with a = P b (`observations`), the leave-out residuals of a group g are
 
     e_g  =  (P_gg)^-1 a_g
 
-exactly, basis included.  For other smooth losses the quadratic model of J at its minimum stands in: with gradients
-l = w loss', Hessians h = w loss'' and V the covariance that the model leaves, leaving g out moves u_g by
+exactly, with a basis as well.  For other smooth losses J is replaced by its quadratic model at the minimum: with
+gradients l = w loss', Hessians h = w loss'' and the posterior covariance V of the model, leaving out g changes u_g by
 
     V_gg (1 - diag(h_g) V_gg)^-1 l_g
 
-one step of Newton's method from the solution.  For squared losses both are the same: P = diag(h) - diag(h) V diag(h),
-so that a functional alone has e = (b - u) / (1 - h V_ii).  The first keeps more digits where weights are large, and the
-second needs no h > 0.
+which is one Newton step from the solution.  For squared losses both agree: P = diag(h) - diag(h) V diag(h), so that a
+single functional has e = (b - u) / (1 - h V_ii).  The first formula is more accurate for large weights, and the second
+does not need h > 0.
 
-*Equal observations* may stand as one functional i of the sum w of their weights.  Leaving one of c of them out takes
-w / c away, so that l and h are divided by c in the formula above, and
+*Equal observations* may be merged into one functional i with the sum w of their weights.  Leaving out one of c of them
+reduces the weight by w / c, so that l and h are divided by c in the formula above, and
 
     e_i  =  c a_i / (P_ii + 2 w (c - 1))
 
 with the variance tau^2 c^2 / (P_ii + 2 w (c - 1)).
 
-*A criterion.*  sum over terms of n/2 log(mean of e^2) is, up to a constant, minus the log likelihood of residuals that
-are normal with one variance for each term: so terms need no common unit.  Terms whose targets are all the same (an
-invariance) do not count.  With f_i = e_i n / sum e^2, R_g = (P_gg)^-1 and h_g = R_g f_g, its derivative is the sum of
-entries of dS times
+*The criterion* sum over terms of n/2 log(mean of e^2) is, up to a constant, the negative log likelihood of residuals
+that are normal with one variance for each term, so terms need no common unit.  Terms whose targets are all equal
+(invariances) do not count.  With f_i = e_i n / sum e^2, R_g = (P_gg)^-1 and h_g = R_g f_g, its derivative is the sum
+of entries of dS times
 
     P (blockdiag of e_g h_g') P - (P h) a'
 """
@@ -59,12 +59,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Predictions for what was left out, and their errors.
+    """Leave-one-out predictions and residuals of all functionals; returned by `Problem.leave_out`.
 
-    Predictions for all functionals of each term by an f that has not seen them, and targets minus these.
-
-    Arrays have the shapes of the terms' targets, one for each term.  `exact` says that they are what solving again
-    would give; else each is one step of Newton's method away from the solution.
+    Parameters
+    ----------
+    predictions : tuple of ndarray
+        For each term L(f) of an f that was learned without the functional, in the shape of the targets.
+    residuals : tuple of ndarray
+        The targets minus the predictions.
+    exact : bool
+        Whether the predictions are exactly those of solving again; otherwise they are one Newton step from the
+        solution.
 
     Examples
     --------
@@ -82,15 +87,15 @@ class LeaveOneOut:
 
 
 def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
-    """Leave out groups as `Problem.leave_out` does.
+    """Return the leave-out predictions of `Problem.leave_out`.
 
-    With `count`, each functional of the first term stands for so many equal ones, of which one is left out.
+    With `count`, each functional of the first term stands for that many equal ones, one of which is left out.
     """
     check_null_space(problem, "Leaving out")
     if problem.approximation is not None:
         raise ValueError(
-            f"Leaving out is about the whole space, and the problem has approximation={problem.approximation!r}: leave "
-            "that out, or use problem.grid(.., held_out=..)."
+            f"Leaving out is not implemented with approximation={problem.approximation!r}: drop the approximation, or "
+            "use problem.grid(.., held_out=..)."
         )
     for term in problem.terms:
         if not term.loss.smooth:
@@ -104,54 +109,56 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
     with interrupts_raised():
         solution = problem.solve(tol=1e-9)
     if solution.relative_gap > 1e-4:
-        warnings.warn(f"What is left out is left out of a solution that is not exact: {solution}.", stacklevel=3)
+        warnings.warn(
+            f"Leave-out predictions are inaccurate, because the solution has not converged: {solution}.", stacklevel=3
+        )
     if exact:
         observations = Observations.of(represented)
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             saddle = observations.equations(problem.kernel, observations.weight)[1]
         a = saddle.solve(observations.target)[0]
-        away = observations.target - _residuals(saddle, a, observations.weight, members, times)
+        left_out = observations.target - _residuals(saddle, a, observations.weight, members, times)
     else:
-        away = _newton_predictions(represented, solution.function, members, times)
-    whole = np.empty((len(kept), away.shape[1]))
-    whole[kept] = away
-    predictions, left, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
-    for term, rows, own in zip(problem.terms, np.split(kept, ends), np.split(whole, ends), strict=True):
-        found = to_numpy(term.functional(solution.function)).astype(np.float64)  # of rows of weight zero: as it is
-        found.reshape(term.size, -1)[rows] = own[rows]
-        predictions.append(like(found, term.functional.prototype))
+        left_out = _newton_predictions(represented, solution.function, members, times)
+    padded = np.empty((len(kept), left_out.shape[1]))
+    padded[kept] = left_out
+    predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
+    for term, rows, columns in zip(problem.terms, np.split(kept, ends), np.split(padded, ends), strict=True):
+        values = to_numpy(term.functional(solution.function)).astype(np.float64)  # kept for rows of weight zero
+        values.reshape(term.size, -1)[rows] = columns[rows]
+        predictions.append(like(values, term.functional.prototype))
         target = to_numpy(term.told)
         if represented.outputs is not None and term.target.ndim == 1:
             target = target[..., None]
-        left.append(like(target - found, term.functional.prototype))
-    return LeaveOneOut(tuple(predictions), tuple(left), exact)
+        residuals.append(like(target - values, term.functional.prototype))
+    return LeaveOneOut(tuple(predictions), tuple(residuals), exact)
 
 
 def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
-    """Return predictions for targets of squared losses, each by an f of the same subspace that has not seen it.
+    """Return leave-one-out predictions for the targets of a term, for squared losses in a subspace.
 
-    They follow from the posterior of a solution in a subspace, so that the term may be a sample of its rows.
+    They follow from the posterior covariance of the solution, so the term may be a sample of the rows.
     """
     target, h = to_numpy(term.target), 2 * to_numpy(term.weights())[:, 0]
     assert solution.source is not None
     covariance = solution.source.spread
     assert isinstance(covariance, SubspaceCovariance)
-    left = 1 - h * covariance.within(term.functional)  # of a target, what the others do not explain
-    if np.any(left < 1e-8):
+    share = 1 - h * covariance.within(term.functional)  # one minus the leverage of each target
+    if np.any(share < 1e-8):
         raise ValueError(
-            "Some targets are predicted by themselves alone, so they cannot be left out: take a smaller weight C, or "
-            "fewer functions."
+            "Some targets have leverage one, that is, only they determine f there, so they cannot be left out: use a "
+            "smaller C, or fewer functions."
         )
     residual = target - to_numpy(term.functional(solution.function))
-    return target - residual / (left if target.ndim == 1 else left[:, None])
+    return target - residual / (share if target.ndim == 1 else share[:, None])
 
 
 def left_out_amplitude(problem: Problem, count: Matrix) -> float | Matrix:
-    """Return the amplitude tau for which left-out targets of the first term have the predicted variance.
+    """Return the amplitude tau for which the left-out targets of the first term have their predicted variance.
 
-    Without itself target i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; where each
-    stands for `count` (N,) equal ones, the sum of e_i a_i over the number of all.  Where f varies more in some places
-    than the kernel says, this is nearer to the truth than the most likely amplitude (Bachoc 2013, Cross validation and
+    The leave-one-out residual e_i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; if a
+    target stands for `count` (N,) equal ones, it is the sum of e_i a_i over the total count.  If the kernel is
+    misspecified, this is more robust than the amplitude of maximum likelihood (Bachoc 2013, Cross validation and
     maximum likelihood estimations of hyper-parameters of Gaussian processes with model misspecification).
     """
     check_squared(problem, "An amplitude")
@@ -165,9 +172,9 @@ def left_out_amplitude(problem: Problem, count: Matrix) -> float | Matrix:
 
 
 def informative_rows(observations: Observations) -> list[Matrix]:
-    """Return the rows of each term whose targets are not all the same."""
-    rows = [np.flatnonzero(observations.term == k) for k in np.unique(observations.term)]
-    return [own for own in rows if np.any(np.ptp(observations.target[own], axis=0) > 0)]
+    """Return the rows of each term whose targets are not all equal."""
+    terms = [np.flatnonzero(observations.term == k) for k in np.unique(observations.term)]
+    return [rows for rows in terms if np.any(np.ptp(observations.target[rows], axis=0) > 0)]
 
 
 def log_left_out(
@@ -176,8 +183,11 @@ def log_left_out(
     weight: Matrix,
     hyperparameters: Sequence[Hyperparameter] | None,
 ) -> tuple[float, Matrix]:
-    """Return minus the criterion above, leaving out one point at a time, and its derivatives in hyperparameters."""
-    saddle, groups = observations.equations(kernel, weight)[1], _groups(observations.places)
+    """Return the negative of the criterion in the module's docstring, by leaving out points, and its derivatives.
+
+    The derivatives are in the logarithms of the hyperparameters, if any are given.
+    """
+    saddle, groups = observations.equations(kernel, weight)[1], _groups(observations.point_labels)
     a, P = saddle.solve(observations.target)[0], saddle.inverse()
     e = _solve_blocks(P, saddle.scale, groups, a)
     value, f = 0.0, np.zeros_like(e)
@@ -189,40 +199,41 @@ def log_left_out(
         return value, np.zeros(0)
     h, inner = _solve_blocks(P, saddle.scale, groups, f), np.empty_like(P)
     for g in groups:
-        own = e[g] @ h[g].swapaxes(1, 2)
-        inner[g] = ((own + own.swapaxes(1, 2)) / 2) @ P[g]
+        outer = e[g] @ h[g].swapaxes(1, 2)
+        inner[g] = ((outer + outer.swapaxes(1, 2)) / 2) @ P[g]
     B = P @ inner - (P @ h) @ a.T
     return value, observations.gradient(kernel, weight, -(B + B.T) / 2, hyperparameters)
 
 
 def _groups(labels: Matrix) -> list[Matrix]:
-    """Return the members of all groups of equal labels, an array (groups, size) for each size."""
+    """Return the indices of equal labels, as one array (groups, size) for each size of groups."""
     counts = np.unique(labels, return_counts=True)[1]
     order, starts = np.argsort(labels, kind="stable"), np.cumsum(counts) - counts
     return [order[starts[counts == size][:, None] + np.arange(size)] for size in np.unique(counts)]
 
 
 def _check_determined(shares: Matrix) -> None:
-    if not np.all(shares > 1e-10):  # of the size of a group, what the others leave undetermined
+    """Raise an error if eigenvalues of P_gg are zero up to rounding: then the others do not determine the basis."""
+    if not np.all(shares > 1e-10):
         raise ValueError(
-            "Without one of the groups the others do not determine the basis: take smaller groups, more functionals, "
-            "or leave the basis out."
+            "If one of the groups is left out, the others do not determine the basis: use smaller groups, more "
+            "functionals, or no basis."
         )
 
 
 def _solve_blocks(P: Matrix, scale: Matrix, groups: list[Matrix], right: Matrix) -> Matrix:
-    """Return (P_gg)^-1 right_g for all groups, (N, c); `scale` (N,) makes the rows of P comparable."""
-    found = np.empty_like(right)
+    """Return (P_gg)^-1 right_g for all groups, (N, c); `scale` (N,) equilibrates the rows of P."""
+    solution = np.empty_like(right)
     for g in groups:
         s = scale[g][:, :, None]
         values, vectors = np.linalg.eigh(P[g[:, :, None], g[:, None, :]] / (s * s.swapaxes(1, 2)))
         _check_determined(values)
-        found[g] = vectors @ ((vectors.swapaxes(1, 2) @ (right[g] / s)) / values[:, :, None]) / s
-    return found
+        solution[g] = vectors @ ((vectors.swapaxes(1, 2) @ (right[g] / s)) / values[:, :, None]) / s
+    return solution
 
 
 def _residuals(saddle: Saddle, a: Matrix, weight: Matrix, groups: list[Matrix], count: Matrix) -> Matrix:
-    """Return b - u of an f that has not seen the group, (N, c); of each functional alone, one of its `count` (N,)."""
+    """Return the leave-out residuals b - u (N, c); if `count` (N,) is not one, those of one of the equal ones."""
     P = saddle.inverse()
     if np.all(count == 1):
         return _solve_blocks(P, saddle.scale, groups, a)
@@ -234,7 +245,7 @@ def _residuals(saddle: Saddle, a: Matrix, weight: Matrix, groups: list[Matrix], 
 def _newton_predictions(
     represented: RepresenterProblem, function: Function, groups: list[Matrix], count: Matrix
 ) -> Matrix:
-    """Return u (N, c) after the step of Newton's method that leaves out each group; `count` as in `_residuals`."""
+    """Return the predictions u (N, c) after the Newton step that leaves out each group; `count` as in `_residuals`."""
     system, iterate = represented.system, represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
     G, Q = system.exact.in_double(), double(system.Q)
@@ -250,16 +261,15 @@ def _newton_predictions(
             block, root = V[g[:, :, None], g[:, None, :]], np.sqrt(h / count)[g][:, :, None]
             values, vectors = np.linalg.eigh(np.eye(g.shape[1]) - root * block * root.swapaxes(1, 2))
             _check_determined(values)
-            step = (
-                block @ (gradient[:, c] / count)[g][:, :, None]
-            )  # V (1 - hV)^-1 l = V l + V root (1 - root V root)^-1 root V l
+            # V (1 - hV)^-1 l = V l + V root (1 - root V root)^-1 root V l
+            step = block @ (gradient[:, c] / count)[g][:, :, None]
             inner = vectors @ ((vectors.swapaxes(1, 2) @ (root * step)) / values[:, :, None])
             moved[g, c] += (step + block @ (root * inner))[:, :, 0]
     return moved
 
 
 def _kept(terms: Sequence[Term], count: Matrix | None) -> tuple[Matrix, Matrix]:
-    """Return which rows of all terms have a weight, and how many equal observations each of these stands for."""
+    """Return the mask of rows of all terms with a positive weight, and the number of equal observations of each."""
     kept = np.concatenate([to_numpy(term.weights())[:, 0] > 0 for term in terms])
     times = np.ones(len(kept))
     if count is not None:
@@ -268,17 +278,17 @@ def _kept(terms: Sequence[Term], count: Matrix | None) -> tuple[Matrix, Matrix]:
 
 
 def _labels(terms: Sequence[Term], groups: Any) -> Matrix:
-    """Return labels of the functionals of all terms, equal for those that are left out together."""
+    """Return labels (N,) of the functionals of all terms, equal for those that are left out together."""
     if groups is None:
         return np.arange(sum(term.size for term in terms))
     if isinstance(groups, str):
         if groups != "points":
             raise ValueError(f'groups must be None, "points", or labels for each term, got {groups!r}.')
         return places(stack([term.functional for term in terms]))
-    given = [groups] if len(terms) == 1 and len(groups) != 1 else list(groups)
-    if len(given) != len(terms):
-        raise ValueError(f"groups needs an array of labels for each of {len(terms)} terms, got {len(given)}.")
-    for term, own in zip(terms, given, strict=True):
-        if np.size(own) != term.size:
-            raise ValueError(f"groups has {np.size(own)} labels for {term!r}, which has {term.size} functionals.")
-    return np.concatenate([np.asarray(own).reshape(-1) for own in given])
+    by_term = [groups] if len(terms) == 1 and len(groups) != 1 else list(groups)
+    if len(by_term) != len(terms):
+        raise ValueError(f"groups needs an array of labels for each of {len(terms)} terms, got {len(by_term)}.")
+    for term, labels in zip(terms, by_term, strict=True):
+        if np.size(labels) != term.size:
+            raise ValueError(f"groups has {np.size(labels)} labels for {term!r}, which has {term.size} functionals.")
+    return np.concatenate([np.asarray(labels).reshape(-1) for labels in by_term])

@@ -1,14 +1,15 @@
-"""Functionals observed with Gaussian noise, and the hyperparameters of their distribution.
+"""Observations of functionals with Gaussian noise, and the hyperparameters of their distribution.
 
 The functionals of a Gaussian process with covariance k, observed with noise of variance 1/(2w), have the covariance
 
     S = G + diag(1/(2w))
 
-Evidence and leave-one-out follow from the saddle-point equations [S, Q; Q', 0], whose Q are the orthonormal values of
-the basis functions: their solution is a = P b with P = Z (Z'SZ)^-1 Z', Z an orthonormal basis of {Q'a = 0}.
+The evidence and leave-one-out residuals follow from the saddle-point equations [S, Q; Q', 0], where Q has the values of
+the basis functions, orthonormalized.  Their solution is a = P b with P = Z (Z'SZ)^-1 Z', where Z is an orthonormal
+basis of {Q'a = 0}.
 
-A hyperparameter is named by what stands after `problem.`: "kernel.scale", "kernel.kernels[0].factor",
-"kernel.scale[2]" (of the third feature), "terms[1].weight".  All derivatives are in their logarithms.
+A hyperparameter is named by its attribute path from the problem: "kernel.scale", "kernel.kernels[0].factor",
+"kernel.scale[2]" (of the third feature), "terms[1].weight".  All derivatives are in the logarithms.
 """
 
 from __future__ import annotations
@@ -39,18 +40,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """A positive number: a parameter of the kernel (of one feature, if each has its own), or the weight of a term.
+    """A positive number to tune: a parameter of the kernel, perhaps for one feature, or the weight of a term."""
 
-    A search begins at `start` and stays between `low` and `high`; `given` says that the user has chosen the start.
-    """
-
-    parameter: str | None = None
-    feature: int | None = None
+    parameter: str | None = None  # of the kernel; None for the weight of a term
+    feature: int | None = None  # None if the parameter is the same for all features
     term: int | None = None
-    start: float = 1.0
+    start: float = 1.0  # where a search begins
     low: float = 0.0
     high: float = inf
-    given: bool = False
+    given: bool = False  # whether the user has chosen the start
 
     @property
     def name(self) -> str:
@@ -61,17 +59,17 @@ class Hyperparameter:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Functionals, the values of the basis on them, targets b (N, c) and weights (N,), in NumPy and float64."""
+    """The observed functionals of a problem with their targets and weights, in NumPy and float64."""
 
     functionals: Functional
     basis: Basis
-    target: Matrix
-    weight: Matrix
-    term: Matrix  # (N,), the index of the term of each functional
+    target: Matrix  # b, (N, c)
+    weight: Matrix  # (N,)
+    term: Matrix  # (N,) the index of the term of each functional
 
     @classmethod
     def of(cls, represented: RepresenterProblem) -> Observations:
-        """Collect the observations of a problem; those of weight zero are left out."""
+        """Return the observations of a problem with positive weights."""
         functionals = represented.functionals.like(np.zeros(0))
         basis = represented.basis
         if functionals is not represented.functionals:
@@ -91,68 +89,69 @@ class Observations:
         return len(self.target)
 
     @cached_property
-    def places(self) -> Matrix:
-        """Labels (N,), equal for all functionals at a point; a functional that its term repeats there has its own.
+    def point_labels(self) -> Matrix:
+        """Labels (N,) that are equal for functionals at the same point.
 
-        So repeated measurements are left out one by one, as those at neighboring points are.
+        If a term repeats a functional at a point, the repetitions have different labels, so that repeated measurements
+        are left out one by one.
         """
-        both = np.stack([places(self.functionals), repeats(self.functionals, self.term)], axis=1)
-        return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+        labels = np.stack([places(self.functionals), repeats(self.functionals, self.term)], axis=1)
+        return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
 
     @cached_property
-    def known(self) -> Matrix:
-        """The rows of terms whose targets are all zero: prior knowledge, not data."""
+    def prior_rows(self) -> Matrix:
+        """The indices of the functionals of terms whose targets are all zero, which are priors and not data."""
         data = np.unique(self.term[np.any(self.target != 0, axis=1)])
         return np.flatnonzero(~np.isin(self.term, data))
 
     @cached_property
     def degrees_of_freedom(self) -> int:
-        """N - r: the number of targets that neither the basis nor prior knowledge explains by itself."""
-        whole, known = (np.linalg.matrix_rank(Q) if Q.size else 0 for Q in (self.Q, self.Q[self.known]))
-        return self.size - len(self.known) - int(whole) + int(known)
+        """N - r without the priors: the number of targets minus the rank of the basis given the priors."""
+        rank, prior_rank = (np.linalg.matrix_rank(Q) if Q.size else 0 for Q in (self.Q, self.Q[self.prior_rows]))
+        return self.size - len(self.prior_rows) - int(rank) + int(prior_rank)
 
     @cached_property
     def informative(self) -> Matrix:
-        """The outputs (c,) of which the basis leaves more than rounding: only these depend on hyperparameters."""
-        left = np.abs(self.target - self.Q @ (self.Q.T @ self.target)).max(axis=0)
-        return np.flatnonzero(left > 256 * np.finfo(np.float64).eps * np.abs(self.target).max(axis=0))
+        """The indices of the outputs that the basis does not explain up to rounding."""
+        residual = np.abs(self.target - self.Q @ (self.Q.T @ self.target)).max(axis=0)
+        return np.flatnonzero(residual > 256 * np.finfo(np.float64).eps * np.abs(self.target).max(axis=0))
 
     def take(self, rows: Matrix) -> Observations:
-        """Return some of the observations."""
+        """Return a subset of the observations."""
         functionals = self.functionals.take(rows)
         basis = Basis.of(functionals, self.basis.space)
         return Observations(functionals, basis, self.target[rows], self.weight[rows], self.term[rows])
 
     def sample(self, most: int, random: np.random.Generator) -> Observations:
-        """Return all that was observed at some points, drawn at random, with at most `most` functionals."""
+        """Return all observations at points that are drawn at random, with at most `most` functionals in total."""
         if self.size <= most:
             return self
-        points, counts = np.unique(self.places, return_counts=True)
-        order = random.permutation(len(points))
+        labels, counts = np.unique(self.point_labels, return_counts=True)
+        order = random.permutation(len(labels))
         kept = order[np.cumsum(counts[order]) <= most]
-        return self.take(np.flatnonzero(np.isin(self.places, points[kept if len(kept) else order[:1]])))
+        return self.take(np.flatnonzero(np.isin(self.point_labels, labels[kept if len(kept) else order[:1]])))
 
     def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Matrix, Saddle]:
-        """Return G and the factorized equations for a kernel and weights."""
+        """Return G and the factorized saddle-point equations for a kernel and weights (N,)."""
         with subtask(0, 2):
             G = gram(kernel, self.functionals).in_double()
         with subtask(1, 2):
             return G, Saddle(G, 1 / (2 * weight), self.Q)
 
     def gradient(self, kernel: Kernel, weight: Matrix, B: Matrix, hyperparameters: Sequence[Hyperparameter]) -> Matrix:
-        """Return sum_ij B_ij dS_ij / dlog of each hyperparameter."""
-        own = [(h.parameter, h.feature) for h in hyperparameters if h.parameter is not None]
-        found = sensitivity(kernel, self.functionals, self.functionals, B, own) if own else {}
-        return gathered(hyperparameters, found, -np.diag(B) / (2 * weight), self.term)
+        """Return sum_ij B_ij dS_ij / dlog(h) for each hyperparameter h."""
+        keys = [(h.parameter, h.feature) for h in hyperparameters if h.parameter is not None]
+        derivatives = sensitivity(kernel, self.functionals, self.functionals, B, keys) if keys else {}
+        return in_order(hyperparameters, derivatives, -np.diag(B) / (2 * weight), self.term)
 
 
-def gathered(
+def in_order(
     hyperparameters: Sequence[Hyperparameter],
     of_kernel: Mapping[tuple[str, int | None], float],
     of_weight: Matrix,
     term: Matrix,
 ) -> Matrix:
-    """Return derivatives in the order of the hyperparameters, from those of the kernel and of the weights (N,)."""
+    """Return the derivatives in the order of the hyperparameters, from those in kernel parameters and weights (N,)."""
     return np.array(
         [
             float(of_weight[term == h.term].sum()) if h.parameter is None else of_kernel[h.parameter, h.feature]
@@ -162,17 +161,17 @@ def gathered(
 
 
 def check_null_space(problem: Problem, what: str) -> None:
-    """Refuse a null space that is dropped."""
+    """Raise an error if the null space of the kernel is dropped."""
     if problem.null_space == "dropped":
         raise ValueError(f'{what} is known with the null space of {problem.kernel!r}: use null_space="kept".')
 
 
 def check_squared(problem: Problem, what: str) -> None:
-    """Refuse losses that are not squared, and a null space that is dropped."""
+    """Raise an error if a loss is not squared, or if the null space of the kernel is dropped."""
     others = [term.loss for term in problem.terms if not term.loss.quadratic]
     if others:
         raise ValueError(
-            f"{what} needs all losses to be Squared, and one is {others[0]!r}: choose its settings by "
-            "problem.grid(.., held_out=..), which compares solutions on what they have not seen."
+            f"{what} needs all losses to be Squared, and one is {others[0]!r}: choose hyperparameters by "
+            "problem.grid(.., held_out=..), which evaluates solutions on held-out data."
         )
     check_null_space(problem, what)

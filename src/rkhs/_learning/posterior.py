@@ -1,7 +1,7 @@
-"""The posterior of f given squared losses: a Gaussian process around the minimizer.
+"""The posterior of f given squared losses: a Gaussian process whose mean is the minimizer.
 
-Its covariance is tau^2 times the Gram matrix that the observations leave (`solvers.warped`), with the amplitude that
-makes the targets most likely, tau^2 = 2 J* / (N - r) (`evidence`): so that error bars have the units of the targets.
+Its covariance is tau^2 times the conditioned kernel (`solvers._conditioned`), with the amplitude of maximum likelihood,
+tau^2 = 2 J* / (N - r) (`evidence`), so that error bars have the units of the targets.
 """
 
 from __future__ import annotations
@@ -23,14 +23,24 @@ from rkhs._learning.observations import Observations
 from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
 
-COV_TABLES, SAMPLE_TABLES = 4, 8  # matrices of the size of the result in memory at once, measured
+COV_TABLES, SAMPLE_TABLES = (
+    4,
+    8,
+)  # peak memory of `cov` and `sample` in matrices of the size of the covariance, measured
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The Gaussian process that squared losses leave: made by `Solution.posterior`.
+    """The posterior Gaussian process of a problem with squared losses; returned by `Solution.posterior`.
 
-    `amplitude` is tau, a number, or one for each output; the covariance of f before the data was tau^2 k.
+    Parameters
+    ----------
+    function : Function
+        The posterior mean.
+    spread : object
+        The posterior covariance, in units of tau^2.
+    amplitude : float or ndarray of shape (outputs,)
+        The amplitude tau: the prior covariance of f is tau^2 k.
 
     Examples
     --------
@@ -49,37 +59,87 @@ class Posterior:
     amplitude: float | Matrix
 
     def mean(self, L: Functional) -> Array:
-        """Return L(f), in the shape of L, with a last axis for several outputs."""
+        """Return the posterior mean of functionals of f.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+
+        Returns
+        -------
+        ndarray
+            L(f), of the shape of L, with a last axis for several outputs.
+        """
         return L(self.function)
 
     def std(self, L: Functional, weight: float | None = None) -> Array:
-        """Return the standard deviation of L(f), in the same shape; infinite where a basis function is not determined.
+        """Return the posterior standard deviations of functionals of f.
 
-        With a `weight`, that of a new observation of L, whose noise has the variance tau^2 / (2 weight).
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+        weight : float, optional
+            The weight of a new observation, whose noise of variance tau^2 / (2 weight) is included.
+
+        Returns
+        -------
+        ndarray
+            The standard deviations, of the shape of L, with a last axis for several outputs; infinite where the data do
+            not determine a basis function.
         """
         variance = self.spread.variance(L)
         xp = namespace(variance)
         return self._scaled(xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape), 1)
 
     def cov(self, L: Functional, M: Functional | None = None, weight: float | None = None) -> Array:
-        """Return the covariances of L(f) with M(f), or with itself if M is None: the shape of L, then that of M.
+        """Return the posterior covariances of functionals of f.
 
-        With a `weight`, those of new observations of L.
+        Parameters
+        ----------
+        L : Functional
+            A family of functionals.
+        M : Functional, optional
+            Another family; L if it is not given.
+        weight : float, optional
+            The weight of new observations of L, whose noise of variance tau^2 / (2 weight) is included; not with M.
+
+        Returns
+        -------
+        ndarray
+            The covariances, of the shape of L followed by that of M, with a last axis for several outputs.
         """
         if M is not None and weight is not None:
-            raise ValueError("Noise is that of observations of one family: leave M out, or the weight.")
+            raise ValueError("M and weight are mutually exclusive: the noise is that of observations of L alone.")
         self.check_memory(L.size if M is None else L.size + M.size, L.prototype)
         table = self.spread.covariance(L if M is None else stack([L, M]))[: L.size]
         if M is None:
             every = indices(np.arange(L.size), table)
             table[every, every] += _noise(weight)
-        own = table if M is None else table[:, L.size :]
-        return self._scaled(namespace(own).reshape(own, (*L.shape, *(L if M is None else M).shape)), 2)
+        covariance = table if M is None else table[:, L.size :]
+        shape = (*L.shape, *(L if M is None else M).shape)
+        return self._scaled(namespace(covariance).reshape(covariance, shape), 2)
 
     def sample(self, L: Functional, n: int = 1, random_state: Any = None) -> Array:
-        """Draw L(f) n times: (n, shape of L), with a last axis for several outputs, which are independent."""
+        """Draw joint samples of functionals of f from the posterior.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+        n : int, default=1
+            The number of samples.
+        random_state : int or Generator, optional
+            The seed.
+
+        Returns
+        -------
+        ndarray
+            The samples, of shape (n, *shape of L), with a last axis for several outputs, which are independent.
+        """
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n must be a positive whole number of draws, got {n!r}.")
+            raise ValueError(f"n must be a positive integer, got {n!r}.")
         self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
         table = to_numpy(self.spread.covariance(L)).astype(np.float64)
         values, vectors = np.linalg.eigh((table + table.T) / 2)
@@ -94,12 +154,22 @@ class Posterior:
 
     @staticmethod
     def check_memory(size: int, array: Array, tables: int = COV_TABLES) -> None:
-        """Refuse covariances of more functionals than there is memory for, before any is computed."""
+        """Raise an error if the covariances of `size` functionals would not fit into memory.
+
+        Parameters
+        ----------
+        size : int
+            The number of functionals.
+        array : ndarray
+            An array of the type and on the device of the result.
+        tables : int, default=4
+            The number of matrices of this size that are in memory at once.
+        """
         remedy = "ask for standard deviations, which are one number each, or for fewer points at a time"
         check_tables(size, tables, array, "Covariances", remedy)
 
     def _scaled(self, values: Array, power: int) -> Array:
-        """Multiply by tau^power, with a last axis for several outputs."""
+        """Return the values times tau^power, with a last axis for several outputs."""
         if np.ndim(self.amplitude) == 0:
             return values * float(self.amplitude) ** power
         return values[..., None] * like(self.amplitude**power, values)
@@ -109,24 +179,20 @@ def _noise(weight: float | None) -> float:
     if weight is None:
         return 0.0
     if not weight > 0:
-        raise ValueError(f"An observation has a positive weight, got {weight!r}.")
+        raise ValueError(f"weight must be positive, got {weight!r}.")
     return 1 / (2 * float(weight))
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorSource:
-    """What the posterior of a solution is made from; it is computed when somebody asks for it.
+    """The data from which the posterior of a solution is computed on demand."""
 
-    `given` has the squared terms in the whole space, or the covariance that they leave in a subspace; `repeats` is the
-    number of observations that were merged into equal ones.
-    """
-
-    given: RepresenterProblem | SubspaceCovariance
-    repeats: int = 0
+    given: RepresenterProblem | SubspaceCovariance  # the problem, or its posterior covariance in a subspace
+    repeats: int = 0  # the number of observations that were merged with equal ones
 
     @classmethod
     def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
-        """Return the source for a problem with the weights of some rows; None where there is no posterior.
+        """Return the source for a problem with the given loss blocks; None if it has no Gaussian posterior.
 
         Rows of weight zero, which folds leave out, are dropped when the posterior is computed.
         """
@@ -135,28 +201,28 @@ class PosteriorSource:
         return cls(replace(represented, rows=rows, precision=None))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"given": replace(self.given), "repeats": self.repeats}  # what is cached is computed again
+        return {"given": replace(self.given), "repeats": self.repeats}  # without cached properties
 
     @cached_property
     def spread(self) -> ConditionedGram | SubspaceCovariance:
-        """The covariance of f, in units of tau^2."""
+        """The posterior covariance of f, in units of tau^2."""
         if isinstance(self.given, SubspaceCovariance):
             return self.given
         rows = self.given.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
-        if all(len(own) == t.rows.stop - t.rows.start for own, t in zip(kept, rows, strict=True)):
+        if all(len(index) == t.rows.stop - t.rows.start for index, t in zip(kept, rows, strict=True)):
             return ConditionedGram.of(self.given)
-        every = np.concatenate([own + t.rows.start for own, t in zip(kept, rows, strict=True)])
+        every = np.concatenate([index + t.rows.start for index, t in zip(kept, rows, strict=True)])
         functionals = self.given.functionals.take(every)
-        some = [
-            replace(t, rows=slice(0, len(own)), target=t.target[own], weight=t.weight[own])
-            for own, t in zip(kept, rows, strict=True)
+        blocks = [
+            replace(t, rows=slice(0, len(index)), target=t.target[index], weight=t.weight[index])
+            for index, t in zip(kept, rows, strict=True)
         ]
         basis = Basis.of(functionals, self.given.basis.space)
-        return ConditionedGram.of(replace(self.given, functionals=functionals, rows=consecutive(some), basis=basis))
+        return ConditionedGram.of(replace(self.given, functionals=functionals, rows=consecutive(blocks), basis=basis))
 
     def posterior(self, solution: Solution) -> Posterior:
-        """Return the posterior around a solution, with tau from the minimum of each output."""
+        """Return the posterior with the solution as its mean, and tau from the minimum of J for each output."""
         spread = self.spread
         if isinstance(spread, ConditionedGram):
             free, outputs = Observations.of(spread.represented).degrees_of_freedom, spread.represented.outputs

@@ -1,12 +1,12 @@
-"""Hyperparameters that were left open, found from the data by L-BFGS on their logarithms, from several starts.
+"""Tuning of hyperparameters by L-BFGS on their logarithms, from several starting points.
 
-The data say where a search begins and how far it may go, so that units do not matter.  A scale begins at the median
-distance of the points; one for each feature at the median distance of points in units of their standard deviations,
-times these; the factor of a kernel where its values are of size one; the weight of a term where the noise is a
-hundredth of the variance that the kernel gives its functionals.  Bounds are multiples of these.
+The data determine the starting point and the bounds, so that units do not matter.  A length scale starts at the median
+distance of the points, and one for each feature at the median distance of standardized points times the standard
+deviation of the feature.  The factor of a kernel starts where its values have size one, and the weight of a term where
+the variance of the noise is a hundredth of that of the functionals under the kernel.  Bounds are multiples of these.
 
-All starts are on a small sample.  The search goes on from the best that they find there, with all functionals that may
-be used at once, or with all in the subspace of landmarks: the best for few may be poor for all.
+All starts use a small sample of the functionals.  The search continues from their best result with all functionals, up
+to a maximal number, or with all of them in the subspace of landmarks, since the optimum of a small sample may be poor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # which imports scipy.optimize when it is first used
+import scipy  # imports scipy.optimize on first use
 
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
@@ -42,28 +42,43 @@ if TYPE_CHECKING:
 CRITERIA = ("evidence", "loo")
 OUT_OF_ITERATIONS = str(OutOfIterations())
 
-TOLERANCE = 1e-5  # per functional, the least increase of the criterion in an iteration
-FIRST = 1000  # functionals of the sample on which all starts are
+TOLERANCE = 1e-5  # smallest increase of the criterion per functional in an iteration of L-BFGS
+FIRST = 1000  # size of the sample of functionals that all starts use
 SAMPLE = 500  # functionals, or points, from which the size of a kernel is estimated
 NOISE = 1e-2  # variance of the noise at the start, in units of that of the functionals under the kernel
 BOUNDS = {  # multiples of the start; (1e-2, 1e3) for all others
     "factor": (1e-5, 1e5),
-    "weight": (1e-5, 1e10),  # noise between 1e3 and 1e-12 of the variance: below, rounding would be taken for signal
+    "weight": (1e-5, 1e10),  # noise between 1e3 and 1e-12 of the variance: below, rounding would be fitted
 }
-FACTORS = (0.5, 1.0, 2.0, 4.0)  # on all scales together, tried first
-NOISE_FACTORS = (1.0, 1e-2, 1e-4)  # and on all noise
+FACTORS = (0.5, 1.0, 2.0, 4.0)  # common factors on all scales that are tried as starting points
+NOISE_FACTORS = (1.0, 1e-2, 1e-4)  # the same for the variances of the noise
 
-# The criterion at theta, and its gradient if the second argument asks for it.
+# Maps theta to the criterion and, if the second argument is true, its gradient.
 Criterion = Callable[[Matrix, bool], tuple[float, Matrix]]
 
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What `Problem.tune` found.
+    """The result of a search for hyperparameters; the attribute `tuning` of the problem that `Problem.tune` returns.
 
-    `value` is the criterion: the log evidence, or minus n/2 log of the mean squared leave-one-out residual, summed over
-    terms.  `at_bounds` names settings that ran away as far as they may.  `functionals` is how many were looked at, and
-    how many there are.  `status` is "converged", or says what stopped the search: the settings are the best so far.
+    Parameters
+    ----------
+    criterion : str
+        "evidence" or "loo".
+    value : float
+        The log evidence, or the sum over terms of -n/2 log of the mean squared leave-one-out residual.
+    parameters : dict of str to float
+        The hyperparameters by name, such as "kernel.scale".
+    at_bounds : tuple of str
+        The names of hyperparameters that are at the bounds of their range.
+    functionals : tuple of (int, int)
+        The number of functionals that were used, and their total number.
+    evaluations : int
+        The number of evaluations of the criterion.
+    seconds : float
+        The duration of the search.
+    status : str
+        "converged", or the reason why the search stopped early with the best hyperparameters so far.
 
     Examples
     --------
@@ -85,12 +100,12 @@ class Tuning:
     status: str
 
     def __repr__(self) -> str:
-        seen, all_of_them = self.functionals
-        some = "" if seen == all_of_them else f", on {seen} of {all_of_them} functionals"
+        used, total = self.functionals
+        sample = "" if used == total else f", on {used} of {total} functionals"
         bounds = f", at their bounds: {', '.join(self.at_bounds)}" if self.at_bounds else ""
         return (
-            f"Tuning({self.status}: {self.criterion} {self.value:.6g}{some}, {len(self.parameters)} settings{bounds}, "
-            f"{self.evaluations} evaluations, {self.seconds:.2f} s)"
+            f"Tuning({self.status}: {self.criterion} {self.value:.6g}{sample}, {len(self.parameters)} settings"
+            f"{bounds}, {self.evaluations} evaluations, {self.seconds:.2f} s)"
         )
 
 
@@ -106,30 +121,30 @@ def tuned_problem(
     random_state: Any,
     verbose: bool,
 ) -> Problem:
-    """Tune a problem as `Problem.tune` does."""
+    """Return the problem with tuned hyperparameters; `Problem.tune` documents the parameters."""
     if criterion not in CRITERIA:
         raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
     for name, count, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
         if not isinstance(count, int) or isinstance(count, bool) or count < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {count!r}.")
+            raise ValueError(f"{name} must be an integer of at least {least}, got {count!r}.")
     if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
-        raise ValueError(f"prior is a positive standard deviation, or None, got {prior!r}.")
+        raise ValueError(f"prior must be a positive standard deviation, or None, got {prior!r}.")
     if amplitude is not None and not (isinstance(amplitude, Real) and 0 < float(amplitude) < np.inf):
-        raise ValueError(f"amplitude is a positive number, or None for the best one, got {amplitude!r}.")
+        raise ValueError(f"amplitude must be a positive number, or None to profile it out, got {amplitude!r}.")
     check_squared(problem, "Tuning")
     numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
     if not any(isinstance(number, Tunable) for number in numbers):
         raise ValueError(
-            f"Nothing is left open in {problem.kernel!r} and the weights of its terms: mark what is to be found with "
+            f"Nothing is left open to tune in {problem.kernel!r} and the weights of the terms: mark hyperparameters by "
             "rkhs.Tunable(), as in rkhs.Gaussian(scale=rkhs.Tunable())."
         )
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
-    shares = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
-    every = Observations.of(RepresenterProblem.of(problem.kernel, shares, problem.basis))
-    observations = every.sample(functionals, random)
+    terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
+    complete = Observations.of(RepresenterProblem.of(problem.kernel, terms, problem.basis))
+    observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
-    few = observations.sample(FIRST, random)
-    stages = [(few.size, criterion_of(space, few, criterion, amplitude))]
+    subset = observations.sample(FIRST, random)
+    stages = [(subset.size, criterion_of(space, subset, criterion, amplitude))]
     landmarks = problem.approximation if criterion == "evidence" else None
 
     def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
@@ -137,19 +152,19 @@ def tuned_problem(
         return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
 
     if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
-        stages.append((every.size, criterion_of(space, every, criterion, amplitude, choose)))
-    elif few.size < observations.size:
+        stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose)))
+    elif subset.size < observations.size:
         stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))
-    theta, value, seen, status = space.start, nan, few.size, CONVERGED
-    if not len(few.informative) or (criterion == "loo" and not informative_rows(few)):
-        status = "nothing to learn from: the targets are those of the basis alone"
+    theta, value, used, status = space.start, nan, subset.size, CONVERGED
+    if not len(subset.informative) or (criterion == "loo" and not informative_rows(subset)):
+        status = "nothing to learn from: the basis explains the targets"
     ends: list[Matrix] = []
-    for stage, (count, own) in enumerate(stages):
+    for stage, (count, evaluate) in enumerate(stages):
         if status in (CONVERGED, OUT_OF_ITERATIONS):
-            search = HyperparameterSearch(own, count, space, monitor, iterations)
+            search = HyperparameterSearch(evaluate, count, space, monitor, iterations)
             status = search.run(1 if stage else starts, random, ends)
             if search.best is not None:
-                theta, value, seen = search.best, search.value, count
+                theta, value, used = search.best, search.value, count
             ends = search.ends or [theta]
     low, high = space.bounds.T
     at_bounds = np.flatnonzero((theta <= low + 1e-6) | (theta >= high - 1e-6)).tolist()
@@ -158,13 +173,13 @@ def tuned_problem(
         value,
         {h.name: float(np.exp(log)) for h, log in zip(space.hyperparameters, theta, strict=True)},
         tuple(space.hyperparameters[i].name for i in at_bounds),
-        (seen, every.size),
+        (used, complete.size),
         len(monitor.history),
         monitor.seconds,
         status,
     )
-    kernel, terms, _ = space.at(theta)
-    return replace(problem, kernel=kernel, terms=terms, tuning=tuning)
+    kernel, tuned_terms, _ = space.at(theta)
+    return replace(problem, kernel=kernel, terms=tuned_terms, tuning=tuning)
 
 
 def _weight(value: float, marked: Tunable) -> Any:
@@ -173,10 +188,10 @@ def _weight(value: float, marked: Tunable) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class SearchSpace:
-    """A kernel and terms with numbers for their open hyperparameters, whose logarithms are theta (p,).
+    """The hyperparameters of a kernel and terms, whose logarithms are theta (p,), with bounds and a prior.
 
-    A prior draws the scales of the features of one kernel together: theta minus its start is normal around their mean,
-    with the standard deviation `prior`.
+    The prior shrinks the scales of the features of one kernel towards each other: theta minus its start is normal
+    around the mean over the features, with the standard deviation `prior`.
     """
 
     kernel: Kernel
@@ -188,20 +203,21 @@ class SearchSpace:
     def of(
         cls, kernel: Kernel, terms: Sequence[Term], observations: Observations, prior: float | None, seed: Any
     ) -> SearchSpace:
-        """Return the space around starts that suit the observations."""
+        """Return the search space with starts and bounds that suit the observations."""
         random = np.random.default_rng(seed)
         parts = observations.functionals.parts
         points = np.unique(np.concatenate([np.asarray(part.atoms.points) for part in parts]), axis=0)
-        kernel, found = _initialized(kernel, points if len(points) <= 1000 else random.choice(points, 1000, False))
+        points = points if len(points) <= 1000 else random.choice(points, 1000, False)
+        kernel, hyperparameters = _initialized(kernel, points)
         order = list(kernel.parameters())
-        found.sort(key=lambda h: order.index(str(h.parameter)))
-        open_terms = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
-        sizes = _variances(kernel, observations, random) if open_terms else {}
-        for k, marked in open_terms.items():
+        hyperparameters.sort(key=lambda h: order.index(str(h.parameter)))
+        tunable = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
+        variances = _variances(kernel, observations, random) if tunable else {}
+        for k, marker in tunable.items():
             mean = float(np.mean(observations.weight[observations.term == k]))
-            unit = 1 / (2 * sizes.get(k, 1.0) * mean)
-            found.append(_hyperparameter(marked, unit / NOISE, "weight", term=k))
-        return cls(kernel, terms, found, prior)
+            unit = 1 / (2 * variances.get(k, 1.0) * mean)
+            hyperparameters.append(_hyperparameter(marker, unit / NOISE, "weight", term=k))
+        return cls(kernel, terms, hyperparameters, prior)
 
     @cached_property
     def start(self) -> Matrix:
@@ -209,42 +225,44 @@ class SearchSpace:
 
     @cached_property
     def bounds(self) -> Matrix:
-        """(p, 2)."""
+        """The lower and upper bounds of theta, (p, 2)."""
         return np.log([(h.low, h.high) for h in self.hyperparameters])
 
     def clipped(self, theta: Matrix) -> Matrix:
-        """Return theta within its bounds."""
         return np.clip(theta, *self.bounds.T)
 
     def penalty(self, theta: Matrix) -> tuple[float, Matrix]:
-        """Return minus the logarithm of the prior, and its gradient."""
+        """Return the negative log prior density of theta, up to a constant, and its gradient."""
         total, gradient = 0.0, np.zeros_like(theta)
         families = [h.parameter if h.feature is not None else "" for h in self.hyperparameters]
         for name in dict.fromkeys(families) if self.prior is not None else ():
             if name:
-                own = np.array([other == name for other in families])
-                away = (theta - self.start)[own]
-                away = (away - away.mean()) / self.prior
-                total += float(away @ away) / 2
-                gradient[own] = away / self.prior
+                members = np.array([other == name for other in families])
+                deviation = (theta - self.start)[members]
+                deviation = (deviation - deviation.mean()) / self.prior
+                total += float(deviation @ deviation) / 2
+                gradient[members] = deviation / self.prior
         return total, gradient
 
     def candidates(self) -> list[Matrix]:
-        """Return points that are tried first: the start, times common factors where the user has not given it."""
+        """Return starting points to compare: the start with common factors on all scales and on all noise variances.
+
+        Starts that the user has given are not changed.
+        """
         free = [(i, h.parameter) for i, h in enumerate(self.hyperparameters) if not h.given]
         scales = [i for i, parameter in free if parameter is not None and parameter.endswith("scale")]
         noise = [i for i, parameter in free if parameter is None]
-        found = []
-        for wider in FACTORS if scales else (1.0,):
-            for cleaner in NOISE_FACTORS if noise else (1.0,):
+        points = []
+        for scale_factor in FACTORS if scales else (1.0,):
+            for noise_factor in NOISE_FACTORS if noise else (1.0,):
                 theta = self.start.copy()
-                theta[scales] += np.log(wider)
-                theta[noise] -= np.log(cleaner)
-                found.append(self.clipped(theta))
-        return found
+                theta[scales] += np.log(scale_factor)
+                theta[noise] -= np.log(noise_factor)
+                points.append(self.clipped(theta))
+        return points
 
     def at(self, theta: Matrix) -> tuple[Kernel, tuple[Term, ...], Matrix]:
-        """Return the kernel and the terms at theta, and for each term the value of its weight, 1 if it is not open."""
+        """Return the kernel and the terms at theta, and the value of the weight of each term, 1 if it is fixed."""
         parameters: dict[str, Any] = {}
         terms, weights = list(self.terms), np.ones(len(self.terms))
         for h, value in zip(self.hyperparameters, np.exp(theta).tolist(), strict=True):
@@ -256,62 +274,61 @@ class SearchSpace:
         return self.kernel.with_parameters(parameters), tuple(terms), weights
 
 
-def _hyperparameter(marked: Tunable, start: float, kind: str, **what: Any) -> Hyperparameter:
-    """Return a hyperparameter with the range that the user has given, else with that which the data suggest."""
-    given, start = marked.start is not None, marked.start or start
+def _hyperparameter(marker: Tunable, start: float, kind: str, **which: Any) -> Hyperparameter:
+    """Return a hyperparameter with the start and range of the user, or else those suggested by the data."""
+    given, start = marker.start is not None, marker.start or start
     low, high = (
-        factor * start if own is None else own
-        for factor, own in zip(BOUNDS.get(kind, (1e-2, 1e3)), (marked.low, marked.high), strict=True)
+        factor * start if limit is None else limit
+        for factor, limit in zip(BOUNDS.get(kind, (1e-2, 1e3)), (marker.low, marker.high), strict=True)
     )
-    return Hyperparameter(**what, start=float(np.clip(start, low, high)), low=low, high=high, given=given)
+    return Hyperparameter(**which, start=float(np.clip(start, low, high)), low=low, high=high, given=given)
 
 
 def _initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]]:
-    """Return the kernel with numbers where it was open, and these hyperparameters; X are its points."""
-    found: list[Hyperparameter] = []
-    for place, child in kernel.children().items():
-        filled, inside = _initialized(child, kernel.seen(X))
-        kernel = kernel.with_parameters({f"{place}.{name}": value for name, value in filled.parameters().items()})
-        found += [replace(h, parameter=f"{place}.{h.parameter}") for h in inside]
+    """Return the kernel with starting values for its tunable parameters, and these hyperparameters; X are points."""
+    hyperparameters: list[Hyperparameter] = []
+    for path, child in kernel.children().items():
+        filled, inner = _initialized(child, kernel.seen(X))
+        kernel = kernel.with_parameters({f"{path}.{name}": value for name, value in filled.parameters().items()})
+        hyperparameters += [replace(h, parameter=f"{path}.{h.parameter}") for h in inner]
     for name in kernel.positive:
-        marked = getattr(kernel, name)
-        if isinstance(marked, Tunable):
-            starts = _starts(kernel, name, marked, X)
-            own = [
-                _hyperparameter(marked, start, name, parameter=name, feature=j if marked.each else None)
-                for j, start in enumerate(starts)
+        marker = getattr(kernel, name)
+        if isinstance(marker, Tunable):
+            new = [
+                _hyperparameter(marker, start, name, parameter=name, feature=j if marker.each else None)
+                for j, start in enumerate(_starts(kernel, name, marker, X))
             ]
-            kernel = kernel.with_parameters({name: tuple(h.start for h in own) if marked.each else own[0].start})
-            found += own
-    return kernel, found
+            kernel = kernel.with_parameters({name: tuple(h.start for h in new) if marker.each else new[0].start})
+            hyperparameters += new
+    return kernel, hyperparameters
 
 
-def _starts(kernel: Any, name: str, marked: Tunable, X: Matrix) -> list[float]:
-    """Return where the data suggest to begin: one number, or one for each feature."""
-    if marked.each and name != "scale":
-        raise ValueError(f"{kernel!r} has one {name}: leave each=True out, which is for scales.")
+def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
+    """Return the starting values that the data suggest for a parameter: one number, or one for each feature."""
+    if marker.each and name != "scale":
+        raise ValueError(f"{kernel!r} has a single {name}: drop each=True, which is for length scales.")
     if name == "factor":
         size = float(np.mean(np.abs(kernel.kernel(X[:SAMPLE]))))
         return [1 / size if size > 0 else 1.0]
     if name != "scale":
         return [1.0]
-    if marked.start is None and len(np.unique(X, axis=0)) < 2:
+    if marker.start is None and len(np.unique(X, axis=0)) < 2:
         raise ValueError(
-            f"{kernel!r} is to find its scale, and all functionals are at one point, which says nothing about it: give "
-            "the scale as a number, or a start, as in rkhs.Tunable(start=1.0)."
+            f"The scale of {kernel!r} cannot be tuned, because all functionals are at one point: pass the scale as a "
+            "number, or a start, as in rkhs.Tunable(start=1.0)."
         )
-    if not marked.each:
-        return [marked.start or median_scale(X, distance=kernel.distance)]
+    if not marker.each:
+        return [marker.start or median_scale(X, distance=kernel.distance)]
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
     return (
-        spread if marked.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
+        spread if marker.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
     ).tolist()
 
 
 def _variances(kernel: Kernel, observations: Observations, random: np.random.Generator) -> dict[int, float]:
-    """Return the mean variance of the functionals of each term under the kernel, the basis taken out."""
-    found = {}
+    """Return the mean prior variance of the functionals of each term, after projecting out the null space."""
+    variances = {}
     for k in np.unique(observations.term).tolist():
         rows = np.flatnonzero(observations.term == k)
         rows = rows if len(rows) <= SAMPLE else np.sort(random.choice(rows, SAMPLE, replace=False))
@@ -320,9 +337,9 @@ def _variances(kernel: Kernel, observations: Observations, random: np.random.Gen
             U = np.linalg.qr(observations.Q[rows])[0]
         G -= U @ (U.T @ G)
         G -= (G @ U) @ U.T
-        size = float(np.mean(np.diag(G)))
-        found[k] = size if size > 0 else 1.0
-    return found
+        variance = float(np.mean(np.diag(G)))
+        variances[k] = variance if variance > 0 else 1.0
+    return variances
 
 
 def criterion_of(
@@ -332,33 +349,35 @@ def criterion_of(
     amplitude: float | None = None,
     choose: Callable[[Kernel, tuple[Term, ...]], SubspaceProblem] | None = None,
 ) -> Criterion:
-    """Return the criterion of observations.
+    """Return the criterion as a function of theta.
 
-    With `choose` it is the evidence in a subspace of landmarks, which are chosen at the first theta.
+    With `choose` it is the evidence in a subspace of landmarks, which are chosen once, at the first theta.
     """
     subspace: SubspaceProblem | None = None
 
-    def value(theta: Matrix, slope: bool) -> tuple[float, Matrix]:
+    def evaluate(theta: Matrix, with_gradient: bool) -> tuple[float, Matrix]:
         nonlocal subspace
         kernel, terms, weights = space.at(theta)
-        weight, asked = observations.weight * weights[observations.term], space.hyperparameters if slope else None
+        weight, requested = observations.weight * weights[observations.term], None
+        if with_gradient:
+            requested = space.hyperparameters
         if criterion == "loo":
-            return log_left_out(observations, kernel, weight, asked)
+            return log_left_out(observations, kernel, weight, requested)
         if choose is None:
-            found, _, gradient = log_evidence(observations, kernel, weight, asked, amplitude)
-            return found, gradient
+            value, _, gradient = log_evidence(observations, kernel, weight, requested, amplitude)
+            return value, gradient
         subspace = subspace or choose(kernel, terms)
         assert isinstance(subspace.space, LandmarkSpace)
-        where = replace(subspace.space, kernel=kernel), subspace.full_basis
-        found, _, gradient = subspace_log_evidence(*where, terms, observations, weight, asked, amplitude)
-        return found, gradient
+        landmarks, basis = replace(subspace.space, kernel=kernel), subspace.full_basis
+        value, _, gradient = subspace_log_evidence(landmarks, basis, terms, observations, weight, requested, amplitude)
+        return value, gradient
 
-    return value
+    return evaluate
 
 
 @dataclass
 class TuningMonitor(Monitor):
-    """Shows evaluations of a criterion."""
+    """Progress of a search for hyperparameters."""
 
     def line(self, record: Record) -> str:
         return f"tuning: evaluation {record.iteration}, {record.seconds:.0f} s, best {-record.primal:.6g}"
@@ -366,30 +385,30 @@ class TuningMonitor(Monitor):
 
 @dataclass
 class HyperparameterSearch:
-    """L-BFGS from several points, which keeps the best theta that was ever evaluated."""
+    """L-BFGS from several starting points, which keeps the best theta of all evaluations."""
 
     criterion: Criterion
-    count: int  # of functionals
+    count: int  # the number of functionals
     space: SearchSpace
     monitor: Monitor
-    iterations: int = 200  # of one start
+    iterations: int = 200  # limit for each start
     best: Matrix | None = None
-    value: float = -inf  # of the criterion, at the best
-    objective: float = inf  # minus that, plus the penalty
-    slowest: float = 0.0  # seconds of an evaluation
-    ends: list[Matrix] = field(default_factory=list)  # where starts have led to
+    value: float = -inf  # the criterion at `best`
+    objective: float = inf  # the negative criterion plus the penalty at `best`
+    slowest: float = 0.0  # seconds of the slowest evaluation
+    ends: list[Matrix] = field(default_factory=list)  # the end point of each start
 
     def run(self, starts: int, random: np.random.Generator, begin: Sequence[Matrix] = ()) -> str:
-        """Search from the best of some points, then from others near the best so far; return the status."""
+        """Search from the best of the points `begin`, then from random points near the best one; return the status."""
         points = list(begin) or self.space.candidates()
         try:
             first = points[0]
             if len(points) > 1:
-                first = min(points, key=lambda theta: self._objective(theta, slope=False)[0])
-            done = self._descend(first)
+                first = min(points, key=lambda theta: self._objective(theta, False)[0])
+            converged = self._descend(first)
             for _ in range(starts - 1):
                 assert self.best is not None
-                done &= self._descend(self.space.clipped(self.best + random.normal(size=len(self.best))))
+                converged &= self._descend(self.space.clipped(self.best + random.normal(size=len(self.best))))
         except Stopped as stop:
             return str(stop)
         except KeyboardInterrupt:
@@ -399,11 +418,11 @@ class HyperparameterSearch:
             return INTERRUPTED
         finally:
             self.monitor.close()
-        return CONVERGED if done else OUT_OF_ITERATIONS
+        return CONVERGED if converged else OUT_OF_ITERATIONS
 
     def _descend(self, theta: Matrix) -> bool:
-        """Run L-BFGS from a point; return whether it ended within the limit of iterations."""
-        origin: float | None = None  # the units of targets add a constant, which must not decide when to stop
+        """Run L-BFGS from theta; return whether it ended within the limit of iterations."""
+        origin: float | None = None  # subtracted, since L-BFGS stops by relative changes; units of targets shift values
 
         def objective(theta: Matrix) -> tuple[float, Matrix]:
             nonlocal origin
@@ -411,28 +430,28 @@ class HyperparameterSearch:
             origin = value if origin is None else origin
             return (value - origin) / self.count, gradient / self.count
 
-        found = scipy.optimize.minimize(
+        result = scipy.optimize.minimize(
             objective,
             theta,
             jac=True,
             method="L-BFGS-B",
             bounds=self.space.bounds,
-            # Where landmarks are nearly dependent, rounding ends line searches: longer ones find nothing.
+            # If landmarks are nearly dependent, line searches fail because of rounding, and longer ones do not help.
             options={"maxiter": self.iterations, "ftol": TOLERANCE, "gtol": TOLERANCE, "maxls": 8},
         )
-        self.ends.append(np.asarray(found.x))
-        return int(found.nit) < self.iterations
+        self.ends.append(np.asarray(result.x))
+        return int(result.nit) < self.iterations
 
-    def _objective(self, theta: Matrix, slope: bool = True) -> tuple[float, Matrix]:
-        """Return minus the criterion plus the penalty, and its gradient."""
+    def _objective(self, theta: Matrix, with_gradient: bool = True) -> tuple[float, Matrix]:
+        """Return the negative criterion plus the penalty, and its gradient."""
         before = self.monitor.seconds
         self.monitor.check(self.slowest)
         with self.monitor.showing("tuning: an evaluation"):
-            value, gradient = self.criterion(theta, slope)
-        penalty, more = self.space.penalty(theta)
+            value, gradient = self.criterion(theta, with_gradient)
+        penalty, penalty_gradient = self.space.penalty(theta)
         objective = penalty - value
         if objective < self.objective:
             self.best, self.objective, self.value = theta.copy(), objective, value
         self.slowest = max(self.slowest, self.monitor.seconds - before)
         self.monitor.report(None, -self.value, inf)
-        return objective, (more - gradient if slope else more)
+        return objective, (penalty_gradient - gradient if with_gradient else penalty_gradient)

@@ -1,4 +1,4 @@
-"""The problem as it is written on paper, and its solutions along paths and grids of weights."""
+"""The convex problem of a kernel and terms, and its solutions along paths and grids of weights."""
 
 from rkhs._problem.problem import Problem
 

@@ -1,4 +1,4 @@
-"""Solutions along a path of weights, or over a grid of weights and folds, for little more than one of them."""
+"""Solve a problem over a grid of weights and folds, sharing work between the cells."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._recycling import capacity_of, few_others, solve_together
 from rkhs.solvers._subspace import Task
 
-SPLITTING = ADMM(2000)  # steps, beyond which it is slow
-SHARED = 0.05  # of a problem alone, what another one costs that shares its directions
+SPLITTING = ADMM(2000)  # its limit of iterations; cells that need more are solved faster one by one
+SHARED = 0.05  # cost of another problem that shares the directions of a first one, relative to that one
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """A grid of factors on the weights of terms, and of folds, its last axis.
+class WeightGrid:
+    """A grid of factors on the weights of terms, whose last axis are the folds.
 
-    An axis is a factor for one or more terms together.  A fold has a factor for each row of a term, 0 for those that it
-    leaves out.
+    An axis has the factors of one or more terms together.  A fold has a factor for each row of a term, 0 for the rows
+    that it leaves out.
     """
 
-    terms: int
-    axes: dict[tuple[int, ...], list[float]]
-    folds: dict[int, list[Vector]]
+    terms: int  # their number
+    axes: dict[tuple[int, ...], list[float]]  # by the indices of terms
+    folds: dict[int, list[Vector]]  # by the index of the term
 
     @classmethod
     def of(
@@ -50,19 +50,19 @@ class Cells:
         terms: Sequence[Term],
         weights: Mapping[Any, Sequence[float]],
         held_out: Mapping[Term | int, Sequence[Any]],
-    ) -> Cells:
-        """From what `Problem.grid` is given, in which a term is itself or its number."""
+    ) -> WeightGrid:
+        """Validate the arguments of `Problem.grid`, in which terms are given as objects or by index."""
 
         def index(term: Any) -> int:
-            found = [k for k, own in enumerate(terms) if own is term or k == term]
-            if not found:
+            matches = [k for k, member in enumerate(terms) if member is term or k == term]
+            if not matches:
                 raise ValueError(f"{term!r} is not a term of this problem, which has {len(terms)} terms.")
-            return found[0]
+            return matches[0]
 
-        for name, given in (("weights", weights), ("held_out", held_out)):
-            if not isinstance(given, Mapping):
+        for name, value in (("weights", weights), ("held_out", held_out)):
+            if not isinstance(value, Mapping):
                 raise TypeError(
-                    f"{name} must map terms, or their numbers, to lists, as in {{0: [1, 10]}}, got {given!r}."
+                    f"{name} must map terms, or their indices, to lists, as in {{0: [1, 10]}}, got {value!r}."
                 )
         axes = {
             tuple(map(index, key if isinstance(key, tuple) else (key,))): [_factor(w) for w in values]
@@ -70,10 +70,12 @@ class Cells:
         }
         named = [term for members in axes for term in members]
         if len(set(named)) < len(named):
-            raise ValueError(f"A term has one axis of weights at most, got the terms {named}.")
+            raise ValueError(f"A term can have one axis of weights at most, got the terms {named}.")
         folds = {index(term): parts for term, parts in held_out.items()}
         if len({len(parts) for parts in folds.values()}) > 1:
-            raise ValueError(f"The terms have different numbers of folds: {[len(own) for own in folds.values()]}.")
+            raise ValueError(
+                f"All terms must have the same number of folds, got {[len(parts) for parts in folds.values()]}."
+            )
         factors = {k: [_fold_factors(terms[k], part) for part in parts] for k, parts in folds.items()}
         return cls(len(terms), axes, factors)
 
@@ -86,12 +88,12 @@ class Cells:
     def shape(self) -> tuple[int, ...]:
         return (*map(len, self.axes.values()), *([] if self.count is None else [self.count]))
 
-    def multiples(self, folds: Mapping[int, Sequence[Any]] | None = None) -> list[tuple[Any, ...]]:
-        """For each cell the factor of each term; where a term has folds, times what `folds` has in their place."""
+    def weightings(self, folds: Mapping[int, Sequence[Any]] | None = None) -> list[tuple[Any, ...]]:
+        """Return the factors on the weights of all terms for each cell; `folds` replaces the factors of the folds."""
         cells = []
-        for chosen, fold in product(product(*self.axes.values()), range(self.count or 1)):
+        for values, fold in product(product(*self.axes.values()), range(self.count or 1)):
             factors: list[Any] = [1.0] * self.terms
-            for members, value in zip(self.axes, chosen, strict=True):
+            for members, value in zip(self.axes, values, strict=True):
                 for term in members:
                     factors[term] = value
             for term, parts in (self.folds if folds is None else folds).items():
@@ -99,56 +101,58 @@ class Cells:
             cells.append(tuple(factors))
         return cells
 
-    def of_system(self, terms: Sequence[Term], system: FiniteProblem) -> list[tuple[Any, ...]]:
-        """The same, the folds' factors as columns on those rows of the terms that are in a system."""
+    def system_weightings(self, terms: Sequence[Term], system: FiniteProblem) -> list[tuple[Any, ...]]:
+        """Return the weightings with the factors of folds as columns, restricted to the rows of a system."""
         columns = {
             k: [like(part[to_numpy(terms[k].weights())[:, 0] > 0, None], system.terms[k].weight) for part in parts]
             for k, parts in self.folds.items()
         }
-        return self.multiples(columns)
+        return self.weightings(columns)
 
 
 def _factor(weight: Any) -> float:
     factor = float(weight)
     if not 0 <= factor < inf:
-        raise ValueError(f"Factors on the weights of terms must be finite and not negative, got {weight!r}.")
+        raise ValueError(f"Factors on the weights of terms must be finite and nonnegative, got {weight!r}.")
     return factor
 
 
 def _fold_factors(term: Term, held_out: Any) -> Vector:
-    """The factors of a fold on the rows of a term, 0 for rows left out."""
-    given = np.asarray(held_out)
-    if given.dtype.kind == "f" and given.size:
-        if given.shape != (term.size,) or not np.all((given >= 0) & (given < inf)):
+    """Return the factors of a fold on the rows of a term, from rows to leave out (indices or a mask) or factors."""
+    array = np.asarray(held_out)
+    if array.dtype.kind == "f" and array.size:
+        if array.shape != (term.size,) or not np.all((array >= 0) & (array < inf)):
             raise ValueError(
-                f"A fold of {term!r} needs rows to leave out, or {term.size} factors that are not negative, got "
-                f"{held_out!r}."
+                f"A fold of {term!r} must be rows to leave out, or {term.size} nonnegative factors, got {held_out!r}."
             )
-        return given.astype(np.float64)
+        return array.astype(np.float64)
     factors = np.ones(term.size)
     try:
-        factors[given if given.size else given.astype(int)] = 0.0
+        factors[array if array.size else array.astype(int)] = 0.0
     except IndexError:
-        raise ValueError(f"A fold of {term!r} leaves out rows that it has not: {held_out!r} of {term.size}.") from None
+        raise ValueError(
+            f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
+        ) from None
     return factors
 
 
 class GridTasks:
-    """The tasks of all cells and outputs of a grid, whose last axis are the folds.
+    """The problems of all cells and outputs of a grid, and the choice of a method for them by estimated cost.
 
-    Cells that are cheap alone, on a Gram matrix in memory, are solved one after the other, each from the one before it
-    in its fold; many cells of kinks beside curves go by alternating directions, all at once; the others share
-    directions where that is expected to cost less than each by itself.  What these ways cannot reach is solved alone.
+    - In memory: cells that are cheap with a stored Gram matrix are solved one by one, with warm starts in each fold.
+    - Split: cells with both smooth and nonsmooth losses are solved all at once by ADMM.
+    - Together: cells share a subspace of search directions (`solve_together`).
+    - Alone: each cell is solved by itself, also if one of the other methods does not reach the tolerance.
     """
 
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
-        self.iterations = 0  # that an iterative solver took for the last cell; 0 where it was not enough
+        self.iterations = 0  # of an iterative solver for the last cell; 0 if they did not suffice
         self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
-        """Solve all cells, the easiest first."""
+        """Solve all cells, those with the smallest weights first."""
 
         def largest_weights(k: int) -> float:
             blocks = self.tasks[k][0].system.terms
@@ -173,33 +177,33 @@ class GridTasks:
     def _stored(self, monitor: Monitor) -> FiniteProblem:
         """Return the problem with its Gram matrix in memory."""
         monitor.afford(Estimate(self.system, monitor.tol).matrix)
-        inside = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
-        if inside.Q is self.system.Q:  # the same numbers, of which certificates need no products any more
-            self.system = inside
-        return inside
+        stored = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
+        if stored.Q is self.system.Q:  # the same numbers: certificates can use the stored matrix as well
+            self.system = stored
+        return stored
 
     def _in_memory(self, order: list[int], monitor: Monitor) -> None:
-        """Solve cell by cell, each from the one before it in its fold."""
-        inside = self._stored(monitor)
-        before: dict[int, Iterate] = {}
+        """Solve the cells one by one with a stored Gram matrix, with warm starts within each fold."""
+        stored = self._stored(monitor)
+        starts: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)
-            own = inside.with_rows(blocks_in_double(cell.terms), cell.outputs)
-            first = before.get(fold) or to_memory(inside, self.system, start)
-            before[fold] = self._solve_cell(k, own, first, monitor, partial(from_memory, inside, self.system))
+            system = stored.with_rows(blocks_in_double(cell.terms), cell.outputs)
+            first = starts.get(fold) or to_memory(stored, self.system, start)
+            starts[fold] = self._solve_cell(k, system, first, monitor, partial(from_memory, stored, self.system))
 
     def _split(self, monitor: Monitor) -> None:
-        """Solve all cells as the outputs of one problem, by a few gradients or else by alternating directions."""
-        inside = self._stored(monitor)
-        tasks = [task for own in self.tasks for task in own]
+        """Solve all cells as the outputs of one problem, by a trial of nonlinear CG and then by ADMM."""
+        stored = self._stored(monitor)
+        tasks = [task for cell in self.tasks for task in cell]
         blocks = []
-        for k, t in enumerate(inside.terms):
-            own = [task.system.terms[k] for task in tasks]
+        for k, t in enumerate(stored.terms):
+            terms = [task.system.terms[k] for task in tasks]
             target, weight = (
-                np.concatenate([double(getattr(b, name)) for b in own], axis=1) for name in ("target", "weight")
+                np.concatenate([double(getattr(b, name)) for b in terms], axis=1) for name in ("target", "weight")
             )
             blocks.append(replace(t, target=target, weight=weight))
-        joint = inside.with_rows(tuple(blocks), len(tasks))
+        joint = stored.with_rows(tuple(blocks), len(tasks))
         monitor.best = joint.start()
         seconds = SPLITTING.seconds(joint.size, joint.columns)
         solver = Fallback.of(NonlinearCG(), SPLITTING, seconds, Estimate(joint, monitor.tol, hoped=TRIAL), TRIAL)
@@ -209,14 +213,14 @@ class GridTasks:
             pass
         finally:
             for k, task in enumerate(tasks):
-                task.iterate = from_memory(inside, self.system, monitor.best.output(k))
+                task.iterate = from_memory(stored, self.system, monitor.best.output(k))
         for task, certificate in zip(tasks, certify(joint, monitor.best, monitor.tol).split(), strict=True):
             task.gap = certificate.relative if certificate.within(monitor.tol) else inf
 
     def cell(self, k: int) -> tuple[FiniteProblem, Iterate]:
-        """Return the problem of one cell and the iterate of all its outputs."""
-        scaled = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
-        blocks = tuple(replace(t, weight=other.weight) for t, other in scaled)
+        """Return the problem of cell k and the iterate of all its outputs."""
+        pairs = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
+        blocks = tuple(replace(t, weight=weighted.weight) for t, weighted in pairs)
         iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
         return self.system.with_rows(blocks, self.outputs), iterate
 
@@ -228,34 +232,34 @@ class GridTasks:
         monitor: Monitor,
         back: Callable[[Iterate], Iterate],
     ) -> Iterate:
-        """Solve a cell as far as a solver gets; it keeps its best iterate also where the solver is stopped.
+        """Solve cell k and store its iterate, the best one so far if the solver is stopped.
 
-        Rows that a fold leaves out are dropped, as in a problem that never had them.
+        Rows that a fold leaves out are dropped.  `back` maps an iterate of `system` to one of `self.system`.
         """
         monitor.best, monitor.solver, before = start, None, len(monitor.history)
-        present = DropZeroWeights.of(system)
-        own = system if present is None else present.system
-        solver = self._solver(own, start, monitor.tol)
+        reduction = DropZeroWeights.of(system)
+        reduced = system if reduction is None else reduction.system
+        solver = self._solver(reduced, start, monitor.tol)
         try:
-            if present is None:
+            if reduction is None:
                 monitor.best = _run(solver, system, start, monitor)
             else:
-                inner = InnerMonitor(monitor.tol, outer=monitor, whole=present.back)
-                inner.best = present.there(start)
-                monitor.best = present.back(_run(solver, own, inner.best, inner))
+                inner = InnerMonitor(monitor.tol, outer=monitor, whole=reduction.extend)
+                inner.best = reduction.restrict(start)
+                monitor.best = reduction.extend(_run(solver, reduced, inner.best, inner))
             iterative = isinstance(solver, Fallback) and monitor.solver is None
             self.iterations = len(monitor.history) - before if iterative else 0
         finally:
-            found = back(monitor.best)
+            iterate = back(monitor.best)
             for c, task in enumerate(self.tasks[k]):
-                task.iterate = found.output(c)
+                task.iterate = iterate.output(c)
         return monitor.best
 
     def _solver(self, system: FiniteProblem, start: Iterate, tol: float) -> Solver:
         """Return the solver of a cell.
 
-        A trial tells little from a start that is not zero.  There the last cell tells whether an iterative solver is
-        enough, in at most twice as many iterations as it took.
+        From a warm start the trial of a `Fallback` is uninformative.  Instead the iterative solver may take twice the
+        iterations that it took for the last cell.
         """
         solver = auto(system, tol)
         if isinstance(solver, Fallback) and solver.trial and bool(namespace(start.a).any(start.a != 0)):
@@ -264,10 +268,10 @@ class GridTasks:
         return solver
 
     def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float, float]:
-        """Return the cost of all cells in memory one after the other, of each by itself, sharing directions, or split.
+        """Return the estimated costs of all cells in memory, alone, together, and split; see the class.
 
-        Rows that a fold leaves out have no moments: their part of each reduced problem is a product of its own.  Split
-        are kinks beside curves, which no solver ends exactly, where most losses are not quadratic.
+        Rows of terms with folds have no shared moments and take a separate product in each reduced problem.  Splitting
+        is for mixed smooth and nonsmooth losses, to which no exact solver applies, if most losses are not quadratic.
         """
         estimate, cells = Estimate(hardest, tol), len(self.tasks)
         apart = split = inf
@@ -280,16 +284,16 @@ class GridTasks:
         alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.applies(hardest))
         if not few_others(self.system):
             return apart, alone, inf, split
-        multiples = [task.multiples for own in self.tasks for task in own]
-        left_out = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
-        loose = sum(t.rows.stop - t.rows.start for k, t in enumerate(self.system.terms) if k in left_out)
+        multiples = [task.multiples for cell in self.tasks for task in cell]
+        with_folds = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
+        rows = sum(t.rows.stop - t.rows.start for k, t in enumerate(self.system.terms) if k in with_folds)
         directions = min(capacity_of(self.system), estimate.iterations * cells)
-        reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * loose * directions**2
+        reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * rows * directions**2
         return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced, split
 
 
 def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-    """Return what a solver finds within its limit of iterations; other cells may need fewer."""
+    """Run a solver, and return the best iterate if it reaches its limit of iterations: other cells may need fewer."""
     try:
         return solver.run(system, start, monitor)
     except OutOfIterations:
@@ -298,40 +302,40 @@ def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
 
 @dataclass(frozen=True, eq=False)
 class DropZeroWeights:
-    """The problem without its rows of weight zero, whose coefficients are zero, and the map there and back."""
+    """The reduction of a problem to its rows of positive weight; the coefficients of the others are zero."""
 
     whole: FiniteProblem
-    system: FiniteProblem
-    rows: Vector
-    turn: Array  # R (r, r) of Q[rows] = Q_rows R
+    system: FiniteProblem  # the reduced problem
+    rows: Vector  # the indices of its rows in `whole`
+    turn: Array  # R (r, r) of the decomposition Q[rows] = Q_rows R
 
     @classmethod
     def of(cls, system: FiniteProblem) -> DropZeroWeights | None:
-        """Return None where all rows have a weight."""
-        counts = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
-        if counts.all():
+        """Return the reduction, or None if all rows have positive weights."""
+        positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
+        if positive.all():
             return None
-        rows = np.flatnonzero(counts)
+        rows = np.flatnonzero(positive)
         Q, turn = namespace(system.Q).linalg.qr(taken(system.Q, rows))
         blocks = []
         for t in system.terms:
-            own = np.flatnonzero(counts[t.rows])
-            target, weight = taken(t.target, own), taken(t.weight, own)
-            blocks.append(replace(t, rows=slice(0, len(own)), target=target, weight=weight))
+            kept = np.flatnonzero(positive[t.rows])
+            target, weight = taken(t.target, kept), taken(t.weight, kept)
+            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
         gram = diagonal_part(system.gram, rows)
         exact = diagonal_part(system.exact, rows) if system.inexact else gram
         geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
         return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
 
-    def there(self, iterate: Iterate) -> Iterate:
-        """Drop the rows of an iterate of the whole problem."""
+    def restrict(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of the whole problem restricted to the rows of the reduced one."""
         return Iterate(self.system.inside(taken(iterate.a, self.rows)), self.turn @ iterate.basis)
 
-    def back(self, iterate: Iterate) -> Iterate:
-        """Fill an iterate with zeros."""
+    def extend(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of the reduced problem extended by zeros."""
         basis = like(np.linalg.pinv(to_numpy(self.turn)), self.turn) @ iterate.basis
-        spread = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
-        for filled, a in zip(spread, (iterate.a, iterate.alpha), strict=True):
-            if filled is not None:
-                filled[indices(self.rows, filled)] = a
-        return Iterate(spread[0], basis, spread[1])
+        extended = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
+        for column, a in zip(extended, (iterate.a, iterate.alpha), strict=True):
+            if column is not None:
+                column[indices(self.rows, column)] = a
+        return Iterate(extended[0], basis, extended[1])

@@ -1,4 +1,4 @@
-"""The problem as it is written on paper."""
+"""The convex problem of a kernel and terms, and the methods that solve, tune and assess it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.posterior import PosteriorSource
 from rkhs._learning.tuning import Tuning, tuned_problem
-from rkhs._problem.grid import Cells, GridTasks
-from rkhs._problem.solving import asked_until_done, certificates_of, stopped
+from rkhs._problem.grid import GridTasks, WeightGrid
+from rkhs._problem.solving import asked_until_done, certificates_of, run_until_stopped
 from rkhs._problem.subspace import SubspaceProblem
 from rkhs._spaces.base import Approximation, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
@@ -34,27 +34,36 @@ from rkhs.solvers._choose import auto
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A convex problem, written as on paper: a kernel and terms, each a family of functionals with a loss.
+    """A convex problem in a reproducing kernel Hilbert space: a kernel, and terms of functionals with losses.
 
-        min over f in H + span(basis):  1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i)
+    The problem is to minimize
+
+        1/2 |f|^2 + sum over terms of weight * sum_i loss(L_i(f); target_i)
+
+    over f in H + span(basis), where H is the Hilbert space of the kernel and |f| its norm.
 
     Parameters
     ----------
-    kernel : the `rkhs.extend.Kernel` whose norm |f| is
-    terms : a list of `rkhs.Term`
-    basis : functions that are not penalized: `rkhs.Constant`, `rkhs.Polynomials`, `rkhs.Functions`, or None
-    null_space : "kept": a conditionally positive definite kernel brings its polynomials by itself; "dropped": f has no
-        polynomial part, which is what to do where polynomials alone separate the data (Walder and Chapelle 2007, 6.2;
-        the Gram matrix becomes dense)
-    device : such as "cuda": all numbers are brought there and the problem is solved there by PyTorch; where there is no
-        such device a warning says so, and the problem is solved where the data are
-    precision : of Gram products: "float64", "float32", "tf32x3" (float32 from tensor cores), "tf32", or None for that
-        of the data.  Iterates and residuals are in float64 all the same, a solution whose true gap is too large is
-        corrected from its true residual, and the certificate is computed in float64
-    approximation : `rkhs.Landmarks` or `rkhs.FourierFeatures`: f is sought in the span of finitely many functions;
-        time grows linearly with the number of points, and the certificate is that of the problem in the span.  On a
-        device rows are summed up there a tile at a time, in float64; the small problem is solved here
-    tuning : what `tune` found, set by it
+    kernel : Kernel
+        The kernel, such as `rkhs.Gaussian(scale=1.0)`.
+    terms : sequence of Term
+        The terms, each a family of functionals with a loss, targets and weights.
+    basis : FunctionSpace, optional
+        Functions that are not penalized: `rkhs.Constant`, `rkhs.Polynomials` or `rkhs.Functions`.
+    null_space : {"kept", "dropped"}, default="kept"
+        Whether f includes the polynomials in the null space of a conditionally positive definite kernel, which are not
+        penalized.  Drop them if polynomials alone separate the data (Walder and Chapelle 2007, section 6.2).
+    device : str, optional
+        A device of PyTorch such as "cuda", on which the problem is solved.  If it is not available, a warning is given
+        and the problem is solved where the data are.
+    precision : {"float64", "float32", "tf32x3", "tf32"}, optional
+        The arithmetic of Gram products, by default that of the data; "tf32x3" is float32 on tensor cores.  Iterates,
+        residuals and the certificate are always in float64, and a solution whose true gap is too large is refined.
+    approximation : Landmarks or FourierFeatures, optional
+        Seek f in the span of finitely many functions.  Time is then linear in the number of points, and the certificate
+        is that of the problem in the span.  On a device the rows are summed there in float64, a tile at a time.
+    tuning : Tuning, optional
+        The result of the search for hyperparameters, set by `tune`.
 
     Examples
     --------
@@ -82,10 +91,10 @@ class Problem:
     device: str | None = None
     precision: str | None = None
     approximation: Approximation | None = None
-    tuning: Tuning | None = field(default=None, repr=False)  # how `tune` found its settings
+    tuning: Tuning | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {own.name: getattr(self, own.name) for own in fields(self)}  # what is cached is computed again
+        return {item.name: getattr(self, item.name) for item in fields(self)}  # without cached properties
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
@@ -103,44 +112,51 @@ class Problem:
         if self.null_space not in ("kept", "dropped"):
             raise ValueError(f'null_space must be "kept" or "dropped", got {self.null_space!r}.')
         if self.null_space == "dropped" and self.basis is not None:
-            raise ValueError("A null space that is dropped leaves no room for a basis: leave `basis` out.")
+            raise ValueError('null_space="dropped" and basis are mutually exclusive: leave `basis` out.')
         check_precision(self.precision)
         if self.approximation is not None:
             check_approximation(self.approximation)
             if self.null_space == "dropped":
-                raise ValueError('null_space="dropped" needs all representers: leave the approximation out.')
+                raise ValueError(
+                    'null_space="dropped" and approximation are mutually exclusive: leave one of them out.'
+                )
             check_sums(self.precision)
         object.__setattr__(self, "terms", terms)
 
     @cached_property
     def represented(self) -> RepresenterProblem:
-        """The representers and basis functions that f is made of, and the way back from coefficients to functions."""
+        """The problem in coefficients of representers and basis functions, by the representer theorem."""
         check_known(self.kernel)
-        place = placed(self.terms[0].functional.prototype, self.device, self.precision)
-        found = RepresenterProblem.of(
-            self.kernel, self.terms, self.basis, place, self.precision, dropped=self.null_space == "dropped"
+        prototype = placed(self.terms[0].functional.prototype, self.device, self.precision)
+        represented = RepresenterProblem.of(
+            self.kernel, self.terms, self.basis, prototype, self.precision, dropped=self.null_space == "dropped"
         )
-        check_range(found.rows)
-        for output in range(0 if found.dropped else found.system.columns):
-            if recedes(found.system, output):
+        check_range(represented.rows)
+        for output in range(0 if represented.dropped else represented.system.columns):
+            if recedes(represented.system, output):
                 raise UnattainedError(
-                    f"The basis {found.basis.space!r} separates the data by itself and is not penalized: the minimum "
-                    'of the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that of '
-                    f"{self.kernel!r}), or use a loss that is attained, such as SquaredHinge."
+                    f"The basis {represented.basis.space!r} separates the data by itself and is not penalized: the "
+                    'minimum of the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that '
+                    f"of {self.kernel!r}), or use a loss whose minimum is attained, such as SquaredHinge."
                 )
-        return found
+        return represented
 
     def in_double(self) -> Problem:
-        """The same problem without what was computed for it, in float64 where its data are in less.
+        """Return a copy of the problem that computes in float64, unless `precision` is given.
 
-        For models on which others depend: rounding of float32 may be beyond the tolerance.
+        It is for models that choose others, in which rounding to float32 may exceed the tolerance.
+
+        Returns
+        -------
+        Problem
+            The copy, without cached results.
         """
         narrow = self.precision is None and "64" not in str(self.terms[0].functional.prototype.dtype)
         return replace(self, precision="float64" if narrow else self.precision)
 
     @property
     def system(self) -> FiniteProblem:
-        """The finite problem that the representer theorem leaves."""
+        """The finite-dimensional problem of the representer theorem."""
         return self.represented.system
 
     def solve(
@@ -153,27 +169,47 @@ class Problem:
         start: Solution | None = None,
         verbose: bool = False,
     ) -> Solution:
-        """The minimizer, to a certified relative duality gap of at most `tol`.
+        """Solve the problem to a certified relative duality gap.
+
+        Ctrl-C stops the solver and returns the best iterate so far, with its true gap.
 
         Parameters
         ----------
-        solver : "auto", or a solver object such as rkhs.solvers.NonlinearCG()
-        tol : the relative gap, (primal - dual) / value, to reach
-        time_limit : seconds after which the best iterate is returned, with its true gap
-        callback : called with a `Record` after each iteration; a true answer stops the solver
-        start : a solution of a problem with the same functionals, to start from
-        verbose : whether to print progress to standard error
+        solver : "auto" or Solver, default="auto"
+            "auto", which chooses by estimated cost, or a solver such as `rkhs.solvers.NonlinearCG()`.
+        tol : float, default=1e-6
+            The relative duality gap, (primal - dual) / max(|primal|, |dual|), to reach.
+        time_limit : float, optional
+            Seconds after which the best iterate so far is returned, with its true gap.
+        callback : callable, optional
+            It is called with a `Record` after each iteration; a true return value stops the solver.
+        start : Solution, optional
+            A solution of a problem with the same functionals, from which to start.
+        verbose : bool, default=False
+            Whether to print progress to standard error.
 
-        Ctrl-C returns the best iterate so far, with its true gap.
+        Returns
+        -------
+        Solution
+            The minimizer with its certificate.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 1, 8)[:, None]
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), target=np.sin(6 * X[:, 0]), weight=10.0)
+        >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).solve(tol=1e-4)
+        >>> solution.status, solution.relative_gap <= 1e-4
+        ('converged', True)
         """
         if self.approximation is not None:
-            self._in_one_go(None if solver == "auto" else solver, start, callback)
+            self._check_no_iterations(None if solver == "auto" else solver, start, callback)
             monitor = Monitor(tol, time_limit, verbose=verbose)
-            span = self._on_span(self.approximation)
-            if span.whole:
+            subspace = self._on_span(self.approximation)
+            if subspace.whole:
                 exact = replace(self, approximation=None)
                 return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
-            return span.solve(monitor)
+            return subspace.solve(monitor)
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         chosen = auto(system, tol, time_limit) if solver == "auto" else solver
@@ -181,14 +217,39 @@ class Problem:
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')
         chosen.check(system)
         first = system.start() if start is None else self.represented.iterate(start.function)
-        if not np.any(system.at_zero):  # f = 0 costs nothing
+        if not np.any(system.at_zero):  # J(0) = 0 is the minimum
             certificate = certify(system, system.start(), tol)
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
-        found = asked_until_done(chosen, system, first, monitor)
-        return self._solution(system, monitor.solver or chosen.name, monitor, *found)
+        result = asked_until_done(chosen, system, first, monitor)
+        return self._solution(system, monitor.solver or chosen.name, monitor, *result)
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
-        """The solutions for several weights of one term; `grid` with one axis."""
+        """Solve the problem for several weights of one term.
+
+        Parameters
+        ----------
+        term : Term or int
+            The term, or its index.
+        weights : sequence of float
+            The factors by which its weight is multiplied.
+        **options
+            As in `grid`.
+
+        Returns
+        -------
+        list of Solution
+            The solution for each factor.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 1, 8)[:, None]
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]))
+        >>> solutions = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).path(term, [0.1, 1.0, 10.0])
+        >>> norms = [solution.function.norm() for solution in solutions]
+        >>> norms == sorted(norms)
+        True
+        """
         return list(self.grid({term: weights}, **options))
 
     def grid(
@@ -201,25 +262,33 @@ class Problem:
         callback: Callable[[Record], Any] | None = None,
         verbose: bool = False,
     ) -> np.ndarray[Any, Any]:
-        """The solutions over a grid of weights, and over folds, sharing all that can be shared.
+        """Solve the problem over a grid of weights and folds, sharing work between the cells.
+
+        Each solution has its own status.  Ctrl-C stops the grid: cells that are solved have the status "converged", all
+        others "interrupted".  With an approximation, the functions are chosen once, for the terms with their original
+        weights, and the rows are summed once, in groups that folds leave out together.
 
         Parameters
         ----------
-        weights : for each term (or its index, or a tuple of terms) the factors by which its weight is multiplied, one
-            axis each
-        held_out : for a term what each fold, the last axis, leaves out: rows (integers or a mask), or a factor for the
-            weight of each row (floats), 0 where it is left out
-        tol, time_limit, callback, verbose : as in `solve`; the limit is for the whole grid
-
-        Each solution has a status of its own.  Ctrl-C ends the grid: cells that are solved then say "converged", and
-        all others "interrupted".
-
-        With an approximation the functions are chosen once, by the terms as they are, and the rows are summed up once,
-        in groups that folds leave out together.
+        weights : dict
+            For each term, its index, or a tuple of several terms, the factors by which the weight is multiplied.  Each
+            entry is an axis of the grid.
+        held_out : dict, optional
+            For a term or its index, a sequence with the rows that each fold leaves out (indices or a mask), or a float
+            factor on the weight of each row, 0 for rows left out.  The folds are the last axis of the grid.
+        tol : float, default=1e-4
+            The relative duality gap to reach.
+        time_limit : float, optional
+            Seconds for the whole grid.
+        callback : callable, optional
+            As in `solve`.
+        verbose : bool, default=False
+            Whether to print progress to standard error.
 
         Returns
         -------
-        An object array of `Solution`, of shape (weights of the first term, .., folds).
+        ndarray of Solution
+            The solutions, of shape (factors of the first axis, .., folds).
 
         Examples
         --------
@@ -232,40 +301,46 @@ class Problem:
         >>> solutions.shape, max(s.relative_gap for s in solutions.flat) <= 1e-4
         ((2, 3, 2), True)
         """
-        cells = Cells.of(self.terms, weights, held_out or {})
+        cells = WeightGrid.of(self.terms, weights, held_out or {})
         monitor = Monitor(tol, time_limit, callback, verbose)
         if self.approximation is not None:
-            self._in_one_go(monitor.callback)
-            span = self._on_span(self.approximation)
-            if span.whole:
+            self._check_no_iterations(monitor.callback)
+            subspace = self._on_span(self.approximation)
+            if subspace.whole:
                 exact = replace(self, approximation=None)
-                found = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
-                return np.vectorize(self._unapproximated, otypes=[object])(found)
-            return span.grid(cells, monitor)
+                exact_solutions = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
+                return np.vectorize(self._unapproximated, otypes=[object])(exact_solutions)
+            return subspace.grid(cells, monitor)
         system = self.system
-        multiples = cells.of_system(self.terms, system)
-        tasks = GridTasks(system, multiples, cells.count or 1)
-        status = stopped(monitor, lambda: tasks.solve(monitor))
-        solutions = np.empty(len(multiples), dtype=object)
-        solved = [tasks.cell(k) for k in range(len(multiples))]
+        weightings = cells.system_weightings(self.terms, system)
+        tasks = GridTasks(system, weightings, cells.count or 1)
+        status = run_until_stopped(monitor, lambda: tasks.solve(monitor))
+        solutions = np.empty(len(weightings), dtype=object)
+        solved = [tasks.cell(k) for k in range(len(weightings))]
         for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
             cell, iterate = solved[k]
             solutions[k] = self._solution(cell, "grid", monitor, iterate, status, certificate)
         return solutions.reshape(cells.shape)
 
     def evidence(self, gradient: bool = False) -> Evidence:
-        """How likely the targets are under the kernel and the weights, where all losses are squared.
+        """Return the evidence (log marginal likelihood) of the targets; all losses have to be squared.
 
-        The logarithm of the marginal likelihood of a Gaussian process with covariance tau^2 k whose functionals were
-        observed with noise of variance tau^2 / (2 weight), for the best amplitude tau.  With a basis it is the
-        restricted likelihood, of all that the basis cannot explain; it does not depend on how basis functions are
-        scaled.  Terms whose targets are all zero are prior knowledge: it is the likelihood of the others given them.
-        Outputs add up, each with its own tau.  With an approximation the process is that of its span.
+        The targets are observations of a Gaussian process with covariance tau^2 k, with noise of variance
+        tau^2 / (2 weight); the amplitude tau is the one that maximizes the likelihood.  With a basis it is the
+        restricted likelihood, which does not depend on the scaling of basis functions.  Terms whose targets are all
+        zero are priors, and the evidence is that of the other targets given them.  The log likelihoods of several
+        outputs are added, each with its own tau.  With an approximation the process is that of the span.
 
         Parameters
         ----------
-        gradient : whether to compute derivatives in the logarithms of all settings, by names such as "kernel.scale[0]"
-            and "terms[1].weight"
+        gradient : bool, default=False
+            Whether to compute the derivatives in the logarithms of all hyperparameters, which have names such as
+            "kernel.scale[0]" and "terms[1].weight".
+
+        Returns
+        -------
+        Evidence
+            The evidence, the amplitude, and perhaps the gradient.
 
         Examples
         --------
@@ -278,14 +353,20 @@ class Problem:
         return evidence_of(self, gradient)
 
     def leave_out(self, groups: Any = None) -> LeaveOneOut:
-        """Predictions for each functional by an f that has not seen it, and targets minus these, without solving again.
+        """Return the leave-one-out predictions and residuals of all functionals, without solving again.
 
-        Exact for squared losses.  For other smooth losses it is one step of Newton's method from the solution.
+        They are exact for squared losses, and one Newton step from the solution for other smooth losses.
 
         Parameters
         ----------
-        groups : None to leave out each functional alone; "points" for all that was observed at one point; or labels,
-            equal for functionals that are left out together: an array for each term, of the shape of its functionals
+        groups : "points", sequence of array-like, or None, default=None
+            What is left out together: each functional by itself; with "points" all functionals at the same point; or
+            functionals with equal labels, given as an array for each term, of the shape of its functionals.
+
+        Returns
+        -------
+        LeaveOneOut
+            The predictions and residuals.
 
         Examples
         --------
@@ -311,28 +392,39 @@ class Problem:
         random_state: Any = 0,
         verbose: bool = False,
     ) -> Problem:
-        """The problem with numbers in the place of all that was left open by `rkhs.Tunable()`.
+        """Tune the hyperparameters that are marked by `rkhs.Tunable()`; all losses have to be squared.
 
-        What was found, and how, is in `problem.tuning`.  All losses have to be squared.
+        Ctrl-C returns the best hyperparameters so far, and is raised if there are none yet.
 
         Parameters
         ----------
-        criterion : "evidence", or "loo": the squared residuals of points that are left out with all that was observed
-            there; measurements that a term repeats at a point are left out one by one
-        starts : searches (L-BFGS in logarithms), the first from the best of some common scales and noises, others near
-            the best so far
-        prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;
-            None leaves them free
-        amplitude : the tau of the evidence, where it is known: 1.0 for a kernel in the units of the targets (as
-            `rkhs.Tunable() * kernel` may be) and weights 1 / (2 noise^2); None for the best one
-        functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
-            points, drawn at random; with landmarks the search ends with all of them, in the span
-        time_limit : seconds after which the best so far is taken
-        iterations : of L-BFGS from each start, at most
-        random_state : a seed
-        verbose : whether to print progress to standard error
+        criterion : {"evidence", "loo"}, default="evidence"
+            The criterion to optimize: the evidence, or the leave-one-out residuals of points, which are left out with
+            all their functionals; measurements that a term repeats at a point are left out one by one.
+        starts : int, default=2
+            The number of searches (L-BFGS in the logarithms): the first from the best of several common scales and
+            noise levels, the others from random points near the best so far.
+        prior : float or None, default=1.0
+            The standard deviation of the logarithms of the scales of features around their mean; None for no prior.
+        amplitude : float, optional
+            The amplitude tau of the evidence if it is known: 1.0 for a kernel in the units of the targets, such as
+            `rkhs.Tunable() * kernel`, and weights 1 / (2 noise^2).  By default it is profiled out.
+        functionals : int, default=3000
+            The maximal number of functionals in an evaluation.  If there are more, all functionals at randomly drawn
+            points are used; with landmarks the search ends with all functionals, in the span.
+        time_limit : float, optional
+            Seconds after which the search stops with the best hyperparameters so far.
+        iterations : int, default=200
+            The maximal number of iterations of L-BFGS from each start.
+        random_state : int or Generator, default=0
+            The seed.
+        verbose : bool, default=False
+            Whether to print progress to standard error.
 
-        Ctrl-C returns the best so far, and is raised where there is nothing yet.
+        Returns
+        -------
+        Problem
+            The problem with numbers in place of the marked hyperparameters; its `tuning` describes the search.
 
         Examples
         --------
@@ -352,16 +444,16 @@ class Problem:
             term.weights()
         return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
-    def _in_one_go(self, *options: Any) -> None:
-        """Refuse what is for solvers that iterate."""
+    def _check_no_iterations(self, *options: Any) -> None:
+        """Raise an error if options of iterative solvers are given together with an approximation."""
         if any(option is not None for option in options):
             raise ValueError(
-                f"With {self.approximation!r} the problem is small and solved in one go: leave `solver`, `start` "
-                "and `callback` out, or the approximation."
+                f"With {self.approximation!r} the problem is small and solved directly: leave `solver`, `start` and "
+                "`callback` out, or the approximation."
             )
 
     def _unapproximated(self, solution: Solution) -> Solution:
-        """The solution of the whole problem, whose functionals are the landmarks."""
+        """Return the solution of the exact problem, with `span` stating that the landmarks are all functionals."""
         name = type(self.approximation).__name__
         return replace(solution, solver=name, span=f"{name}: all {solution.function.functionals.size} functionals")
 
@@ -374,19 +466,19 @@ class Problem:
         status: str,
         certificate: Certificate,
     ) -> Solution:
-        """The solution of an iterate with its certificate, or f = 0 in the place of anything worse."""
+        """Return the solution for an iterate with its certificate; outputs that are worse than f = 0 are set to 0."""
         worse = np.flatnonzero(~(certificate.primal <= system.at_zero))
         if len(worse):
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         basis, hidden = self.represented.basis, self.represented.hidden(system)
-        said = certificate.status(monitor.tol, status)
-        certificate, said = with_hidden(certificate, said, hidden, basis.size, "basis functions")
+        status = certificate.status(monitor.tol, status)
+        certificate, status = with_hidden(certificate, status, hidden, basis.size, "basis functions")
         return Solution(
             self.represented.function(iterate),
             certificate,
-            said,
+            status,
             solver,
             len(monitor.history),
             monitor.products,

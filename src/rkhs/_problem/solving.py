@@ -1,4 +1,4 @@
-"""A solver is asked until what it finds, certified from scratch, is good enough, or asking again gains nothing."""
+"""Run a solver until its iterate, certified from scratch, is within the tolerance or cannot be improved."""
 
 from __future__ import annotations
 
@@ -13,72 +13,78 @@ from rkhs._finite.verified import VerifiedIterate
 from rkhs._progress import interrupted
 from rkhs.solvers._base import Solver
 
-NEAR = 5  # times the tolerance, up to which a solver that misses it by rounding is asked again
+NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
 
 
 def asked_until_done(
     solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
 ) -> tuple[Iterate, str, Certificate]:
-    """What a solver finds, what stopped it, and the certificate of what it found."""
+    """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
     watched = monitor.watching(system)
-    last, asked, before = start, monitor, inf
+    iterate, current, previous_gap = start, monitor, inf
     while True:
-        last, status = _watched(solver, watched, last, asked, monitor)
-        certificate = certificate_of(system, last, monitor.tol, status)
-        again = _again(certificate, system, asked, before, monitor)
-        if status != CONVERGED or again is None:
-            return last, status, certificate
-        asked, before = again, certificate.relative
+        iterate, status = _run_solver(solver, watched, iterate, current, monitor)
+        certificate = certificate_of(system, iterate, monitor.tol, status)
+        following = _next_monitor(certificate, system, current, previous_gap, monitor)
+        if status != CONVERGED or following is None:
+            return iterate, status, certificate
+        current, previous_gap = following, certificate.relative
 
 
 def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
-    """From images that were checked, or from scratch; in haste where a solver was stopped."""
+    """Return the certificate of an iterate: the verified one if there is one, else from scratch.
+
+    If the solver was stopped early, a quick certificate has to do.
+    """
     if isinstance(iterate, VerifiedIterate):
         return iterate.certificate
     return certify(system, iterate, tol, quick=status != CONVERGED)
 
 
 def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
-    """The same for the cells of a grid, which have one Gram matrix; in haste all of them take two products."""
-    hasty = {k for k, (_, own) in enumerate(cells) if status != CONVERGED and not isinstance(own, VerifiedIterate)}
-    found = iter(certify_in_haste([cells[k] for k in sorted(hasty)]))
-    return [next(found) if k in hasty else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
+    """Return the certificates of the cells of a grid, which share a Gram matrix.
 
-
-def _again(
-    certificate: Certificate, system: FiniteProblem, asked: Monitor, before: float, monitor: Monitor
-) -> Monitor | None:
-    """What to ask a solver for that believes to be done, and is not; None where there is nothing to gain.
-
-    The same, from the true image, where products are inexact and that halves the true gap; and less, once, where
-    rounding leaves it just short of the tolerance.
+    If the grid was stopped early, the quick certificates of all cells together take two products.
     """
-    gap, tol, left = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+    quick = {k for k, (_, it) in enumerate(cells) if status != CONVERGED and not isinstance(it, VerifiedIterate)}
+    certificates = iter(certify_in_haste([cells[k] for k in sorted(quick)]))
+    return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
+
+
+def _next_monitor(
+    certificate: Certificate, system: FiniteProblem, current: Monitor, previous_gap: float, monitor: Monitor
+) -> Monitor | None:
+    """Return the monitor with which to run a solver again whose certified gap is too large; None if that is useless.
+
+    The solver is run again from the true image if products are inexact and the last run has halved the true gap.  It is
+    run once with a smaller tolerance if rounding leaves the gap just above the tolerance.
+    """
+    gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
     if certificate.within(tol):
         return None
-    if system.inexact and tol < gap <= before / 2:
+    if system.inexact and tol < gap <= previous_gap / 2:
         return monitor
-    if asked is monitor and left > 0 and gap <= NEAR * tol:
-        return InnerMonitor(left / 2, outer=monitor)
+    if current is monitor and margin > 0 and gap <= NEAR * tol:
+        return InnerMonitor(margin / 2, outer=monitor)
     return None
 
 
-def _watched(
-    solver: Solver, system: FiniteProblem, start: Iterate, asked: Monitor, monitor: Monitor
+def _run_solver(
+    solver: Solver, system: FiniteProblem, start: Iterate, current: Monitor, monitor: Monitor
 ) -> tuple[Iterate, str]:
-    """What a solver finds and its status; the best iterate so far if it was stopped."""
-    found = monitor.best = start
+    """Return the iterate of a solver and its status; the best iterate so far if the solver was stopped."""
+    result = monitor.best = start
 
     def work() -> None:
-        nonlocal found
-        found = solver.run(system, start, asked)
+        nonlocal result
+        result = solver.run(system, start, current)
 
-    status = stopped(monitor, work)
-    return (found if status == CONVERGED else monitor.best or start), status
+    status = run_until_stopped(monitor, work)
+    return (result if status == CONVERGED else monitor.best or start), status
 
 
-def stopped(monitor: Monitor, work: Callable[[], None]) -> str:
-    """What stopped the work; that it "converged" if nothing did."""
+def run_until_stopped(monitor: Monitor, work: Callable[[], None]) -> str:
+    """Run `work` and return its status: "converged", or what stopped it, such as a time limit or Ctrl-C."""
     try:
         work()
     except Stopped as stop:

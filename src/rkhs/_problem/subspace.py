@@ -1,4 +1,4 @@
-"""Solving a problem in a finite-dimensional space, for its own weights or for a grid of them."""
+"""Solve a problem in a finite-dimensional space, for single weights or for a grid of weights and folds."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from rkhs._finite.solution import CONVERGED, Solution, with_hidden
 from rkhs._finite.term import Term
 from rkhs._gram.blocks import check_bounded
 from rkhs._learning.posterior import PosteriorSource
-from rkhs._problem.grid import Cells
-from rkhs._problem.solving import stopped
+from rkhs._problem.grid import WeightGrid
+from rkhs._problem.solving import run_until_stopped
 from rkhs._spaces import Approximation, DenseSpace, LandmarkSpace
 from rkhs._spaces.base import Orthonormal
 from rkhs.functionals._points import centered
@@ -35,7 +35,7 @@ from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 
 @dataclass(frozen=True, eq=False)
 class SubspaceProblem:
-    """A problem in the space that an approximation chooses from its terms, summed up on a device."""
+    """A problem in the finite-dimensional space that an approximation chooses, with sums computed on a device."""
 
     kernel: Kernel
     terms: Sequence[Term]
@@ -50,16 +50,16 @@ class SubspaceProblem:
 
     @cached_property
     def space(self) -> DenseSpace:
-        """Where f is sought."""
+        """The space in which f is sought."""
         families = [term.functional for term in self.terms]
         for family in families:
             check_bounded(self.kernel, family)
-        space = self.approximation.choose(self.kernel, families, self._first)
-        place = None if self.device is None else placed(space.prototype, self.device, "float64")
-        return space if place is None else space.like(place)
+        space = self.approximation.choose(self.kernel, families, self._preliminary_fit)
+        prototype = None if self.device is None else placed(space.prototype, self.device, "float64")
+        return space if prototype is None else space.like(prototype)
 
-    def _first(self, space: DenseSpace, most: int, random: np.random.Generator) -> Function | FeatureFunction:
-        """Return a first f in a space, from at most so many functionals of each term, with smooth losses."""
+    def _preliminary_fit(self, space: DenseSpace, most: int, random: np.random.Generator) -> Function | FeatureFunction:
+        """Return an f in a space from at most `most` functionals of each term, with smoothed losses."""
         terms = []
         for term in self.terms:
             loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
@@ -71,30 +71,30 @@ class SubspaceProblem:
             else:
                 terms.append(term.changed(loss=loss))
         features = FeatureBlocks.of(space, self.full_basis, terms, outputs_of(terms))
-        found = ProjectedProblem(features).solve(1.0)
-        return function_in(space, found.tau, self.full_basis, None if self.full_basis is None else found.basis)
+        result = ProjectedProblem(features).solve(1.0)
+        return function_in(space, result.tau, self.full_basis, None if self.full_basis is None else result.basis)
 
     @property
     def whole(self) -> bool:
-        """Whether the functionals of all terms are the landmarks, so that nothing is approximated."""
+        """Whether the landmarks include the functionals of all terms, so that nothing is approximated."""
         return self.device is None and self.approximation.contains([term.functional for term in self.terms])
 
     def solve(self, monitor: Monitor) -> Solution:
-        """Return the minimizer; f = 0 where it is stopped before there is anything better."""
-        found: Solution = self.grid(Cells(len(self.terms), {}, {}), monitor).item()
-        return found
+        """Return the minimizer, or f = 0 if it is stopped before any other iterate is known."""
+        solution: Solution = self.grid(WeightGrid(len(self.terms), {}, {}), monitor).item()
+        return solution
 
-    def grid(self, cells: Cells, monitor: Monitor) -> np.ndarray[Any, Any]:
-        """Return the solutions of all cells in one space.
+    def grid(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
+        """Return the solutions of all cells of a grid in one space.
 
-        They come from one pass over the rows, or two where that loses digits.  Where it is stopped, the cells that are
-        left have f = 0.
+        They take one pass over the rows, or two if the sums of the first are not accurate enough.  If the grid is
+        stopped, the remaining cells have f = 0.
         """
         outputs, kept = outputs_of(self.terms), sum(term.size for term in self.terms if not term.loss.quadratic)
         shares, factors = {}, {}
         for term, parts in cells.folds.items():
             shares[term], factors[term] = grouped(parts)
-        found: dict[int, tuple[ProjectedProblem, ProjectedSolution]] = {}
+        solved: dict[int, tuple[ProjectedProblem, ProjectedSolution]] = {}
 
         def projected(functions: Orthonormal | None) -> ProjectedProblem:
             check_range(self._loss_blocks)
@@ -102,38 +102,41 @@ class SubspaceProblem:
                 space = self.space
             with monitor.showing(SUMMING):
                 features = FeatureBlocks.of(space, self.full_basis, self.terms, outputs, functions, shares=shares)
-            monitor.check(FLOP * (15 * space.size + 2 * kept) * space.size**2)  # eigenvectors and two products
+            monitor.check(FLOP * (15 * space.size + 2 * kept) * space.size**2)  # an eigendecomposition, two products
             return ProjectedProblem(features)
 
         def work() -> None:
             rows = sum(term.size for term in self.terms)
-            # one by one: what was solved before it is stopped stays
-            found.update(solve_weightings(projected, cells.multiples(factors), monitor, rows, cells.count or 1))
+            # `update` consumes the generator item by item, so that an interruption keeps the cells solved before it
+            solved.update(solve_weightings(projected, cells.weightings(factors), monitor, rows, cells.count or 1))
 
-        status = stopped(monitor, work)
-        own = not (cells.axes or cells.folds)  # the weights of the problem
-        solutions = np.empty(len(cells.multiples()), dtype=object)
-        for k, weights in enumerate(cells.multiples()):
-            if k in found:
-                solutions[k] = solution_of(*found[k], self.approximation, monitor, status, posterior=own)
+        status = run_until_stopped(monitor, work)
+        single = not (cells.axes or cells.folds)  # the weights are those of the problem, which has a posterior
+        solutions = np.empty(len(cells.weightings()), dtype=object)
+        for k, factors_of_cell in enumerate(cells.weightings()):
+            if k in solved:
+                solutions[k] = solution_of(*solved[k], self.approximation, monitor, status, posterior=single)
             else:
-                solutions[k] = self._zero(weights, monitor, status)
+                solutions[k] = self._zero(factors_of_cell, monitor, status)
         return solutions.reshape(cells.shape)
 
     def _zero(self, factors: Sequence[Any], monitor: Monitor, status: str) -> Solution:
-        """Return f = 0, with factors on the weights of terms, or on rows: its J is known, and that no J is negative."""
+        """Return the solution f = 0 with its certificate, for factors on the weights of terms or of their rows.
+
+        The lower bound of J is 0.
+        """
         outputs = outputs_of(self.terms)
-        wide = () if outputs is None else (outputs,)
+        columns = () if outputs is None else (outputs,)
         chosen = "space" in vars(self)
         space = self.space if chosen else LandmarkSpace(self.kernel, self.terms[0].functional.take([0]))
-        basis = None if self.full_basis is None else np.zeros((self.full_basis.size(space.dimension), *wide))
-        function = function_in(space, np.zeros((space.size, *wide)), self.full_basis, basis)
-        value = np.zeros(wide or 1)
+        basis = None if self.full_basis is None else np.zeros((self.full_basis.size(space.dimension), *columns))
+        function = function_in(space, np.zeros((space.size, *columns)), self.full_basis, basis)
+        value = np.zeros(columns or 1)
         for t, factor in zip(self._loss_blocks, factors, strict=True):
-            costs = t.weight * np.reshape(factor, (-1, 1)) * t.loss.value(0 * t.target, t.target)
-            value = value + np.sum(costs, axis=0)
-        none = np.zeros_like(value)
-        certificate = Certificate(value, value, none, none, NOTHING * EPS * value, EPS)
+            losses = t.weight * np.reshape(factor, (-1, 1)) * t.loss.value(0 * t.target, t.target)
+            value = value + np.sum(losses, axis=0)
+        zero = np.zeros_like(value)
+        certificate = Certificate(value, value, zero, zero, NOTHING * EPS * value, EPS)
         name = type(self.approximation).__name__
         return Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
 
@@ -152,67 +155,75 @@ def solve_weightings(
     rows: float,
     folds: int = 1,
 ) -> Iterator[tuple[int, tuple[ProjectedProblem, ProjectedSolution]]]:
-    """Solve a problem for several weightings, from small weights to large ones, each from the one before in its fold.
+    """Solve a problem for several weightings, from small to large weights, with warm starts within each fold.
 
-    Those whose certificate shows that sums have lost digits are solved again with sums in orthonormal functions.
+    Weightings whose certificate shows that the sums are not accurate enough are solved again with sums in orthonormal
+    functions.
 
     Parameters
     ----------
-    projected : sums up the rows, in the orthonormal functions if there are any
-    weightings : a factor, or one for each group of rows, on the weights of each term; None for one everywhere
-    rows : how many there are; infinite if they cannot be read again
-    folds : the number of neighbors in `weightings` that differ in their folds
+    projected : callable
+        Sums the rows, in the orthonormal functions if these are given.
+    weightings : sequence
+        For each weighting a factor on the weights of each term, or one for each group of rows; None for all ones.
+    monitor : Monitor
+        The tolerance, the limits and the progress.
+    rows : float
+        The number of rows; infinity if they cannot be read again.
+    folds : int, default=1
+        The number of consecutive weightings that differ only in their folds.
 
     Yields
     ------
-    The number of the weighting, its problem and solution
+    tuple
+        The index of a weighting, and a pair of its problem and its solution.
     """
     todo = sorted(range(len(weightings)), key=lambda k: sum(float(np.max(factor)) for factor in weightings[k] or ()))
     problem = projected(None)
     while True:
-        near: dict[int, Matrix] = {}
-        lost, slowest = [], 0.0
+        starts: dict[int, Matrix] = {}
+        inaccurate, slowest = [], 0.0
         for k in todo:
             monitor.check(slowest)
             before, fold = monitor.seconds, k % folds
-            found = problem.solve(monitor.tol, weightings[k], near.get(fold), monitor.left)
-            yield k, (problem, found)
-            near[fold], slowest = found.theta, max(slowest, monitor.seconds - before)
-            if not found.certificate.within(monitor.tol):
-                lost.append(k)
+            solution = problem.solve(monitor.tol, weightings[k], starts.get(fold), monitor.left)
+            yield k, (problem, solution)
+            starts[fold], slowest = solution.theta, max(slowest, monitor.seconds - before)
+            if not solution.certificate.within(monitor.tol):
+                inaccurate.append(k)
             if len(weightings) > 1:
-                monitor.report(None, float(np.sum(found.certificate.primal)), found.certificate.relative)
-        if not lost or not problem.may_gain_digits(rows):
+                monitor.report(None, float(np.sum(solution.certificate.primal)), solution.certificate.relative)
+        if not inaccurate or not problem.may_gain_digits(rows):
             return
-        problem, todo = projected(problem.functions), lost
+        problem, todo = projected(problem.functions), inaccurate
 
 
 def solution_of(
     problem: ProjectedProblem,
-    found: ProjectedSolution,
+    projected: ProjectedSolution,
     approximation: Approximation,
     monitor: Monitor,
     status: str = CONVERGED,
     posterior: bool = True,
 ) -> Solution:
-    """Return the function that was found, with its certificate in the space.
+    """Return the solution of a projected problem as a function with its certificate within the space.
 
-    It has a posterior where all losses are squared, with the weights of the problem (`posterior`).
+    With `posterior` it has a posterior if all losses are squared.
     """
     features, space = problem.features, problem.features.space
 
     def flat(columns: Matrix) -> Matrix:
         return columns if features.outputs is not None else columns[:, 0]
 
-    basis = None if features.basis is None else flat(found.basis)
-    function = function_in(space, flat(found.tau), features.basis, basis)
+    basis = None if features.basis is None else flat(projected.basis)
+    function = function_in(space, flat(projected.tau), features.basis, basis)
     name, count, size = type(approximation).__name__, len(problem.functions.values), space.size
-    told = f"{size} functions" if count == size else f"{size} functions, {count} of which rounding tells apart"
+    functions = f"{size} functions" if count == size else f"{size} functions of numerical rank {count}"
     hidden = space.hidden(problem.functions) if count < size else 0
-    certificate = found.certificate
+    certificate = projected.certificate
     certificate, status = with_hidden(certificate, certificate.status(monitor.tol, status), hidden, size, "functions")
     source = None
     if posterior and problem.quadratic:
         source = PosteriorSource(SubspaceCovariance.of(problem))
-    seconds, span = monitor.seconds, f"{name}: {told}"
+    seconds, span = monitor.seconds, f"{name}: {functions}"
     return Solution(function, certificate, status, name, 1, 0, seconds, (), span=span, source=source)

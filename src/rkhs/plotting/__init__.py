@@ -1,4 +1,4 @@
-"""Pictures in scikit-learn's Display style: `from_...` computes, `plot` draws, `ax_` and `figure_` remain."""
+"""Displays in the style of scikit-learn: class methods `from_...` compute, and `plot` draws."""
 
 from rkhs.plotting._boundary import BoundaryDisplay
 from rkhs.plotting._heat_maps import GridDisplay, MetricDisplay

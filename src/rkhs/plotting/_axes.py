@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib if it is installed, axes to draw on, and tables as heat maps."""
+"""Helpers of the displays: the import of matplotlib, axes to draw on, and heat maps."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from rkhs._backend.arrays import Matrix
 
 
 def pyplot() -> Any:
-    """Import matplotlib's pyplot, or raise an error that says how to install it."""
+    """Import matplotlib's pyplot, or raise an error that explains how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError("Pictures need matplotlib: pip install 'rkhs[plot]'.") from None
+        raise ImportError("Displays need matplotlib: pip install 'rkhs[plot]'.") from None
     return plt
 
 
 def axes_of(ax: Any) -> Any:
-    """Return the axes given, or new ones."""
+    """Return the given axes, or new ones for None."""
     return pyplot().subplots()[1] if ax is None else ax
 
 
 def heat_map(ax: Any, table: Matrix, label: str, numbers: str | None, dark: Matrix, **options: Any) -> None:
-    """Draw a table in colors, with a color bar and, in the format `numbers`, its values: white where it is dark."""
+    """Draw a table as a heat map with a color bar and, in the format `numbers`, its values, in white if `dark`."""
     image = ax.imshow(table, **options)
     ax.figure.colorbar(image, ax=ax, label=label)
     if numbers is not None:

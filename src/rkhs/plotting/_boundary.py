@@ -1,4 +1,4 @@
-"""The decision boundary in the plane, with the labels and the representers that the model uses."""
+"""The decision boundary of a classifier in the plane, with the labels and the active representers."""
 
 from __future__ import annotations
 
@@ -11,66 +11,85 @@ from rkhs._backend.arrays import Vector, as_points, to_numpy
 from rkhs._finite.function import Function
 from rkhs.plotting._axes import axes_of
 
-COLOURS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
+COLORS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
 
 @dataclass(frozen=True, eq=False)
 class Active:
-    """The representers in f = sum_i a_i z_i, coefficients being the largest over outputs, and slopes as vectors."""
+    """The active representers in f = sum_i a_i z_i; of several outputs the largest coefficients are kept."""
 
-    values: Vector  # (v, n)
+    values: Vector  # (v, n) points of representers of values
     coefficients: Vector  # (v,)
-    slopes: Vector  # (s, n)
-    vectors: Vector  # (s, n): sum over the directions u at a point of coefficient times u
+    slopes: Vector  # (s, n) points of representers of slopes
+    vectors: Vector  # (s, n) the sum over the directions u at a point of coefficient times u
 
     @classmethod
     def of(cls, f: Function, share: float = 1e-3) -> Active:
-        """Return the representers whose size is more than a share of the largest of their kind."""
+        """Return the representers whose size exceeds a share of the largest one of their kind."""
         dimension = f.functionals.dimension
-        found: dict[int, list[tuple[Vector, Vector]]] = {0: [], 1: []}
+        by_order: dict[int, list[tuple[Vector, Vector]]] = {0: [], 1: []}
         table = to_numpy(f.coefficients)
         table = table if table.ndim == 2 else table[:, None]
         for part in f.functionals.parts:
             atoms = part.atoms
             if atoms.order > 1:
                 continue
-            own = to_numpy(part.adjoint(table)).reshape(len(atoms.points), atoms.per_point, -1)
+            coefficients = to_numpy(part.adjoint(table)).reshape(len(atoms.points), atoms.per_point, -1)
             points = to_numpy(atoms.points)
             if atoms.order == 0:
-                found[0].append((points, own[:, 0]))
+                by_order[0].append((points, coefficients[:, 0]))
                 continue
             directions = np.broadcast_to(to_numpy(atoms.u(0)), (len(points), atoms.per_point, dimension))
-            found[1].append((points, np.einsum("tkc,tkn->tcn", own, directions)))
-        values, sizes = _largest(found[0], share, dimension)
-        slopes, vectors = _largest(found[1], share, dimension)
+            by_order[1].append((points, np.einsum("tkc,tkn->tcn", coefficients, directions)))
+        values, sizes = _largest(by_order[0], share, dimension)
+        slopes, vectors = _largest(by_order[1], share, dimension)
         return cls(values, sizes[:, 0] if len(sizes) else np.zeros(0), slopes, vectors)
 
 
-def _largest(found: list[tuple[Vector, Vector]], share: float, dimension: int) -> tuple[Vector, Vector]:
-    """Return the points and their largest coefficient (or vector) over the outputs, where that is more than a share."""
-    if not found:
+def _largest(parts: list[tuple[Vector, Vector]], share: float, dimension: int) -> tuple[Vector, Vector]:
+    """Return points with their largest coefficient, or vector, over the outputs, if it exceeds a share of the maximum.
+
+    The parts are pairs of points (t, n) and coefficients (t, outputs) or vectors (t, outputs, n).
+    """
+    if not parts:
         return np.zeros((0, dimension)), np.zeros((0, dimension))
-    points = np.concatenate([p for p, _ in found])
-    own = np.concatenate([c.reshape(len(p), c.shape[1], -1) for p, c in found])  # (t, outputs, 1 or n)
-    sizes = np.linalg.norm(own, axis=2)
-    best = own[np.arange(len(own)), sizes.argmax(axis=1)]
+    points = np.concatenate([p for p, _ in parts])
+    coefficients = np.concatenate([c.reshape(len(p), c.shape[1], -1) for p, c in parts])  # (t, outputs, 1 or n)
+    sizes = np.linalg.norm(coefficients, axis=2)
+    largest = coefficients[np.arange(len(coefficients)), sizes.argmax(axis=1)]
     kept = sizes.max(axis=1) > share * sizes.max(initial=0.0)
-    return points[kept], best[kept]
+    return points[kept], largest[kept]
 
 
 @dataclass(eq=False)
 class BoundaryDisplay:
-    """Decision boundary of a classifier of two features.
+    """Decision boundary of a classifier of two features; create it with `from_estimator`.
 
-    f over a rectangle of the plane; labeled points, unlabeled points and active representers on it.  Circles are
-    representers of values and arrows those of slopes: the direction in which f was held flat, as long as its
-    coefficient.  Build it with `from_estimator`.
+    The display shows f on a rectangle in the plane with the labeled points, the unlabeled points and the active
+    representers.  Circles are representers of values.  Arrows are those of slopes: they point in the direction in which
+    the slope of f was penalized, and their length is proportional to the coefficient.
+
+    Parameters
+    ----------
+    xx0, xx1 : ndarray of shape (rows, columns)
+        The coordinates of the grid.
+    response : ndarray of shape (rows, columns)
+        The values of f for two classes, the indices of the predicted classes for more.
+    classes : ndarray
+        The classes.
+    X : ndarray of shape (t, 2)
+        The points.
+    codes : ndarray of shape (t,)
+        The index of the class of each point, -1 for unlabeled points.
+    active : object or None
+        The active representers; None if the estimator has no `function_`, as a pipeline.
+    names : tuple of str
+        The names of the two features.
 
     Attributes
     ----------
-    response : (rows, columns) values of f for two classes, the index of the predicted class for more
-    active : where the representers are, or None if the estimator does not tell (a pipeline)
-    ax_, figure_ : after `plot`
+    ax_, figure_ : Axes, Figure
+        The matplotlib axes and figure, after `plot`.
 
     Examples
     --------
@@ -87,7 +106,7 @@ class BoundaryDisplay:
     response: Vector
     classes: Vector
     X: Vector
-    codes: Vector  # the index of the class of each point, -1 where it has none
+    codes: Vector
     active: Active | None
     names: tuple[str, str]
 
@@ -103,19 +122,33 @@ class BoundaryDisplay:
         ax: Any = None,
         **options: Any,
     ) -> BoundaryDisplay:
-        """Evaluate a fitted classifier of two features around X, and draw it.
+        """Evaluate a fitted classifier of two features on a grid around X, and draw it.
 
         Parameters
         ----------
-        estimator : a fitted classifier with two features, or a pipeline that ends in one
-        X, y : the points; those whose y is none of the estimator's classes are drawn as unlabeled
-        grid_resolution : points along each axis
-        eps : the margin around X, as a share of its extent
-        ax, options : as in `plot`
+        estimator : estimator
+            A fitted classifier of two features, or a pipeline that ends in one.
+        X : array-like of shape (t, 2)
+            The points.
+        y : array-like of shape (t,), optional
+            The labels; values that are not among the classes are drawn as unlabeled points.
+        grid_resolution : int, default=150
+            The number of grid points along each axis.
+        eps : float, default=0.1
+            The margin around X, as a share of its extent.
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+        **options
+            As in `plot`.
+
+        Returns
+        -------
+        BoundaryDisplay
+            The display.
         """
         points = to_numpy(as_points(X))
         if points.shape[1] != 2:
-            raise ValueError(f"X has {points.shape[1]} features: a decision boundary is drawn in the plane of two.")
+            raise ValueError(f"A decision boundary can be drawn for 2 features, but X has {points.shape[1]} features.")
         low, high = points.min(axis=0), points.max(axis=0)
         margin = eps * np.where(high > low, high - low, 1.0)
         axes = [np.linspace(low[a] - margin[a], high[a] + margin[a], grid_resolution) for a in (0, 1)]
@@ -127,18 +160,33 @@ class BoundaryDisplay:
         values = to_numpy(estimator.decision_function(grid))
         response = values if values.ndim == 1 else values.argmax(axis=1).astype(float)
         classes = np.asarray(estimator.classes_)
-        given = np.full(len(points), None) if y is None else np.asarray(to_numpy(y), dtype=object)
-        codes = np.array([next((k for k, c in enumerate(classes) if c == label), -1) for label in given])
+        labels = np.full(len(points), None) if y is None else np.asarray(to_numpy(y), dtype=object)
+        codes = np.array([next((k for k, c in enumerate(classes) if c == label), -1) for label in labels])
         f = getattr(estimator, "function_", None)
         active = None if f is None else Active.of(f)
-        labels = ("", "") if names is None else tuple(names)
-        display = cls(xx0, xx1, response.reshape(xx0.shape), classes, points, codes, active, labels)
+        axis_names = ("", "") if names is None else tuple(names)
+        display = cls(xx0, xx1, response.reshape(xx0.shape), classes, points, codes, active, axis_names)
         return display.plot(ax=ax, **options)
 
     def plot(self, ax: Any = None, *, representers: bool = True, legend: bool = True) -> BoundaryDisplay:
-        """Draw on the axes, or on new ones; with or without representers and legend."""
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+        representers : bool, default=True
+            Whether to draw the active representers.
+        legend : bool, default=True
+            Whether to draw a legend.
+
+        Returns
+        -------
+        BoundaryDisplay
+            The display, with `ax_` and `figure_`.
+        """
         ax = axes_of(ax)
-        colors = [COLOURS[k % len(COLOURS)] for k in range(len(self.classes))]
+        colors = [COLORS[k % len(COLORS)] for k in range(len(self.classes))]
         grid = self.xx0, self.xx1, self.response
         if len(self.classes) == 2:
             size = float(np.abs(self.response).max()) or 1.0
@@ -160,9 +208,9 @@ class BoundaryDisplay:
                 style = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "width": 0.003, "color": "0.2"}
                 ax.quiver(*slopes.T, *arrows.T, label="active slope", zorder=3, **style)
         for k, name in enumerate(self.classes):
-            own = self.codes == k
-            if own.any():
-                ax.scatter(*self.X[own].T, s=60, color=colors[k], edgecolor="k", label=f"{name}", zorder=4)
+            members = self.codes == k
+            if members.any():
+                ax.scatter(*self.X[members].T, s=60, color=colors[k], edgecolor="k", label=f"{name}", zorder=4)
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         if legend and ax.get_legend_handles_labels()[0]:
             ax.legend(loc="best", fontsize="small")

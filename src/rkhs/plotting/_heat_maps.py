@@ -1,4 +1,4 @@
-"""Tables in colors: the scores of a grid of hyper-parameters, and a learned metric."""
+"""Heat maps: the scores of a grid search, and a learned metric."""
 
 from __future__ import annotations
 
@@ -14,17 +14,30 @@ from rkhs.plotting._axes import axes_of, heat_map
 
 @dataclass(eq=False)
 class GridDisplay:
-    """Scores of a search over C and nu, as a colored grid.
+    """Heat map of the scores of a grid search over two parameters, by default C and nu.
 
-    The cross-validated score over two hyper-parameters, others at their best; the chosen cell has a frame.  That is the
-    `best_index_` of a search, as with few labels many cells have the best score, otherwise the largest score.  Build it
-    with `from_estimator` from one of our CV estimators or scikit-learn's `GridSearchCV`, or with `from_results` from a
-    dict like their `cv_results_`.
+    Each cell has the best cross-validated score over the other parameters.  The chosen cell has a frame: that of
+    `best_index_`, since with few labels many cells share the best score, or else that of the largest score.  Create it
+    with `from_estimator` from a CV estimator of this library or a `GridSearchCV`, or with `from_results` from a dict
+    like `cv_results_`.
+
+    Parameters
+    ----------
+    first, second : ndarray
+        The values of the two parameters.
+    scores : ndarray of shape (len(second), len(first))
+        The scores, NaN for cells that the search did not visit.
+    names : tuple of str
+        The names of the two parameters.
+    title : str
+        The name of the score.
+    chosen : tuple of int, optional
+        The row and column of the chosen cell.
 
     Attributes
     ----------
-    scores : (values of the second parameter, values of the first)
-    ax_, figure_ : after `plot`
+    ax_, figure_ : Axes, Figure
+        The matplotlib axes and figure, after `plot`.
 
     Examples
     --------
@@ -40,14 +53,29 @@ class GridDisplay:
     scores: Vector
     names: tuple[str, str]
     title: str
-    chosen: tuple[int, int] | None = None  # row and column of `scores`
+    chosen: tuple[int, int] | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **options: Any) -> GridDisplay:
-        """Draw the heat map of a fitted search; options as in `from_results`."""
+        """Draw the heat map of a fitted grid search.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted search with `cv_results_`.
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+        **options
+            As in `from_results`.
+
+        Returns
+        -------
+        GridDisplay
+            The display.
+        """
         results = getattr(estimator, "cv_results_", None)
         if results is None:
-            raise ValueError(f"{type(estimator).__name__} has no cv_results_: fit it first, or give a search.")
+            raise ValueError(f"{type(estimator).__name__} has no cv_results_: pass a fitted grid search.")
         return cls.from_results(results, best=getattr(estimator, "best_index_", None), ax=ax, **options)
 
     @classmethod
@@ -61,9 +89,27 @@ class GridDisplay:
         best: int | None = None,
         ax: Any = None,
     ) -> GridDisplay:
-        """Draw the heat map of `results["param_<x>"]`, `results["param_<y>"]` and `results[score]`.
+        """Draw the heat map of the results of a grid search.
 
-        `best` is the index of the candidate that was chosen.
+        Parameters
+        ----------
+        results : dict
+            The results, with the keys "param_<x>", "param_<y>" and the name of the score.
+        x : str, default="C"
+            The parameter along the horizontal axis.
+        y : str, default="nu"
+            The parameter along the vertical axis.
+        score : str, default="mean_test_score"
+            The key of the scores.
+        best : int, optional
+            The index of the chosen candidate.
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+
+        Returns
+        -------
+        GridDisplay
+            The display.
         """
         columns = [_column(results, name) for name in (x, y)]
         (first, i), (second, j) = (np.unique(column, return_inverse=True) for column in columns)
@@ -74,12 +120,27 @@ class GridDisplay:
         return cls(first, second, scores, (x, y), score.replace("_", " "), chosen).plot(ax=ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "viridis", numbers: bool = True) -> GridDisplay:
-        """Draw on the axes, or on new ones; with or without the numbers in the cells."""
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+        cmap : str, default="viridis"
+            The color map.
+        numbers : bool, default=True
+            Whether to write the scores into the cells, if there are at most 120.
+
+        Returns
+        -------
+        GridDisplay
+            The display, with `ax_` and `figure_`.
+        """
         from matplotlib.patches import Rectangle
 
         ax = axes_of(ax)
         dark = self.scores <= (np.nanmin(self.scores) + np.nanmax(self.scores)) / 2
-        form = ".3g" if numbers and self.scores.size <= 120 else None  # more would not be readable
+        form = ".3g" if numbers and self.scores.size <= 120 else None  # more numbers are not readable
         heat_map(ax, self.scores, self.title, form, dark, origin="lower", aspect="auto", cmap=cmap)
         ax.set_xticks(range(len(self.first)), [f"{value:.3g}" for value in self.first])
         ax.set_yticks(range(len(self.second)), [f"{value:.3g}" for value in self.second])
@@ -100,19 +161,24 @@ def _column(results: Mapping[str, Any], name: str) -> Vector:
 
 @dataclass(eq=False)
 class MetricDisplay:
-    """What a learned metric says of features, as a colored table.
+    """Heat map of the metric M of a learned distance; create it with `from_estimator`.
 
-    With (x - y)'M(x - y) the squared distance that a model sees, it shows M in units of the deviations of features,
-    divided by its trace: the diagonal has the share of each feature in the mean squared distance of points whose
-    features are independent; a cell beside it says that two features count together (with the same sign, or against
-    each other).  Build it with `from_estimator`, from a model with `metric="agop"` or "agop-diagonal", or with one
-    scale per feature.
+    The squared distance of a model is (x - y)'M(x - y).  The display shows M for standardized features, divided by its
+    trace.  The diagonal has the share of each feature in the mean squared distance of points with independent features;
+    an off-diagonal cell is nonzero if the distance depends on a combination of two features, with the same sign or with
+    opposite signs.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (n, n)
+        The metric for standardized features, divided by its trace.
+    names : tuple of str
+        The names of the features.
 
     Attributes
     ----------
-    shares : (n, n)
-    names : of the features
-    ax_, figure_ : after `plot`
+    ax_, figure_ : Axes, Figure
+        The matplotlib axes and figure, after `plot`.
 
     Examples
     --------
@@ -132,37 +198,59 @@ class MetricDisplay:
 
         Parameters
         ----------
-        estimator : fitted, with a learned metric or a scale for each feature
-        X : (t, n), points whose standard deviations are the units of features, such as the training points
-        names : of the features; those that the model was fitted with, or their numbers
-        ax : matplotlib axes to draw on; new ones if None
+        estimator : estimator
+            A fitted model with a learned metric (`scale="agop"` or "agop-diagonal") or a length scale for each feature.
+        X : array-like of shape (t, n)
+            Points whose standard deviations are the units of the features, such as the training points.
+        names : sequence of str, optional
+            The names of the features; by default those that the model was fitted with, or their indices.
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+
+        Returns
+        -------
+        MetricDisplay
+            The display.
         """
         M = getattr(estimator, "metric_", None)
         if M is None:
             scale = getattr(getattr(getattr(estimator, "function_", None), "kernel", None), "scale", None)
             if scale is None or np.ndim(scale) != 1:
                 raise ValueError(
-                    f"{type(estimator).__name__} has no learned metric and not a scale for each feature: fit it with "
-                    'metric="agop", or scale="evidence".'
+                    f"{type(estimator).__name__} has neither a learned metric nor a scale for each feature: fit it "
+                    'with scale="agop" or scale="evidence".'
                 )
             M = np.diag(1 / np.asarray(scale, dtype=np.float64) ** 2)
         names = getattr(estimator, "feature_names_in_", range(len(M))) if names is None else names
         spread = to_numpy(np.asarray(X)).astype(np.float64).std(axis=0)
         if spread.shape != (len(M),) or len(list(names)) != len(M):
             raise ValueError(
-                f"The metric is of {len(M)} features; X has {spread.size}, and there are {len(list(names))} names."
+                f"The metric has {len(M)} features, but X has {spread.size}, and there are {len(list(names))} names."
             )
-        own = M * np.outer(spread, spread)
-        total = float(np.trace(own))
+        standardized = M * np.outer(spread, spread)
+        total = float(np.trace(standardized))
         if not total > 0:
-            raise ValueError("No feature of X that the metric sees changes: give points that differ.")
-        return cls(own / total, tuple(map(str, names))).plot(ax=ax)
+            raise ValueError("All features of X with a weight in the metric are constant: pass points that differ.")
+        return cls(standardized / total, tuple(map(str, names))).plot(ax=ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "RdBu_r") -> MetricDisplay:
-        """Draw on the axes, or on new ones."""
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            The matplotlib axes to draw on; new ones by default.
+        cmap : str, default="RdBu_r"
+            The color map.
+
+        Returns
+        -------
+        MetricDisplay
+            The display, with `ax_` and `figure_`.
+        """
         ax = axes_of(ax)
         largest = float(np.abs(self.shares).max())
-        form = ".2f" if len(self.names) <= 12 else None  # more would not be readable
+        form = ".2f" if len(self.names) <= 12 else None  # more numbers are not readable
         dark = np.abs(self.shares) > largest / 2
         heat_map(ax, self.shares, "share", form, dark, cmap=cmap, vmin=-largest, vmax=largest)
         ax.set_xticks(range(len(self.names)), self.names, rotation=90)

@@ -1,4 +1,4 @@
-"""Motions of points: how f changes along an invariance, and where the tangents of an image lead."""
+"""Displays of transformations: the change of f along an invariance, and the tangents of an image."""
 
 from __future__ import annotations
 
@@ -15,16 +15,24 @@ from rkhs.plotting._axes import pyplot
 
 @dataclass(eq=False)
 class ChangeDisplay:
-    """How f changes while points move along an invariance.
+    """Values of f at points that are transformed along an invariance; create it with `from_estimator`.
 
-    f(T(x, a)) as a function of a, for each motion T: a flat line is what the invariance asks for.  Build it with
-    `from_estimator`.
+    The display shows f(T(x, a)) as a function of the amount a for each transformation T.  If f is invariant, the lines
+    are flat.
+
+    Parameters
+    ----------
+    amounts : ndarray of shape (m,)
+        The amounts a.
+    values : dict of str to ndarray of shape (t, transformations, m)
+        The values of f for each model, by name.
+    names : tuple of str
+        The names of the transformations.
 
     Attributes
     ----------
-    amounts : (m,)
-    values : for each model its values, (points, motions, amounts)
-    axes_, figure_ : after `plot`
+    axes_, figure_ : ndarray of Axes, Figure
+        The matplotlib axes and figure, after `plot`.
 
     Examples
     --------
@@ -52,16 +60,27 @@ class ChangeDisplay:
         output: int | None = None,
         axes: Any = None,
     ) -> ChangeDisplay:
-        """Move the rows of X and follow the values of f.
+        """Transform the rows of X by several amounts, evaluate f, and draw the values.
 
         Parameters
         ----------
-        estimator : a fitted classifier or regressor, an rkhs.Function, or a dict of several by name
-        tangents : `ImageTangents`, `SignalTangents` or `Tangents`
-        X : (t, n) points to move
-        amounts : by how much; 21 from -2 to 2 when None
-        output : which class to follow, when there are more than two
-        axes : one for each motion
+        estimator : estimator, Function or dict
+            A fitted classifier or regressor, an `rkhs.Function`, or a dict of several of these by name.
+        tangents : ImageTangents, SignalTangents or Tangents
+            The transformations.
+        X : array-like of shape (t, n)
+            The points.
+        amounts : sequence of float, optional
+            The amounts of the transformations; by default 21 values from -2 to 2.
+        output : int, optional
+            The index of the class or output to show; needed if there are several.
+        axes : sequence of Axes, optional
+            The matplotlib axes to draw on, one for each transformation; new ones by default.
+
+        Returns
+        -------
+        ChangeDisplay
+            The display.
         """
         name = "f" if isinstance(estimator, Function) else type(estimator).__name__
         models = dict(estimator) if isinstance(estimator, Mapping) else {name: estimator}
@@ -72,16 +91,27 @@ class ChangeDisplay:
         values = {}
         for name, model in models.items():
             f = model if isinstance(model, Function) else getattr(model, "decision_function", None) or model.predict
-            found = to_numpy(f(flat))
-            if found.ndim == 2:
+            predictions = to_numpy(f(flat))
+            if predictions.ndim == 2:
                 if output is None:
-                    raise ValueError(f"{name} has {found.shape[1]} outputs: say which one to follow with output=.")
-                found = found[:, output]
-            values[name] = found.reshape(moved.shape[:-1])
+                    raise ValueError(f"{name} has {predictions.shape[1]} outputs: pass the index of one as output=.")
+                predictions = predictions[:, output]
+            values[name] = predictions.reshape(moved.shape[:-1])
         return cls(steps, values, tuple(tangents.names)).plot(axes=axes)
 
     def plot(self, axes: Any = None) -> ChangeDisplay:
-        """Draw on axes, one for each motion, or on new ones: a line for each model and point."""
+        """Draw the display, with a line for each model and point.
+
+        Parameters
+        ----------
+        axes : sequence of Axes, optional
+            The matplotlib axes to draw on, one for each transformation; new ones by default.
+
+        Returns
+        -------
+        ChangeDisplay
+            The display, with `axes_` and `figure_`.
+        """
         if axes is None:
             width = min(3.0 * len(self.names), 15)
             _, axes = pyplot().subplots(
@@ -89,7 +119,9 @@ class ChangeDisplay:
             )
         axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(axes) != len(self.names):
-            raise ValueError(f"There are {len(self.names)} motions and {len(axes)} axes: give one for each.")
+            raise ValueError(
+                f"There are {len(self.names)} transformations and {len(axes)} axes: pass one for each transformation."
+            )
         for k, (ax, name) in enumerate(zip(axes, self.names, strict=True)):
             for c, (model, values) in enumerate(self.values.items()):
                 lines = ax.plot(self.amounts, values[:, k].T, color=f"C{c}", alpha=0.8, linewidth=1.2)
@@ -105,17 +137,27 @@ class ChangeDisplay:
 
 @dataclass(eq=False)
 class TangentsDisplay:
-    """An image, its tangents, and where they lead.
+    """The tangents of an image and the transformed images; create it with `from_image`.
 
-    One row for each tangent of an image: the tangent as an image, and the image really moved by several amounts.  Build
-    it with `from_image`.
+    The display has a row for each tangent: the tangent as an image, and the image transformed by several amounts.
+
+    Parameters
+    ----------
+    image : ndarray of shape (rows, columns)
+        The image.
+    vectors : ndarray of shape (k, rows, columns)
+        The tangents.
+    orbit : ndarray of shape (k, amounts, rows, columns)
+        The transformed images.
+    amounts : tuple of float
+        The amounts of the transformations.
+    names : tuple of str
+        The names of the tangents.
 
     Attributes
     ----------
-    image : (rows, columns)
-    vectors : (k, rows, columns) the tangents
-    orbit : (k, amounts, rows, columns) the moved images
-    axes_, figure_ : after `plot`
+    axes_, figure_ : ndarray of Axes, Figure
+        The matplotlib axes and figure, after `plot`.
 
     Examples
     --------
@@ -137,7 +179,24 @@ class TangentsDisplay:
     def from_image(
         cls, tangents: Any, image: Any, *, amounts: Sequence[float] = (-2.0, -1.0, 0.0, 1.0, 2.0), figure: Any = None
     ) -> TangentsDisplay:
-        """Draw one image, flat or not, under the motions of an `ImageTangents`."""
+        """Transform an image by the transformations of an `ImageTangents`, and draw the result.
+
+        Parameters
+        ----------
+        tangents : ImageTangents
+            The transformations.
+        image : array-like of shape (rows, columns) or (rows * columns,)
+            The image.
+        amounts : sequence of float, default=(-2.0, -1.0, 0.0, 1.0, 2.0)
+            The amounts of the transformations.
+        figure : Figure, optional
+            The matplotlib figure to draw on; a new one by default.
+
+        Returns
+        -------
+        TangentsDisplay
+            The display.
+        """
         x = np.asarray(to_numpy(image), dtype=float).reshape(1, -1)
         shape = tangents.shape
         vectors = tangents.vectors(x)[0].reshape(-1, *shape)
@@ -147,7 +206,20 @@ class TangentsDisplay:
         )
 
     def plot(self, figure: Any = None, *, cmap: str = "gray_r") -> TangentsDisplay:
-        """Draw on a figure, or on a new one."""
+        """Draw the display.
+
+        Parameters
+        ----------
+        figure : Figure, optional
+            The matplotlib figure to draw on; a new one by default.
+        cmap : str, default="gray_r"
+            The color map of the images.
+
+        Returns
+        -------
+        TangentsDisplay
+            The display, with `axes_` and `figure_`.
+        """
         rows, columns = len(self.names), len(self.amounts) + 1
         if figure is None:
             figure = pyplot().figure(figsize=(1.3 * columns, 1.35 * rows), layout="constrained")
