@@ -33,7 +33,7 @@ def ours(given: argparse.Namespace, X: Matrix, y: Matrix, slopes: Matrix) -> Any
     near = rkhs.Landmarks(given.landmarks) if given.landmarks else None
     model = rkhs.InvariantRegressor(C=given.C, nu=0, metric=metric, approximation=near, tol=1e-3)
     if near is not None:
-        return model.fit(rkhs.blocks(X, y))
+        return model.fit(rkhs.streams.blocks(X, y))
     measured = np.where(np.arange(len(X))[:, None] < given.slopes, slopes, np.nan)
     return model.fit(X, y, gradients=measured if given.slopes else None)
 

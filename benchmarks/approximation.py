@@ -40,7 +40,7 @@ def measured(name: str) -> list[dict[str, Any]]:
         rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.Logistic(), target=y[rows], weight=10.0),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ]
-    kernel, basis = rkhs.Gaussian(rkhs.median_scale(X)), rkhs.Constant()
+    kernel, basis = rkhs.Gaussian(rkhs.kernels.median_scale(X)), rkhs.Constant()
     start = perf_counter()
     exact = rkhs.Problem(kernel, terms, basis).solve(tol=1e-7)
     found = [_line(name, "exact", sum(term.size for term in terms), exact, exact, X, y, perf_counter() - start)]

@@ -65,11 +65,11 @@ def races() -> dict[str, Callable[[], Any]]:
     X, target = X[:1500], np.where(y[:100, None] == np.unique(y), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[:100]), rkhs.SquaredHinge(), target)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
-    ten = rkhs.Problem(rkhs.Gaussian(rkhs.median_scale(X)), [labels, flat], rkhs.Constant())
+    ten = rkhs.Problem(rkhs.Gaussian(rkhs.kernels.median_scale(X)), [labels, flat], rkhs.Constant())
     return {**found, "labels and gradients: ten digits": lambda: ten.solve(rkhs.solvers.Galerkin(), tol=1e-3)}
 
 
-def grid(setting: Setting, loss: rkhs.Loss) -> Any:
+def grid(setting: Setting, loss: rkhs.extend.Loss) -> Any:
     """Solve a problem for all weights and folds."""
     problem = setting.problem(loss)
     labels, flat = problem.terms
@@ -81,7 +81,7 @@ def approximations() -> dict[str, Callable[[], Any]]:
     X = np.random.default_rng(0).standard_normal((20000, 20))
     y = np.sin(X[:, 0])
 
-    def solve(loss: rkhs.Loss, target: Any, approximation: Any, slopes: bool) -> Any:
+    def solve(loss: rkhs.extend.Loss, target: Any, approximation: Any, slopes: bool) -> Any:
         terms = [rkhs.Term(rkhs.Evaluation(X), loss, target)]
         if slopes:
             terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.01))
@@ -92,7 +92,7 @@ def approximations() -> dict[str, Callable[[], Any]]:
         "400 landmarks, with gradients": lambda: solve(rkhs.Squared(), y, rkhs.Landmarks(400), True),
         "200 landmarks, Logistic": lambda: solve(rkhs.Logistic(), np.sign(y + 0.1), rkhs.Landmarks(200), False),
         "400 Fourier features, with gradients": lambda: solve(rkhs.Squared(), y, rkhs.FourierFeatures(400), True),
-        "rows in blocks, 300 landmarks": lambda: streamed.fit(rkhs.blocks(X, y, rows=2000)),
+        "rows in blocks, 300 landmarks": lambda: streamed.fit(rkhs.streams.blocks(X, y, rows=2000)),
     }
 
 
@@ -103,9 +103,9 @@ def estimators() -> dict[str, Callable[[], Any]]:
     y = np.sin(6 * X[:, 1]) + X[:, 0]
     D, L = load_digits(return_X_y=True)
     few = np.where(np.arange(600) < 60, L[:600], -1)
-    values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())
+    values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable())
     forces = rkhs.Term(rkhs.Gradient(P), rkhs.Squared(), np.cos(P), 1e4)
-    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.learn(each=True)), [values], rkhs.Constant())
+    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable(each=True)), [values], rkhs.Constant())
     return {
         "tuning by evidence, 300 x 6": lambda: tuned.tune(verbose=False),
         "InvariantClassifierCV, 300 digits": lambda: rkhs.InvariantClassifierCV().fit(D[:300], L[:300]),

@@ -27,7 +27,7 @@ def digits() -> tuple[list[str], list[list[str]]]:
     """All digits with 100 labels: error beside SVC's, and processor time beside that of one class against the rest."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
-    scale = rkhs.median_scale(X)
+    scale = rkhs.kernels.median_scale(X)
     rows = []
     for seed in range(3):
         labeled, rest = next(StratifiedShuffleSplit(1, train_size=100, random_state=seed).split(X, y))

@@ -69,7 +69,7 @@ def measure(X: Matrix, y: Matrix, labeled: Matrix, loss: str) -> dict[str, Any]:
     few = np.full(len(y), 0)
     few[labeled] = np.where(y[labeled] > 0, 2, 1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)  # those of InvariantClassifierCV
-    plain = GridSearchCV(SVC(gamma=1 / (2 * rkhs.median_scale(X) ** 2)), {"C": CS}, cv=folds)
+    plain = GridSearchCV(SVC(gamma=1 / (2 * rkhs.kernels.median_scale(X) ** 2)), {"C": CS}, cv=folds)
     ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=CS, loss=loss, unlabeled=0)
     times = [perf_counter()]
     plain.fit(X[labeled], few[labeled])

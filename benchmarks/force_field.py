@@ -42,7 +42,7 @@ def load() -> dict[str, Matrix]:
     return arrays("rmd17_ethanol")
 
 
-def kernel_of(positions: Matrix) -> rkhs.Kernel:
+def kernel_of(positions: Matrix) -> rkhs.extend.Kernel:
     """A kernel of energies, in units in which a force has the size one."""
     descriptor = rkhs.kernels.InverseDistances()
     pairs, parts = np.array(list(combinations(range(9), 2))), []
@@ -55,7 +55,7 @@ def kernel_of(positions: Matrix) -> rkhs.Kernel:
     return (1 / size_of(kernel, positions)) * kernel
 
 
-def size_of(kernel: rkhs.Kernel, positions: Matrix) -> float:
+def size_of(kernel: rkhs.extend.Kernel, positions: Matrix) -> float:
     """The variance of a force under a kernel."""
     return float(np.mean(rkhs.gram(kernel, rkhs.Gradient(positions[:5])).diagonal()))
 

@@ -69,7 +69,7 @@ def fit(way: str, folder: str, rows: int, p: int) -> dict[str, Any]:
         machine.fit(X.astype(np.float32) if "32" in way else X, y)
     else:
         machine = rkhs.InvariantRegressor(scale=scale, C=1.0, nu=1e-3 * rows / scale**2, approximation=WAYS[way](p))
-        machine.fit(rkhs.blocks(X, y))
+        machine.fit(rkhs.streams.blocks(X, y))
     seconds = perf_counter() - start
     error = float(np.sqrt(np.mean((machine.predict(fresh) - target(fresh)) ** 2)))
     return {"way": way, "rows": rows, "p": p, "seconds": seconds, "peak": peak(), "error": error}

@@ -29,7 +29,7 @@ KERNELS: dict[str, Any] = {
     "Matern 5/2": lambda n: rkhs.Matern(nu=2.5, scale=n**0.5),
     "rational quadratic": lambda n: rkhs.RationalQuadratic(alpha=1.5, scale=n**0.5),
     "polynomial 3": lambda n: rkhs.Polynomial(degree=3),
-    "polyharmonic 3": lambda n: rkhs.Polyharmonic(power=3),
+    "polyharmonic 3": lambda n: rkhs.kernels.Polyharmonic(power=3),
 }
 FAMILIES = {"gradients": rkhs.Gradient, "values": rkhs.Evaluation}
 Table = tuple[str, list[str], list[list[str]]]

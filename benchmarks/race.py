@@ -45,9 +45,9 @@ class Setting:
         X, y = load(name)
         labeled = np.random.default_rng(0).choice(len(y), LABELS, replace=False)
         first = np.concatenate([labeled, np.setdiff1d(np.arange(len(y)), labeled)])
-        return cls(name, X[first], y[first], rkhs.median_scale(X))
+        return cls(name, X[first], y[first], rkhs.kernels.median_scale(X))
 
-    def problem(self, loss: rkhs.Loss, lam: Any = 1.0, nu: float = 1.0) -> rkhs.Problem:
+    def problem(self, loss: rkhs.extend.Loss, lam: Any = 1.0, nu: float = 1.0) -> rkhs.Problem:
         labels = rkhs.Term(rkhs.Evaluation(self.X[:LABELS]), loss, target=self.y[:LABELS], weight=lam)
         flat = rkhs.Term(rkhs.Gradient(self.X), rkhs.Squared(), weight=nu)
         return rkhs.Problem(rkhs.Gaussian(scale=self.scale), [labels, flat], basis=rkhs.Constant())

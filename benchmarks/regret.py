@@ -46,12 +46,12 @@ MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
 DENSE = ("Direct", "LibSVM", "Newton", "SchurComplement", "BoxDual", "ProximalNewton")
 ITERATIVE = ("ConjugateGradients", "Galerkin", "NonlinearCG")
 
-LABELS: dict[str, rkhs.Loss] = {
+LABELS: dict[str, rkhs.extend.Loss] = {
     "hinge": rkhs.Hinge(),
     "logistic": rkhs.Logistic(),
     "squared-hinge": rkhs.SquaredHinge(),
 }
-VALUES: dict[str, rkhs.Loss] = {
+VALUES: dict[str, rkhs.extend.Loss] = {
     "ridge": rkhs.Squared(),
     "svr": rkhs.EpsilonInsensitive(0.1),
     "huber": rkhs.Huber(0.1),
@@ -117,19 +117,19 @@ class Case:
 
     def svc(self) -> SVC:
         """Scikit-learn's machine for the same problem."""
-        scale = rkhs.median_scale(self.points)
+        scale = rkhs.kernels.median_scale(self.points)
         return SVC(C=self.weight, kernel="rbf", gamma=1 / (2 * scale**2))
 
-    def _kernel(self, X: Any) -> rkhs.Kernel:
+    def _kernel(self, X: Any) -> rkhs.extend.Kernel:
         match self.kernel:
             case "gaussian" | "narrow":
-                return rkhs.Gaussian(rkhs.median_scale(X) / (4 if self.kernel == "narrow" else 1))
+                return rkhs.Gaussian(rkhs.kernels.median_scale(X) / (4 if self.kernel == "narrow" else 1))
             case "matern":
-                return rkhs.Matern(2.5, rkhs.median_scale(X))
+                return rkhs.Matern(2.5, rkhs.kernels.median_scale(X))
             case "plate" if "+" not in self.family:
                 return rkhs.ThinPlate(2)
             case _:
-                return rkhs.Polyharmonic(5 if "convex" in self.family else 3)
+                return rkhs.kernels.Polyharmonic(5 if "convex" in self.family else 3)
 
     def _random(self, what: int) -> np.random.Generator:
         return np.random.default_rng([crc32(self.name.encode()), what])
@@ -165,7 +165,7 @@ def solved(case: Case, solver: str, limit: float, repeats: int = REPEATS) -> dic
         try:
             chosen = solver if solver == "auto" else getattr(rkhs.solvers, solver)()
             solution = problem.solve(chosen, tol=case.tol, time_limit=limit, verbose=False)
-        except rkhs.NotApplicableError:
+        except rkhs.exceptions.NotApplicableError:
             return {"status": "not applicable"}
         run = {"seconds": process_time() - start, "wall": perf_counter() - wall, "status": solution.status}
         run |= {"solver": solution.solver, "gap": solution.relative_gap}

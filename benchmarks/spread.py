@@ -34,7 +34,7 @@ def lines(name: str) -> list[list[str]]:
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     order = np.random.default_rng(0).permutation(len(y))
     learned, new = np.array_split(order, 2)
-    scale = rkhs.median_scale(X[learned])
+    scale = rkhs.kernels.median_scale(X[learned])
     own: dict[str, Any] = {"scale": scale, "C": 10.0, "nu": 0.01 * len(learned) / scale**2}
     L = rkhs.Evaluation(X[new])
 

@@ -111,10 +111,10 @@ def sample(name: str, seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix
 def ours(X: Matrix, y: Matrix, gradient: Matrix) -> Predictor:
     """Gaussian kernel, all settings by evidence."""
     terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn()),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), gradient, rkhs.learn()),
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable()),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), gradient, rkhs.Tunable()),
     ]
-    problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn(each=True)), terms, rkhs.Constant())
+    problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.Tunable(each=True)), terms, rkhs.Constant())
     return problem.tune().solve().function
 
 

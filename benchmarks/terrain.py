@@ -42,7 +42,7 @@ def fitted(X: Matrix, h: Matrix, slopes: Matrix | None, power: float, weight: fl
     if slopes is not None:
         loss = rkhs.Squared() if width is None else rkhs.Huber(width)
         terms.append(rkhs.Term(rkhs.Gradient(X), loss, slopes, weight))
-    return rkhs.Problem(rkhs.Polyharmonic(power), terms).solve(tol=1e-3).function
+    return rkhs.Problem(rkhs.kernels.Polyharmonic(power), terms).solve(tol=1e-3).function
 
 
 def chosen(X: Matrix, h: Matrix, slopes: Matrix) -> tuple[float, float, float | None]:

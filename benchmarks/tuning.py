@@ -38,8 +38,8 @@ def problems() -> dict[str, rkhs.Problem]:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (20_000, 10))
     y, few = wave(X) + NOISE * rng.standard_normal(len(X)), X[:1000]
-    kernel = rkhs.Gaussian(scale=rkhs.learn(each=True))
-    open_weight = rkhs.learn()
+    kernel = rkhs.Gaussian(scale=rkhs.Tunable(each=True))
+    open_weight = rkhs.Tunable()
     values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, open_weight)
     some = rkhs.Term(rkhs.Evaluation(few), rkhs.Squared(), y[:1000], open_weight)
     gradients = slopes(few) + NOISE * rng.standard_normal(few.shape)

@@ -55,7 +55,7 @@ def trend(Z: Matrix) -> Matrix:
 
 def kernels() -> list[Any]:
     """Kernels of fields in the plane, with open settings."""
-    learn, fields = rkhs.learn, rkhs.kernels
+    learn, fields = rkhs.Tunable, rkhs.kernels
     together = [fields.components(rkhs.Matern(nu, learn()), 2, np.eye(2)) for nu in (0.5, 1.5)]
     apart = [
         learn() * fields.CurlFree(rkhs.Matern(nu, learn())) + learn() * fields.DivergenceFree(rkhs.Matern(nu, learn()))
@@ -67,11 +67,11 @@ def kernels() -> list[Any]:
 def ours(X: Matrix, V: Matrix) -> Any:
     """(t, 2) -> the field there."""
     unit = float(V.std())
-    term = rkhs.Term(rkhs.Components(X / 100), rkhs.Squared(), V / unit, rkhs.learn())
+    term = rkhs.Term(rkhs.functionals.Components(X / 100), rkhs.Squared(), V / unit, rkhs.Tunable())
     tuned = [rkhs.Problem(k, [term], rkhs.Functions(trend)).tune(functionals=1000, starts=1) for k in kernels()]
     best = max(tuned, key=lambda one: one.tuning.value - 0.5 * len(one.tuning.parameters) * np.log(V.size))
     f = best.solve().function
-    return lambda Z: unit * rkhs.Components(Z / 100)(f)
+    return lambda Z: unit * rkhs.functionals.Components(Z / 100)(f)
 
 
 def verde(X: Matrix, V: Matrix) -> Any:

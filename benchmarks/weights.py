@@ -51,7 +51,7 @@ def error(name: str, labels: int, rows: int, draw: int, C: float, nu: float | No
     X = (X[:, spread > 0] - X[:, spread > 0].mean(axis=0)) / spread[spread > 0]
     few = np.arange(len(y)) < labels
     number = name in NUMBERS
-    old = (0.01 if number else 0.1) * len(X) / rkhs.median_scale(X) ** 2
+    old = (0.01 if number else 0.1) * len(X) / rkhs.kernels.median_scale(X) ** 2
     own = {"C": C, "nu": old if nu is None else nu}
     if number:
         center, size = y[few].mean(), y[few].std()

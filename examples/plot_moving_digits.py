@@ -26,7 +26,7 @@ TangentsDisplay.from_image(tangents, X[0], amounts=(-1, -0.5, 0, 0.5, 1))
 # Three ones and three sevens have a label.  One model is told nothing more; the other also knows that all digits,
 # labeled or not, may move.  Errors on the rest, for three random choices of the labeled ones:
 
-settings = {"scale": 0.5 * rkhs.median_scale(X), "loss": "squared_hinge", "C": 10.0, "tol": 1e-3}
+settings = {"scale": 0.5 * rkhs.kernels.median_scale(X), "loss": "squared_hinge", "C": 10.0, "tol": 1e-3}
 for seed in range(3):
     rng = np.random.default_rng(seed)
     labeled = np.concatenate([rng.choice(np.flatnonzero(y == digit), 3, replace=False) for digit in (1, 7)])

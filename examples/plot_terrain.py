@@ -37,7 +37,7 @@ told = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), heights, weight=1e6)
 models = {"heights": [told]}
 for name, loss in (("and slopes, squared loss", rkhs.Squared()), ("and slopes, Huber's loss", rkhs.Huber(0.2))):
     models[name] = [told, rkhs.Term(rkhs.Gradient(X), loss, slopes, weight=3.0)]
-found = {name: rkhs.Problem(rkhs.Polyharmonic(3), terms).solve().function for name, terms in models.items()}
+found = {name: rkhs.Problem(rkhs.kernels.Polyharmonic(3), terms).solve().function for name, terms in models.items()}
 
 # %%
 side = np.linspace(-1, 1, 60)

@@ -28,9 +28,12 @@ def density(x):
 
 rays = rkhs.Integral.segments(start, end, nodes=16)
 seen = np.sum(rays.weights * density(rays.places), axis=1) + 0.01 * rng.standard_normal(150)
-model = rkhs.FunctionalRegressor(scale=rkhs.learn(), fit_intercept=False).fit(rkhs.Measurement(rays, seen))
+model = rkhs.FunctionalRegressor(scale=rkhs.Tunable(), fit_intercept=False).fit(rkhs.Measurement(rays, seen))
 print(
-    "noise:", round(model.noise_[0], 4), " error of nodes:", rkhs.integration_error(model.problem_.kernel, rays).max()
+    "noise:",
+    round(model.noise_[0], 4),
+    " error of nodes:",
+    rkhs.quadrature_error(model.problem_.kernel, rays).max(),
 )
 
 # %%

@@ -24,24 +24,24 @@ def flow(x):
 # %%
 # Both components of the field at the points are one family of functionals, `Components`.
 
-arrows = rkhs.Term(rkhs.Components(X), rkhs.Squared(), flow(X), weight=rkhs.learn())
+arrows = rkhs.Term(rkhs.functionals.Components(X), rkhs.Squared(), flow(X), weight=rkhs.Tunable())
 found = {}
 for name, kernel in (
-    ("without divergence", rkhs.kernels.DivergenceFree(rkhs.Gaussian(rkhs.learn()))),
-    ("two components", rkhs.kernels.components(rkhs.Gaussian(rkhs.learn()), 2, np.eye(2))),
+    ("without divergence", rkhs.kernels.DivergenceFree(rkhs.Gaussian(rkhs.Tunable()))),
+    ("two components", rkhs.kernels.components(rkhs.Gaussian(rkhs.Tunable()), 2, np.eye(2))),
 ):
     found[name] = rkhs.Problem(kernel, [arrows]).tune().solve().function
 
 side = np.linspace(-1, 1, 12)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 for name, field in found.items():
-    error = np.abs(rkhs.Components(grid)(field) - flow(grid)).mean()
+    error = np.abs(rkhs.functionals.Components(grid)(field) - flow(grid)).mean()
     print(f"{name}: mean error {error:.4f}")
 
 # %%
 _, axes = plt.subplots(1, 2, figsize=(9, 4.3), layout="constrained", sharey=True)
 for ax, (name, field) in zip(axes, found.items(), strict=True):
-    ax.quiver(*grid.T, *rkhs.Components(grid)(field).T, color="C0")
+    ax.quiver(*grid.T, *rkhs.functionals.Components(grid)(field).T, color="C0")
     ax.quiver(*X.T, *flow(X).T, color="k")
     ax.set_title(name)
 plt.show()

@@ -27,7 +27,12 @@ from papers.experiment import Array
 
 
 def conditional_kernels(
-    kernel: rkhs.Kernel, term: rkhs.Term, factors: Sequence[float], M: rkhs.Functional, columns: Array, tol: float
+    kernel: rkhs.extend.Kernel,
+    term: rkhs.Term,
+    factors: Sequence[float],
+    M: rkhs.extend.Functional,
+    columns: Array,
+    tol: float,
 ) -> list[Array]:
     """Return the covariance (m, k) of M and M.take(columns) given a squared term, for each factor on its weights.
 

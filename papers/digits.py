@@ -143,7 +143,7 @@ class Model:
 
     def problem(self, scale: float) -> rkhs.Problem:
         """Return the problem with C = nu = 1."""
-        return rkhs.Problem(rkhs.Gaussian(scale * rkhs.median_scale(self.X)), self.terms, rkhs.Constant())
+        return rkhs.Problem(rkhs.Gaussian(scale * rkhs.kernels.median_scale(self.X)), self.terms, rkhs.Constant())
 
     def function(self, C: float, nu: float, scale: float) -> rkhs.Function:
         """Return f learned from all labels."""

@@ -64,7 +64,7 @@ def load_points(name: str, normalized: str) -> Points:
     """Load a set with standardized "columns", or with centered columns and "rows" of length one."""
     data = rkhs.datasets.load(name)
     X = data.standardized if normalized == "columns" else data.unit_rows
-    return Points(X, data.y, rkhs.median_scale(X))
+    return Points(X, data.y, rkhs.kernels.median_scale(X))
 
 
 def labeled_rows(y: Array, labels: int, draw: int) -> Array:
@@ -137,7 +137,7 @@ def invariances(model: str, points: Points) -> Iterator[tuple[rkhs.Term, dict[st
             yield rkhs.Term(functionals, rkhs.Squared(), weight=weight), {"width": width}
 
 
-def graph_functionals(X: Array, neighbors: int) -> rkhs.Functional:
+def graph_functionals(X: Array, neighbors: int) -> rkhs.extend.Functional:
     """Return one functional for each point; the sum of their squares is that of the differences along all edges."""
     graph = kneighbors_graph(X, neighbors)
     squares, V = np.linalg.eigh(scipy.sparse.csgraph.laplacian(graph.maximum(graph.T)).toarray())

@@ -16,7 +16,8 @@ from numpy.polynomial.hermite_e import hermegauss
 
 import rkhs
 from papers.experiment import Array, Cell, Experiment, Record, Result, select, table
-from rkhs import Derivative, Evaluation, Functional, Gaussian, Gradient, Kernel, LocalDeviation, gram
+from rkhs import Derivative, Evaluation, Gaussian, Gradient, LocalDeviation, gram
+from rkhs.extend import Functional, Kernel
 
 KERNELS: dict[str, Kernel] = {
     "Gaussian(scale=0.7)": Gaussian(0.7),

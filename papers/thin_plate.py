@@ -54,8 +54,8 @@ def thin_plate_problem(X: Array, target: Array, null_space: str = "kept") -> rkh
     So the units of X do not matter.  In R^4 and beyond, where the thin plate of order 2 does not exist, r^2 log r has
     the same null space, the linear functions.
     """
-    kernel = rkhs.ThinPlate(order=2) if X.shape[1] < 4 else rkhs.Polyharmonic(power=2)
-    weight = 1 / rkhs.median_scale(X) ** 2
+    kernel = rkhs.ThinPlate(order=2) if X.shape[1] < 4 else rkhs.kernels.Polyharmonic(power=2)
+    weight = 1 / rkhs.kernels.median_scale(X) ** 2
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=target, weight=weight)
     return rkhs.Problem(kernel, [labels], null_space=null_space)
 
@@ -117,7 +117,7 @@ def compute(cell: Cell) -> Result:
     if cell["kernel"] == "thin plate":
         problems, Cs = {1.0: thin_plate_problem(X_train, y_train)}, CS
     else:
-        median = rkhs.median_scale(X_train)
+        median = rkhs.kernels.median_scale(X_train)
         problems, Cs = {scale: gaussian_problem(X_train, y_train, scale * median) for scale in SCALES}, GAUSSIAN_CS
     folds = [b for _, b in splits(y_train, 5, seed=1)]
     errors = {

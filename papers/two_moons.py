@@ -24,7 +24,7 @@ EPSILON = 0.001  # of Lee et al. 2006; Zhang et al. 2013 do not give theirs
 
 SCALE = 0.25
 NUS = (0.0, 0.01, 0.1, 1.0)
-LOSSES: dict[str, tuple[str, rkhs.Loss]] = {
+LOSSES: dict[str, tuple[str, rkhs.extend.Loss]] = {
     "logistic + squared": ("logistic", rkhs.Squared()),
     "hinge + epsilon-insensitive": ("hinge", rkhs.EpsilonInsensitive(EPSILON)),
 }
@@ -37,7 +37,7 @@ PLACES = ("middle", "end")  # nor where the labeled points are
 SEEDS_2006 = 10
 
 
-def gradient_options(nu: float, loss: rkhs.Loss, points: int, scale: float) -> dict[str, Any]:
+def gradient_options(nu: float, loss: rkhs.extend.Loss, points: int, scale: float) -> dict[str, Any]:
     """Return the options of an estimator whose invariance term is  nu sum_ij loss(df/dx_j (x_i)).
 
     The papers weight sums over slopes.  An estimator has  nu mean_i sum_j loss(scale df/dx_j (x_i)).

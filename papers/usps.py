@@ -109,7 +109,7 @@ def path(variant: str, X: Array, target: Array, scale: float | None, Cs: Sequenc
     """Solve for all targets (t, digits) and each C."""
     if variant == "Gaussian":
         assert scale is not None
-        problem = gaussian_problem(X, target, scale * rkhs.median_scale(X))
+        problem = gaussian_problem(X, target, scale * rkhs.kernels.median_scale(X))
     else:
         problem = thin_plate_problem(X, target, "dropped" if variant == "thin plate without basis" else "kept")
     return problem.path(0, Cs, tol=TOL, verbose=False)

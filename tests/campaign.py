@@ -94,11 +94,11 @@ def _kernel(rng, d, unit, near):
         lambda: rkhs.Gaussian(s),
         lambda: rkhs.Gaussian(s),
         lambda: rkhs.Matern(float(rng.choice([0.5, 1.5, 2.5, 3.5])), s),
-        lambda: rkhs.Polyharmonic(int(rng.choice([1, 2, 3, 5]))),
+        lambda: rkhs.kernels.Polyharmonic(int(rng.choice([1, 2, 3, 5]))),
         lambda: rkhs.ThinPlate(order + int(rng.integers(2))),
         lambda: rkhs.Polynomial(int(rng.integers(1, 4)), 1.0),
         lambda: rkhs.Gaussian(s) + 0.5 * rkhs.Matern(2.5, 2 * s),
-        lambda: rkhs.Polyharmonic(3) + 0.5 * rkhs.Gaussian(s),
+        lambda: rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Gaussian(s),
     ]
     if near:
         choices += 2 * [
@@ -219,7 +219,7 @@ def verdicts(problem, seed, **options):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = solve()
-        except (rkhs.NotApplicableError, rkhs.UnattainedError):
+        except (rkhs.exceptions.NotApplicableError, rkhs.exceptions.UnattainedError):
             continue
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]

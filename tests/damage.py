@@ -65,11 +65,11 @@ def load_damaged(folder: Path, times: int, seed: int, checksum: bool = True) -> 
 
 def attempt(read, path: Path):
     """What is read, or None if it is refused by an error that names the file."""
-    with warnings.catch_warnings(), suppress(rkhs.ModelFileError):
+    with warnings.catch_warnings(), suppress(rkhs.exceptions.ModelFileError):
         warnings.simplefilter("ignore")  # scikit-learn's, if a version was changed
         try:
             return read(path)
-        except rkhs.ModelFileError as error:
+        except rkhs.exceptions.ModelFileError as error:
             if str(path) in str(error):
                 raise
             raise AssertionError(f"{error} does not name the file") from error

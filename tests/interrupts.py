@@ -306,8 +306,8 @@ def problem(loss, target, basis=True, approximation=None):
 
 
 def open_problem():
-    target = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), SLOPES, rkhs.learn())
-    return rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [target], rkhs.Constant())
+    target = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), SLOPES, rkhs.Tunable())
+    return rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), [target], rkhs.Constant())
 
 
 def classifier(**options):

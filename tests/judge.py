@@ -16,8 +16,7 @@ over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
-from itertools import product as tuples
+from itertools import combinations_with_replacement, product as tuples
 from math import comb, inf
 
 import numpy as np
@@ -150,7 +149,7 @@ def _interval(loss, b):
             found = b, b, inf, inf, half
         case rkhs.EpsilonInsensitive():  # Absolute among them
             found = b - Real(loss.epsilon), b + Real(loss.epsilon), 1, 1, 0
-        case rkhs.SquaredEpsilonInsensitive():
+        case rkhs.losses.SquaredEpsilonInsensitive():
             found = b - Real(loss.epsilon), b + Real(loss.epsilon), inf, inf, half
         case rkhs.Huber():
             found = b, b, 2 * Real(loss.delta), 2 * Real(loss.delta), half
@@ -164,7 +163,7 @@ def _interval(loss, b):
             found = *side, 1, 1, 0
         case rkhs.SquaredHinge():
             found = *side, inf, inf, half
-        case rkhs.SmoothedHinge():
+        case rkhs.losses.SmoothedHinge():
             found = *side, 1, 1, Real(loss.width)
         case rkhs.Logistic():
             found = -far, far, 1, 1, 0
@@ -508,7 +507,7 @@ def _radial(kernel, squared, n, order, blur):
             bessel[k] = np.where(r > 0, bessel[-k - 1] / np.where(r > 0, z, 1) ** (-2 * k - 1), 0)
         start = np.prod([Real(2 * k - 1) for k in range(1, p + 1)], dtype=Real)
         return [(-rate) ** k * bessel[p - k] * np.exp(-z) / start for k in range(order + 1)]
-    if not isinstance(kernel, rkhs.ThinPlate | rkhs.Polyharmonic):
+    if not isinstance(kernel, rkhs.ThinPlate | rkhs.kernels.Polyharmonic):
         raise NotImplementedError(kernel)
     power = 2 * kernel.order - n if isinstance(kernel, rkhs.ThinPlate) else kernel.power
     even = power % 2 == 0

@@ -22,7 +22,7 @@ LOSSES = (
     rkhs.Squared(),
     rkhs.Absolute(),
     rkhs.EpsilonInsensitive(0.2),
-    rkhs.SquaredEpsilonInsensitive(0.2),
+    rkhs.losses.SquaredEpsilonInsensitive(0.2),
     rkhs.Huber(0.5),
     rkhs.Quantile(0.8),
     rkhs.OneSided(),
@@ -30,7 +30,7 @@ LOSSES = (
     rkhs.Logistic(),
     rkhs.Hinge(),
     rkhs.SquaredHinge(),
-    rkhs.SmoothedHinge(0.5),
+    rkhs.losses.SmoothedHinge(0.5),
 )
 PAIRS = tuple(combinations_with_replacement(LOSSES, 2))
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
@@ -39,14 +39,14 @@ KERNELS = (
     rkhs.Matern(2.5, 1.2),
     rkhs.Matern(3.5, 1.2),
     rkhs.Polynomial(3, 1.0),
-    rkhs.Polyharmonic(2),
-    rkhs.Polyharmonic(3),
-    rkhs.Polyharmonic(5),
+    rkhs.kernels.Polyharmonic(2),
+    rkhs.kernels.Polyharmonic(3),
+    rkhs.kernels.Polyharmonic(5),
     rkhs.ThinPlate(2),
     rkhs.ThinPlate(3),
-    rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.Linear(),
+    rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.kernels.Linear(),
     rkhs.Gaussian(1.5) * rkhs.Polynomial(2) + rkhs.Matern(3.5),
-    rkhs.Polyharmonic(3) + 0.5 * rkhs.Gaussian(0.5),
+    rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Gaussian(0.5),
 )
 COUNT = 4 * len(PAIRS)  # each pair with each basis, and once more with any
 
@@ -56,7 +56,7 @@ class Case:
     """A problem, functionals to compare solutions by, and whether it determines the basis part of f."""
 
     problem: rkhs.Problem
-    probes: rkhs.Functional
+    probes: rkhs.extend.Functional
     identified: bool
 
     @cached_property
@@ -224,7 +224,7 @@ def cvxpy_loss(loss, u, b):
             return square(u - b)
         case rkhs.EpsilonInsensitive():  # Absolute among them
             return pos(cvxpy.abs(u - b) - loss.epsilon)
-        case rkhs.SquaredEpsilonInsensitive():
+        case rkhs.losses.SquaredEpsilonInsensitive():
             return square(pos(cvxpy.abs(u - b) - loss.epsilon))
         case rkhs.Huber():
             return cvxpy.huber(u - b, loss.delta)
@@ -240,7 +240,7 @@ def cvxpy_loss(loss, u, b):
             return pos(1 - cvxpy.multiply(b, u))
         case rkhs.SquaredHinge():
             return square(pos(1 - cvxpy.multiply(b, u)))
-        case rkhs.SmoothedHinge():
+        case rkhs.losses.SmoothedHinge():
             return cvxpy.huber(pos(1 - cvxpy.multiply(b, u)), loss.width) / (2 * loss.width)
     raise NotImplementedError(loss)
 

@@ -40,7 +40,7 @@ def near_points():
 class KernelCase:
     """`make(d)` is the kernel in R^d, `define(d)` the same as a function of mpmath numbers."""
 
-    make: Callable[[int], rkhs.Kernel]
+    make: Callable[[int], rkhs.extend.Kernel]
     define: Callable[[int], Any]
     stationary: bool = True  # a function of x - y
 
@@ -110,8 +110,11 @@ KERNELS = {
     "Polynomial 3": _constant(rkhs.Polynomial(3), oracle.polynomial(3), stationary=False),
     "Polynomial 5": _constant(rkhs.Polynomial(5, 0.6), oracle.polynomial(5, 0.6), stationary=False),
     "Polynomial 2, homogeneous": _constant(rkhs.Polynomial(2, 0.0), oracle.polynomial(2, 0.0), stationary=False),
-    "Linear": _constant(rkhs.Linear(), oracle.linear(), stationary=False),
-    **{f"Polyharmonic {b}": _constant(rkhs.Polyharmonic(b), oracle.polyharmonic(b)) for b in (1, 2, 2.5, 3, 4, 5)},
+    "Linear": _constant(rkhs.kernels.Linear(), oracle.linear(), stationary=False),
+    **{
+        f"Polyharmonic {b}": _constant(rkhs.kernels.Polyharmonic(b), oracle.polyharmonic(b))
+        for b in (1, 2, 2.5, 3, 4, 5)
+    },
     **{f"ThinPlate, lowest order + {m}": _thin_plate(m) for m in range(3)},
     "Sum": _constant(
         rkhs.Gaussian(0.8) + rkhs.Matern(2.5, 1.3) + rkhs.Polynomial(2),
@@ -119,7 +122,7 @@ KERNELS = {
         stationary=False,
     ),
     "Sum, conditional": _constant(
-        rkhs.Polyharmonic(5) + 0.5 * rkhs.Polyharmonic(6),
+        rkhs.kernels.Polyharmonic(5) + 0.5 * rkhs.kernels.Polyharmonic(6),
         oracle.total(oracle.polyharmonic(5), oracle.multiple(0.5, oracle.polyharmonic(6))),
     ),
     "Product": _constant(
@@ -149,7 +152,7 @@ KERNELS = {
         lambda d: oracle.pullback(oracle.thin_plate(3, 3), _matrix(d)),
     ),
     "Pullback of sum of products": KernelCase(
-        lambda d: (rkhs.Gaussian() * rkhs.Linear() + rkhs.Matern(2.5)) @ _matrix(d),
+        lambda d: (rkhs.Gaussian() * rkhs.kernels.Linear() + rkhs.Matern(2.5)) @ _matrix(d),
         lambda d: oracle.pullback(
             oracle.total(oracle.product(oracle.gaussian(1.0), oracle.linear()), oracle.matern(2.5, 1.0)), _matrix(d)
         ),
@@ -205,7 +208,7 @@ def definite(d):
 class FamilyCase:
     """`make(X)` is the family on the points X (any namespace), `define(t, d)` its rows of terms."""
 
-    make: Callable[[Any], rkhs.Functional]
+    make: Callable[[Any], rkhs.extend.Functional]
     define: Callable[[int, int], list[list[tuple[float, int, tuple[int, ...]]]]]
     order: int
 
@@ -268,7 +271,7 @@ FAMILIES = {
         0,
     ),
     "GraphDifference": FamilyCase(
-        lambda X: rkhs.GraphDifference(X, edges=[[1, 0], [0, len(X) - 1]], weights=[0.5, 2.0]),
+        lambda X: rkhs.functionals.GraphDifference(X, edges=[[1, 0], [0, len(X) - 1]], weights=[0.5, 2.0]),
         lambda t, d: [
             [(0.5**0.5, 1, ()), (-(0.5**0.5), 0, ())],
             [(2.0**0.5, 0, ()), (-(2.0**0.5), t - 1, ())],

@@ -14,7 +14,14 @@ rng = np.random.default_rng(0)
 X = np.round(8 * rng.standard_normal((6, 2))) / 8  # exact in float16
 Y = np.round(8 * rng.standard_normal((4, 2))) / 8
 K = rkhs.Gaussian(1.5)
-KERNELS = [K, rkhs.Matern(2.5), rkhs.Polynomial(2), rkhs.Polyharmonic(3), K + rkhs.Linear(), K * rkhs.Linear()]
+KERNELS = [
+    K,
+    rkhs.Matern(2.5),
+    rkhs.Polynomial(2),
+    rkhs.kernels.Polyharmonic(3),
+    K + rkhs.kernels.Linear(),
+    K * rkhs.kernels.Linear(),
+]
 
 FAMILIES = {
     "Evaluation": rkhs.Evaluation,
@@ -26,10 +33,10 @@ FAMILIES = {
     "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.5),
     "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.5),
     "Difference": lambda X: rkhs.Difference(X, X),
-    "GraphDifference": lambda X: rkhs.GraphDifference(X, [[0, 1]]),
+    "GraphDifference": lambda X: rkhs.functionals.GraphDifference(X, [[0, 1]]),
     "kernel": lambda X: K(X),
     "kernel, second argument": lambda X: K(np.zeros((3, 2)), X),
-    "median_scale": rkhs.median_scale,
+    "median_scale": rkhs.kernels.median_scale,
     "Function": lambda X: rkhs.Function(K, rkhs.Evaluation(np.zeros((1, 2))), [1.0])(X),
 }
 everywhere = pytest.mark.parametrize("take", FAMILIES.values(), ids=FAMILIES)
@@ -106,8 +113,8 @@ def test_masked_numbers_of_all_other_kinds():
         lambda: L.__rmatmul__(hidden[None]),
         lambda: L * hidden,
         lambda: rkhs.DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
-        lambda: rkhs.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
-        lambda: rkhs.GraphDifference(X, [[0, 1]], hidden[2:3]),
+        lambda: rkhs.functionals.GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
+        lambda: rkhs.functionals.GraphDifference(X, [[0, 1]], hidden[2:3]),
         lambda: rkhs.Average(X, hidden),
         lambda: rkhs.Measurement(L, hidden, 0.1),
         lambda: rkhs.Measurement(L, ones, hidden),
@@ -281,7 +288,7 @@ def test_an_average_of_nothing():
 
 
 def test_a_graph_without_edges():
-    assert rkhs.gram(K, rkhs.GraphDifference(X, [])).dense().shape == (0, 0)
+    assert rkhs.gram(K, rkhs.functionals.GraphDifference(X, [])).dense().shape == (0, 0)
 
 
 # Things that do not go together.
@@ -290,8 +297,8 @@ def test_a_graph_without_edges():
 def test_families_of_different_dimension():
     L, M = rkhs.Evaluation(X), rkhs.Evaluation(np.zeros((6, 3)))
     for combine in (
-        rkhs.Functional.__add__,
-        rkhs.Functional.__sub__,
+        rkhs.extend.Functional.__add__,
+        rkhs.extend.Functional.__sub__,
         lambda L, M: rkhs.stack([L, M]),
         lambda L, M: rkhs.gram(K, L, M),
     ):
@@ -310,9 +317,9 @@ def test_families_of_different_dimension():
         (rkhs.Matern(2.5, (1.0,)), "one scale per feature for 1 features, but the points have 2"),
         (rkhs.RationalQuadratic(1.0, (1.0, 2.0, 3.0)), "one scale per feature for 3 features, but the points have 2"),
         (K @ np.ones((2, 3)), r"a \(2, 3\) matrix for 3 features, but the points have 2"),
-        (rkhs.Linear() + rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
-        (rkhs.Linear() * rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
-        (rkhs.Polyharmonic(3) @ np.ones((2, 3)), r"a \(2, 3\) matrix for 3 features"),
+        (rkhs.kernels.Linear() + rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
+        (rkhs.kernels.Linear() * rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
+        (rkhs.kernels.Polyharmonic(3) @ np.ones((2, 3)), r"a \(2, 3\) matrix for 3 features"),
     ],
     ids=repr,
 )
@@ -334,7 +341,7 @@ def test_thin_plates_in_too_high_a_dimension():
     with pytest.raises(ValueError, match=r"does not exist in R\^2: .* Polyharmonic\(power=2\)"):
         rkhs.ThinPlate(1)(X)
     assert rkhs.ThinPlate(2)(X).shape == (6, 6)  # the remedies
-    assert rkhs.Polyharmonic(power=2)(X).shape == (6, 6)
+    assert rkhs.kernels.Polyharmonic(power=2)(X).shape == (6, 6)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +457,7 @@ PARAMETERS = [
     (rkhs.Polynomial, ValueError, "positive integer degree", [0, -1, 1.5, np.nan, np.inf, "2", None]),
     (lambda c: rkhs.Polynomial(2, c), ValueError, "offset >= 0", [-1, np.nan, np.inf, "1", None]),
     (rkhs.ThinPlate, ValueError, "positive integer order", [0, -1, 1.5, np.nan, np.inf, "2", None]),
-    (rkhs.Polyharmonic, ValueError, "positive power", [0, -1, np.nan, np.inf, "2", None]),
+    (rkhs.kernels.Polyharmonic, ValueError, "positive power", [0, -1, np.nan, np.inf, "2", None]),
     (rkhs.Polynomials, ValueError, "at least -1", [-2]),
     (lambda c: c * K, ValueError, "positive, finite factor", [0, -1.0, np.nan, np.inf]),
     (lambda c: rkhs.kernels.Multiple(c, K), ValueError, "positive, finite factor", ["2", None]),
@@ -458,7 +465,7 @@ PARAMETERS = [
     (lambda c: c * K, TypeError, "multiply|support", ["2", None, 1j, np.ones(2)]),
     (lambda c: K + c, TypeError, "support", [1.0, np.ones(2)]),
     (lambda k: K * k, ValueError, r"is only conditionally positive definite \(of order 2\)", [rkhs.ThinPlate(2)]),
-    (lambda k: k * K, ValueError, r"conditionally .* \(of order 1\).*use a sum", [K + rkhs.Polyharmonic(1)]),
+    (lambda k: k * K, ValueError, r"conditionally .* \(of order 1\).*use a sum", [K + rkhs.kernels.Polyharmonic(1)]),
     (lambda A: K @ A, ValueError, r"matrix \(m, n\) or a vector \(n,\)", [np.ones((2, 2, 2)), np.ones((0, 2)), 2.0]),
     (lambda A: K @ A, ValueError, "A contains NaN or infinity", [np.array([1.0, np.nan])]),
     (lambda A: K @ A, TypeError, "A has dtype .* does not consist of numbers", ["ab"]),
@@ -525,13 +532,13 @@ ARGUMENTS = [
     (lambda w: rkhs.Average(X, w), ValueError, r"weights must have shape \(6,\) or \(1, 6\)", [[1.0, 2.0], 1.0]),
     (lambda w: rkhs.Average(X, w), ValueError, r"sum to zero; use W @ Evaluation\(X\)", [[1.0, -1.0, 0, 0, 0, 0]]),
     (lambda w: rkhs.Average(X, w), ValueError, "weights contains NaN", [[np.nan] * 6]),
-    (lambda e: rkhs.GraphDifference(X, e), ValueError, "edges must be integers of shape",
+    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, "edges must be integers of shape",
      [[[0.0, 1.0]], [0, 1], [[0, 1, 2]], [["a", "b"]]]),
-    (lambda e: rkhs.GraphDifference(X, e), ValueError, "not there: indices must be 0 to 5", [[[0, 6]], [[-1, 0]]]),
-    (lambda e: rkhs.GraphDifference(X, e), ValueError, r"of shape \(6, 6\)", [scipy.sparse.eye_array(5), LOWER]),
-    (lambda w: rkhs.GraphDifference(X, [[0, 1]], w), ValueError, "1 non-negative", [[-1.0], [1.0, 2.0], 1.0]),
-    (lambda w: rkhs.GraphDifference(X, [[0, 1]], w), ValueError, "weights contains NaN", [[np.nan]]),
-    (lambda w: rkhs.GraphDifference(X, LOWER + LOWER.T, w), ValueError, "carries its weights", [np.ones(15)]),
+    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, "not there: indices must be 0 to 5", [[[0, 6]], [[-1, 0]]]),
+    (lambda e: rkhs.functionals.GraphDifference(X, e), ValueError, r"of shape \(6, 6\)", [scipy.sparse.eye_array(5), LOWER]),
+    (lambda w: rkhs.functionals.GraphDifference(X, [[0, 1]], w), ValueError, "1 non-negative", [[-1.0], [1.0, 2.0], 1.0]),
+    (lambda w: rkhs.functionals.GraphDifference(X, [[0, 1]], w), ValueError, "weights contains NaN", [[np.nan]]),
+    (lambda w: rkhs.functionals.GraphDifference(X, LOWER + LOWER.T, w), ValueError, "carries its weights", [np.ones(15)]),
     (lambda W: W @ rkhs.Evaluation(X), ValueError, r"W has .* needs shape \(any, 6\)", [np.ones((2, 5)), np.ones(6)]),
     (lambda W: W @ rkhs.Evaluation(X), ValueError, "W contains NaN",
      [np.full((2, 6), np.nan), scipy.sparse.csr_array(np.full((2, 6), np.nan))]),
@@ -560,7 +567,7 @@ def test_bad_arguments(make, value, error, sentence):
 
 
 def test_functions_of_different_spaces():
-    f, g = (rkhs.Function(k, rkhs.Evaluation(X), np.ones(6)) for k in (K, rkhs.Linear()))
+    f, g = (rkhs.Function(k, rkhs.Evaluation(X), np.ones(6)) for k in (K, rkhs.kernels.Linear()))
     for combine in (rkhs.Function.inner, rkhs.Function.__add__, rkhs.Function.__sub__):
         with pytest.raises(ValueError, match=r"different spaces, of Gaussian\(scale=1.5\) and of Linear\(\)"):
             combine(f, g)
@@ -572,7 +579,7 @@ def test_axes_and_edges_of_other_types():
         np.testing.assert_array_equal(rkhs.Derivative(Z, axes)(rkhs.Polynomials(1)), [[0.0, 0.0, 0.0, 1.0]])
     edges = torch.tensor([[0, 1], [4, 2]])
     np.testing.assert_array_equal(
-        rkhs.GraphDifference(X, edges, torch.tensor([1.0, 4.0]))(rkhs.Polynomials(1)),
+        rkhs.functionals.GraphDifference(X, edges, torch.tensor([1.0, 4.0]))(rkhs.Polynomials(1)),
         np.array([[1.0], [2.0]]) * rkhs.Difference(X[[0, 4]], X[[1, 2]])(rkhs.Polynomials(1)),
     )
 
@@ -581,9 +588,10 @@ def test_a_sparse_matrix_of_edges_and_a_loop():
     """A loop (i, i) is the zero functional; a symmetric matrix has each edge once."""
     W = scipy.sparse.coo_array(([4.0, 4.0, 9.0], ([0, 2, 5], [2, 0, 5])), shape=(6, 6))
     np.testing.assert_array_equal(
-        rkhs.GraphDifference(X, W)(rkhs.Polynomials(1)), 2 * rkhs.Difference(X[:1], X[2:3])(rkhs.Polynomials(1))
+        rkhs.functionals.GraphDifference(X, W)(rkhs.Polynomials(1)),
+        2 * rkhs.Difference(X[:1], X[2:3])(rkhs.Polynomials(1)),
     )
-    assert not rkhs.GraphDifference(X, [[3, 3]])(rkhs.Polynomials(2)).any()
+    assert not rkhs.functionals.GraphDifference(X, [[3, 3]])(rkhs.Polynomials(2)).any()
 
 
 # Unbounded functionals.
@@ -595,10 +603,10 @@ UNBOUNDED = [
         (rkhs.Matern(1.5), 2),
         (rkhs.Matern(2.5, (1.0, 2.0)), 3),
         (rkhs.Matern(3.5), 4),
-        (rkhs.Polyharmonic(1), 1),
-        (rkhs.Polyharmonic(2), 1),
-        (rkhs.Polyharmonic(2.5), 2),
-        (rkhs.Polyharmonic(4), 2),
+        (rkhs.kernels.Polyharmonic(1), 1),
+        (rkhs.kernels.Polyharmonic(2), 1),
+        (rkhs.kernels.Polyharmonic(2.5), 2),
+        (rkhs.kernels.Polyharmonic(4), 2),
         (rkhs.ThinPlate(2), 1),
         (rkhs.ThinPlate(3), 2),
         (2.0 * rkhs.Matern(0.5), 1),
@@ -633,7 +641,7 @@ def test_an_unbounded_pair_names_both_and_a_remedy_that_works(kernel, order):
     ids=repr,
 )
 def test_every_first_derivative_is_refused_where_it_is_unbounded(L):
-    for kernel in (rkhs.Matern(0.5), rkhs.Polyharmonic(2), K + rkhs.Matern(0.5), K * rkhs.Matern(0.5)):
+    for kernel in (rkhs.Matern(0.5), rkhs.kernels.Polyharmonic(2), K + rkhs.Matern(0.5), K * rkhs.Matern(0.5)):
         with pytest.raises(NotBoundedError, match=r"order 1, which are not bounded on the RKHS of "):
             rkhs.gram(kernel, L)
         with pytest.raises(NotBoundedError):
@@ -646,14 +654,14 @@ def test_every_first_derivative_is_refused_where_it_is_unbounded(L):
 
 @pytest.mark.parametrize("L", [rkhs.Hessian(X), rkhs.Laplacian(X), rkhs.Derivative(X, [[0, 1], [1, 1]])], ids=repr)
 def test_every_second_derivative_is_refused_where_it_is_unbounded(L):
-    for kernel in (rkhs.Matern(1.5), rkhs.Polyharmonic(4), rkhs.Polyharmonic(3), K + rkhs.Matern(1.5)):
+    for kernel in (rkhs.Matern(1.5), rkhs.kernels.Polyharmonic(4), rkhs.kernels.Polyharmonic(3), K + rkhs.Matern(1.5)):
         assert np.isfinite(rkhs.gram(kernel, rkhs.Gradient(X)).dense()).all()
         with pytest.raises(NotBoundedError, match="order 2, which are not bounded"):
             rkhs.gram(kernel, L)
 
 
 def test_the_remedy_for_sums_names_the_rough_parts():
-    kernel = rkhs.Matern(0.5) + K + rkhs.Polyharmonic(1)
+    kernel = rkhs.Matern(0.5) + K + rkhs.kernels.Polyharmonic(1)
     with pytest.raises(NotBoundedError) as raised:
         rkhs.gram(kernel, rkhs.Gradient(X))
     found = re.findall(r"(\w+\([^()]*\)) in place of (\w+\([^()]*\))", str(raised.value))
@@ -745,9 +753,9 @@ class Handed:
 
 
 OWNERS = {
-    **{name: make for name, make in FAMILIES.items() if isinstance(make(X), rkhs.Functional)},
+    **{name: make for name, make in FAMILIES.items() if isinstance(make(X), rkhs.extend.Functional)},
     "Difference of two": lambda X: rkhs.Difference(X, X + 1),
-    "Components": rkhs.Components,
+    "Components": rkhs.functionals.Components,
     "Average": rkhs.Average,
     "sum": lambda X: rkhs.Evaluation(X) - 2 * rkhs.LocalAverage(X, 0.5),
 }
@@ -780,7 +788,7 @@ def test_functionals_own_directions_weights_and_matrices(library):
         yield hand(W) @ points
         sparse = numpy(np.ones(2)), numpy(np.array([1, 4])), numpy(np.array([0, 2]))
         yield scipy.sparse.csr_array(sparse, shape=(1, 6)) @ points
-        yield rkhs.GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
+        yield rkhs.functionals.GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
         yield rkhs.Average(library(X), numpy(c))
         yield numpy(c) * points
 
@@ -829,8 +837,8 @@ def test_what_is_owned_is_not_copied_again():
 
 def test_results_are_the_callers_own():
     """Writing to a result changes neither the next result nor the input."""
-    G = rkhs.gram(rkhs.Linear(), rkhs.Evaluation(X))
-    for compute in (G.dense, G.diagonal, lambda: G @ np.ones(6), lambda: rkhs.Linear()(X), lambda: K(X)):
+    G = rkhs.gram(rkhs.kernels.Linear(), rkhs.Evaluation(X))
+    for compute in (G.dense, G.diagonal, lambda: G @ np.ones(6), lambda: rkhs.kernels.Linear()(X), lambda: K(X)):
         first = compute()
         expected = first.copy()
         first[...] = 7.0

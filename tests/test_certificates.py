@@ -50,9 +50,12 @@ def test_the_judge_agrees_with_cvxpy(seed):
 def test_the_judge_knows_gram_matrices():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(2, 4, 2))
-    kernels = [*(rkhs.Matern(nu, 1.2) for nu in (0.5, 1.5, 2.5, 3.5)), *(rkhs.Polyharmonic(p) for p in (1, 2, 3, 5))]
+    kernels = [
+        *(rkhs.Matern(nu, 1.2) for nu in (0.5, 1.5, 2.5, 3.5)),
+        *(rkhs.kernels.Polyharmonic(p) for p in (1, 2, 3, 5)),
+    ]
     kernels += [rkhs.Gaussian(0.9), rkhs.ThinPlate(2), rkhs.ThinPlate(4), rkhs.Polynomial(3), 0.5 * rkhs.Gaussian(1.0)]
-    kernels += [rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.Linear()]
+    kernels += [rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.kernels.Linear()]
     kernels += [rkhs.RationalQuadratic(0.6, 1.2), rkhs.Periodic(3.0, 0.8), rkhs.Periodic([1.0, 4.0], 0.8)]
     for kernel in kernels:
         families = [rkhs.Evaluation(X), rkhs.Difference(X, Y)]

@@ -96,7 +96,9 @@ def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
 
 
 @pytest.mark.parametrize(
-    "kernel", [rkhs.Matern(2.5, 2.0), rkhs.Polyharmonic(3), rkhs.Gaussian(1.0) * rkhs.Linear()], ids=repr
+    "kernel",
+    [rkhs.Matern(2.5, 2.0), rkhs.kernels.Polyharmonic(3), rkhs.Gaussian(1.0) * rkhs.kernels.Linear()],
+    ids=repr,
 )
 def test_every_kernel_leaves_numbers_where_they_are(far, kernel):
     found = problem(rkhs.SquaredHinge(), kernel, **FAR).solve(tol=1e-6)

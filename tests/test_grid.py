@@ -59,8 +59,8 @@ def test_a_path_is_a_grid_of_one_axis():
 
 
 def test_conditionally_positive_definite_kernels():
-    for solution, nu in zip(problem(kernel=rkhs.Polyharmonic(3)).path(1, NUS, tol=1e-6), NUS, strict=True):
-        alone = problem(kernel=rkhs.Polyharmonic(3), nu=nu).solve(tol=1e-8)
+    for solution, nu in zip(problem(kernel=rkhs.kernels.Polyharmonic(3)).path(1, NUS, tol=1e-6), NUS, strict=True):
+        alone = problem(kernel=rkhs.kernels.Polyharmonic(3), nu=nu).solve(tol=1e-8)
         assert solution.status == "converged"
         assert solution.primal == pytest.approx(alone.primal, rel=2e-6)
 
@@ -103,7 +103,7 @@ def test_labels_alone(loss, null_space):
 
     def alone(weight):
         term = rkhs.Term(rkhs.Evaluation(points), loss, target, weight)
-        return rkhs.Problem(rkhs.Polyharmonic(3), [term], null_space=null_space)
+        return rkhs.Problem(rkhs.kernels.Polyharmonic(3), [term], null_space=null_space)
 
     weights = [10.0, 0.1, 1.0]  # not in order
     solutions = alone(1.0).grid({0: weights}, held_out={0: folds}, tol=1e-8)

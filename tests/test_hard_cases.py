@@ -17,7 +17,7 @@ SIDES = np.where(X[:, 0] > 0, 1.0, -1.0)  # separable by lines
 PROBES = rkhs.stack([rkhs.Evaluation(X), rkhs.Evaluation(RNG.normal(size=(10, 2)))])
 KERNEL = rkhs.Gaussian(0.8)
 LOSSES = pytest.mark.parametrize("loss", problems.LOSSES, ids=repr)
-KERNELS = pytest.mark.parametrize("kernel", [KERNEL, rkhs.Polyharmonic(3)], ids=["Gaussian", "Polyharmonic"])
+KERNELS = pytest.mark.parametrize("kernel", [KERNEL, rkhs.kernels.Polyharmonic(3)], ids=["Gaussian", "Polyharmonic"])
 
 
 def targets(loss):
@@ -164,7 +164,7 @@ def test_one_label(loss, basis):
     ]
     problem = rkhs.Problem(KERNEL, terms, basis)
     if basis is not None and isinstance(loss, rkhs.Logistic):
-        with pytest.raises(rkhs.UnattainedError, match="infinity"):
+        with pytest.raises(rkhs.exceptions.UnattainedError, match="infinity"):
             problem.solve()
     elif basis is None:
         agrees(problem)
@@ -210,14 +210,14 @@ def test_one_value_in_closed_form(weight):
 
 
 @LOSSES
-@pytest.mark.parametrize("kernel", [KERNEL, rkhs.Polyharmonic(2)], ids=["Gaussian", "Polyharmonic"])
+@pytest.mark.parametrize("kernel", [KERNEL, rkhs.kernels.Polyharmonic(2)], ids=["Gaussian", "Polyharmonic"])
 def test_a_basis_that_separates_the_data(kernel, loss):
     """Without a minimizer an error says so; with one, the basis does it alone and the kernel adds nothing."""
     if not loss.classification:
         pytest.skip("there are no classes to separate")
     problem = rkhs.Problem(kernel, [values_term(loss, SIDES)], rkhs.Polynomials(1))
     if isinstance(loss, rkhs.Logistic):
-        with pytest.raises(rkhs.UnattainedError, match="separates the data"):
+        with pytest.raises(rkhs.exceptions.UnattainedError, match="separates the data"):
             problem.solve()
         return
     solution = problem.solve()
@@ -228,14 +228,14 @@ def test_a_basis_that_separates_the_data(kernel, loss):
 
 
 def test_logistic_regression_with_one_class_and_an_offset():
-    with pytest.raises(rkhs.UnattainedError, match="infinity"):
+    with pytest.raises(rkhs.exceptions.UnattainedError, match="infinity"):
         rkhs.Problem(KERNEL, [values_term(rkhs.Logistic(), np.ones(16))], rkhs.Constant()).solve()
 
 
 def test_a_null_space_that_separates_can_be_dropped():
     """Walder and Chapelle 2007, 6.2: without the polynomials the minimizer exists."""
     term = values_term(rkhs.Logistic(), SIDES)
-    solution = rkhs.Problem(rkhs.Polyharmonic(2), [term], null_space="dropped").solve()
+    solution = rkhs.Problem(rkhs.kernels.Polyharmonic(2), [term], null_space="dropped").solve()
     assert solution.status == "converged"
     assert np.all(np.isfinite(solution.function(X)))
 
@@ -306,7 +306,7 @@ def test_all_targets_equal(kernel, loss, constant):
         pytest.skip("not a class")
     problem = rkhs.Problem(kernel, [values_term(loss, np.full(16, constant))], rkhs.Constant())
     if isinstance(loss, rkhs.Logistic):
-        with pytest.raises(rkhs.UnattainedError):
+        with pytest.raises(rkhs.exceptions.UnattainedError):
             problem.solve()
         return
     solution = problem.solve()

@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 import rkhs
@@ -54,11 +53,11 @@ def isotropic():
 
 def dot_product():
     polynomials = st.builds(rkhs.Polynomial, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
-    return polynomials | st.just(rkhs.Linear())
+    return polynomials | st.just(rkhs.kernels.Linear())
 
 
 def polyharmonic():
-    return st.builds(rkhs.Polyharmonic, st.sampled_from([0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7]))
+    return st.builds(rkhs.kernels.Polyharmonic, st.sampled_from([0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7]))
 
 
 def conditional(d):
@@ -105,7 +104,9 @@ def families(draw, kernel, d, largest_family=12):
             L = rkhs.Difference(X, draw(grids(t, d)))
         case "GraphDifference":
             edges = draw(st.lists(st.tuples(*[st.integers(0, t - 1)] * 2), min_size=1, max_size=3))
-            L = rkhs.GraphDifference(X, edges, draw(st.lists(factors, min_size=len(edges), max_size=len(edges))))
+            L = rkhs.functionals.GraphDifference(
+                X, edges, draw(st.lists(factors, min_size=len(edges), max_size=len(edges)))
+            )
         case "Average":
             L = rkhs.Average(draw(grids(t, 2, d)), draw(st.tuples(factors, factors)))
         case "LocalAverage":

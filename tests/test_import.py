@@ -23,7 +23,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize(
-    ("use", "heavy"), [("rkhs", ("numpy", "scipy", *HEAVY)), ("rkhs.Problem, rkhs.gram, rkhs.blocks", HEAVY)]
+    ("use", "heavy"), [("rkhs", ("numpy", "scipy", *HEAVY)), ("rkhs.Problem, rkhs.gram, rkhs.streams.blocks", HEAVY)]
 )
 def test_nothing_heavy_is_imported(use, heavy):
     code = f"import rkhs, sys; {use}; print(*sorted(set(sys.modules) & set({heavy!r})))"

@@ -84,7 +84,7 @@ def test_laplacian_regularized_least_squares():
     f = solved(
         [
             rkhs.Term(rkhs.Evaluation(X[:labeled]), rkhs.Squared(), Y[:labeled], w),
-            rkhs.Term(rkhs.GraphDifference(X, edges, adjacency[tuple(edges.T)]), rkhs.Squared(), weight=v),
+            rkhs.Term(rkhs.functionals.GraphDifference(X, edges, adjacency[tuple(edges.T)]), rkhs.Squared(), weight=v),
         ]
     )
     np.testing.assert_allclose(f(Z), KERNEL(Z, X) @ a, atol=1e-7)
@@ -95,14 +95,16 @@ def test_laplacian_regularized_least_squares():
     ("power", "name", "degree"), [(1, "linear", 0), (2, "thin_plate_spline", 1), (3, "cubic", 1), (5, "quintic", 2)]
 )
 def test_smoothing_spline(power, name, degree, smoothing):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.Polyharmonic(power))
+    f = solved(
+        [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.kernels.Polyharmonic(power)
+    )
     spline = scipy.interpolate.RBFInterpolator(X, Y, smoothing=smoothing, kernel=name, degree=degree)
     np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
 
 
 def test_smoothing_spline_with_a_weight_for_each_point():
     smoothing = 10 ** RNG.uniform(-2, 2, size=50)
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.Polyharmonic(2))
+    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.kernels.Polyharmonic(2))
     spline = scipy.interpolate.RBFInterpolator(X, Y, smoothing=smoothing, kernel="thin_plate_spline")
     np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
 
@@ -145,7 +147,12 @@ def test_gaussian_process_with_gradients():
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Hinge()], ids=repr)
 @pytest.mark.parametrize(
     ("kernel", "power"),
-    [(rkhs.Polyharmonic(2), 2), (rkhs.Polyharmonic(3), 3), (rkhs.ThinPlate(2), 2), (rkhs.ThinPlate(3), 4)],
+    [
+        (rkhs.kernels.Polyharmonic(2), 2),
+        (rkhs.kernels.Polyharmonic(3), 3),
+        (rkhs.ThinPlate(2), 2),
+        (rkhs.ThinPlate(3), 4),
+    ],
     ids=repr,
 )
 def test_dilation(kernel, power, loss, s):

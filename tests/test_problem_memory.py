@@ -16,7 +16,7 @@ X, y = data["X"].astype(float), data["y"].astype(float)
 X = (X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1)
 labels = rkhs.Term(rkhs.Evaluation(X[:90]), rkhs.SquaredHinge(), target=y[:90])
 flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
-problem = rkhs.Problem(rkhs.Gaussian(rkhs.median_scale(X)), [labels, flat], rkhs.Constant())
+problem = rkhs.Problem(rkhs.Gaussian(rkhs.kernels.median_scale(X)), [labels, flat], rkhs.Constant())
 solution = problem.solve(tol=1e-4)
 with open("/proc/self/status") as lines:  # not getrusage, whose peak is also that of the process which started this one
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmHWM"))

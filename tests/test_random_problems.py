@@ -75,7 +75,7 @@ def test_the_share_of_each_solver_is_a_trial():
 def _applies(solver, system):
     try:
         solver.check(system)
-    except rkhs.NotApplicableError:
+    except rkhs.exceptions.NotApplicableError:
         return False
     return True
 

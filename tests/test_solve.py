@@ -234,7 +234,7 @@ def test_float32_reaches_a_gap_of_1e_4(loss, solver, array):
     ids=["Direct", "Newton", "BoxDual"],
 )
 def test_the_wrong_solver_is_refused(solver, loss, named):
-    with pytest.raises(rkhs.NotApplicableError) as error:
+    with pytest.raises(rkhs.exceptions.NotApplicableError) as error:
         problem(loss).solve(solver)
     assert all(name in str(error.value) for name in named)
     assert any(other in str(error.value) for other in ("NonlinearCG", "Newton", "BoxDual", "auto"))

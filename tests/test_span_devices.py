@@ -83,7 +83,7 @@ def test_machines_on_a_device(loss, span, tmp_path):
     labels = np.where(np.arange(300) < 200, Y > 0, -1)
     plain, moved = (
         rkhs.InvariantClassifier(loss=loss, scale=1.5, approximation=span, device=device).fit(
-            rkhs.blocks(X, labels, rows=110)
+            rkhs.streams.blocks(X, labels, rows=110)
         )
         for device in (None, "cpu")
     )
@@ -112,8 +112,8 @@ def test_partial_fit_and_streams_on_a_device():
         return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y)]
 
     one, other = (
-        rkhs.StreamedProblem(
-            rkhs.Gaussian(1.5), terms, rkhs.blocks(X, Y, rows=100), SPANS["waves"], device=device
+        rkhs.streams.StreamedProblem(
+            rkhs.Gaussian(1.5), terms, rkhs.streams.blocks(X, Y, rows=100), SPANS["waves"], device=device
         ).solve()
         for device in (None, "cpu")
     )

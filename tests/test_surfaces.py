@@ -17,7 +17,7 @@ def sphere(t, radius=1.0):
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_a_ball_in_several_pieces(unit):
     points, normals = sphere(600)
-    f = rkhs.surface(unit * points, 3 * normals, piece=60)
+    f = rkhs.reconstruct_surface(unit * points, 3 * normals, piece=60)
     assert len(f.pieces) > 5
     assert np.abs(f(unit * points)).max() < 1e-4 * unit
     new = sphere(300)[0]
@@ -31,7 +31,7 @@ def test_a_ball_in_several_pieces(unit):
 def test_noisy_points_are_smoothed():
     points, normals = sphere(400)
     noisy = points + 0.02 * rng.standard_normal((400, 3))
-    through, smooth = (rkhs.surface(noisy, normals, smoothing=s) for s in (0.0, 10.0))
+    through, smooth = (rkhs.reconstruct_surface(noisy, normals, smoothing=s) for s in (0.0, 10.0))
     new = sphere(200)[0]
     assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
 
@@ -39,7 +39,7 @@ def test_noisy_points_are_smoothed():
 def test_corners_are_moved_onto_the_zeros():
     """From within a cell of the surface, whichever way the normals of marching cubes point."""
     points, normals = sphere(600)
-    f = rkhs.surface(points, normals)
+    f = rkhs.reconstruct_surface(points, normals)
     near, across = sphere(100)
     off = near * (1 + rng.uniform(-0.05, 0.05, (100, 1)))
     moved = f._onto(off, rng.choice([-1.0, 1.0], (100, 1)) * across, 0.1)
@@ -50,7 +50,7 @@ def test_corners_are_moved_onto_the_zeros():
 def test_mesh_is_closed_and_near():
     pytest.importorskip("skimage")
     points, normals = sphere(300)
-    corners, triangles = rkhs.surface(points, normals).mesh(resolution=20)
+    corners, triangles = rkhs.reconstruct_surface(points, normals).mesh(resolution=20)
     edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     counts = np.unique(edges, axis=0, return_counts=True)[1]
     assert np.all(counts == 2)
@@ -69,4 +69,4 @@ def test_mesh_is_closed_and_near():
 )
 def test_what_is_no_surface(points, normals, sentence):
     with pytest.raises(ValueError, match=sentence):
-        rkhs.surface(points, normals)
+        rkhs.reconstruct_surface(points, normals)

@@ -13,8 +13,7 @@ import sklearn.cluster
 
 import campaign
 import rkhs
-from rkhs._finite import features
-from rkhs._finite import monitor as monitors
+from rkhs._finite import features, monitor as monitors
 from rkhs._finite.certificate import certify, certify_in_haste
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._gram import blocks as tables
@@ -323,8 +322,8 @@ def test_evidence_and_leaving_out_show_how_far_they_are(small_pieces, lines):
 
 @pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(20)], ids=["whole", "span"])
 def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_tiles, monkeypatch):
-    term = rkhs.Term(rkhs.Evaluation(X), SQUARED, Y, weight=rkhs.learn())
-    given = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant(), approximation=approximation)
+    term = rkhs.Term(rkhs.Evaluation(X), SQUARED, Y, weight=rkhs.Tunable())
+    given = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), [term], rkhs.Constant(), approximation=approximation)
     told, tuned = count(), []
 
     @contextmanager
@@ -346,11 +345,11 @@ def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_ti
 
 @pytest.mark.parametrize("machine", [True, False], ids=["estimator", "problem"])
 def test_streams_show_how_many_rows_were_read(machine, lines):
-    stream = rkhs.blocks(X, Y, rows=20)
+    stream = rkhs.streams.blocks(X, Y, rows=20)
     if machine:
         rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10)).fit(stream)
     else:
-        rkhs.StreamedProblem(
+        rkhs.streams.StreamedProblem(
             KERNEL, lambda block: [rkhs.Term(rkhs.Evaluation(block.X), SQUARED, block.y)], stream, rkhs.Landmarks(10)
         ).solve()
     for what in ("looking at rows", "adding up rows"):
@@ -373,7 +372,7 @@ def test_a_surface_is_whole_or_none(monkeypatch):
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     interrupting(monkeypatch, scipy.linalg.lapack, "dpotrf", 0)
     with pytest.raises(KeyboardInterrupt):
-        rkhs.surface(points, points)
+        rkhs.reconstruct_surface(points, points)
 
 
 # Several outputs: a stopped solve has all of them.
@@ -406,7 +405,7 @@ def test_a_stopped_solve_has_all_outputs(solver, how):
         problem = three_classes(loss, rkhs.Constant() if loss.smooth else None, gradients=10 * loss.smooth)
         try:
             found = problem.solve(chosen, tol=1e-9, callback=stopping(2, how))
-        except rkhs.NotApplicableError:
+        except rkhs.exceptions.NotApplicableError:
             continue
         assert found.status in (how, "converged", "no further progress") or found.status.startswith("rounding")
         assert found.function.coefficients.shape[1] == len(found.certificate.primal) == 3

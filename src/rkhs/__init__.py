@@ -24,8 +24,9 @@ def __getattr__(name: str) -> Any:
         return found
     if find_spec(f"rkhs.{name}"):
         return import_module(f"rkhs.{name}")
-    homes = (home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__)
-    moved = "".join(f": use rkhs.{home}.{name}" for home in homes)
+    from rkhs._moved import NAMES, SINCE
+
+    moved = f" since version {SINCE}: use rkhs.{NAMES[name]}" if name in NAMES else ""
     raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
 
 

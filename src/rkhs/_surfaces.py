@@ -32,7 +32,7 @@ from rkhs.solvers import Direct
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The zeros of f, negative inside and about the signed distance nearby; made by `surface`.
+    """The zeros of f, negative inside and about the signed distance nearby; made by `reconstruct_surface`.
 
     `surface(X)` is f at the rows of X, NaN where no ball reaches; `mesh` its zeros as triangles.
     """
@@ -97,8 +97,8 @@ class Surface:
         return corners
 
 
-def surface(
-    points: Any, normals: Any, *, smoothing: float = 0.0, piece: int = 120, verbose: bool | None = None
+def reconstruct_surface(
+    points: Any, normals: Any, *, smoothing: float = 0.0, piece: int = 120, verbose: bool = False
 ) -> Surface:
     """Return an implicit `Surface` through points of space (t, 3) with outward normals (t, 3).
 
@@ -108,14 +108,14 @@ def surface(
     smoothing : 0 goes through all points; larger numbers bend less, for noisy points (1 / smoothing^2 is the weight of
         an observation, in units of the spacing of points)
     piece : points of a piece, of which neighbors share about half
-    verbose : progress; None: where it takes more than two seconds, on a terminal
+    verbose : whether to print progress to standard error
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> directions = np.random.default_rng(0).standard_normal((200, 3))
     >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    >>> f = rkhs.surface(ball, ball)
+    >>> f = rkhs.reconstruct_surface(ball, ball)
     >>> f([[0.0, 0.0, 0.9], [0.0, 1.1, 0.0]]).round(2)
     array([-0.1,  0.1])
     """
@@ -136,15 +136,14 @@ def surface(
         raise ValueError("Every point is given twice: leave the copies out.")
     centers, radii, members = _balls(X, tree, piece)
     weight = 1e8 if smoothing == 0 else 1 / smoothing**2
-    tell = sys.stderr.isatty() if verbose is None else verbose
     pieces: list[Any] = []
     started = perf_counter()
     for k, (rows, center) in enumerate(zip(members, centers, strict=True)):
         Z = (X[rows] - center) / spacing
         terms = [Term(Evaluation(Z), Squared(), 0.0, weight), Term(Gradient(Z), Squared(), N[rows], weight)]
         with interrupts_raised():  # a surface with a hole in its middle is none
-            pieces.append(Problem(Polyharmonic(3), terms).solve(Direct(), tol=1e-3, verbose=False).function)
-        if tell and perf_counter() - started > 2 and k % 20 == 0:  # after two seconds
+            pieces.append(Problem(Polyharmonic(3), terms).solve(Direct(), tol=1e-3).function)
+        if verbose and perf_counter() - started > 2 and k % 20 == 0:  # after two seconds
             print(f"\rsurface: piece {k + 1} of {len(members)}", end="", file=sys.stderr, flush=True)
     return Surface(X, N, centers, radii, tuple(pieces), spacing)
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize, scale
 
 from rkhs._backend.arrays import Vector
 
-__all__ = ["NAMES", "Dataset", "MissingDataError", "TwoMoons", "load", "two_moons"]
+__all__ = ["Dataset", "MissingDataError", "TwoMoons", "load", "two_moons"]
 
 
 @dataclass(frozen=True)

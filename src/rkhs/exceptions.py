@@ -1,18 +1,4 @@
-"""Errors that name both parties and the way out, and warnings at the line of the user."""
-
-import sys
-import warnings
-from pathlib import Path
-
-PACKAGE = str(Path(__file__).parent)
-
-
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line outside of this package, however deep in it the reason was found."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+"""Exceptions: each message names the objects, what is wrong with them and the remedy."""
 
 
 class NotBoundedError(ValueError):
@@ -39,7 +25,7 @@ class UnattainedError(ValueError):
     >>> term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Logistic(), target=[1.0])
     >>> try:
     ...     rkhs.Problem(rkhs.Gaussian(), [term], basis=rkhs.Constant()).solve()
-    ... except rkhs.UnattainedError:
+    ... except rkhs.exceptions.UnattainedError:
     ...     print("one class only: the constant grows for ever")
     one class only: the constant grows for ever
     """
@@ -53,7 +39,7 @@ class ModelFileError(ValueError):
     >>> import rkhs
     >>> try:
     ...     rkhs.load(__file__)
-    ... except rkhs.ModelFileError:
+    ... except rkhs.exceptions.ModelFileError:
     ...     print("not a model")
     not a model
     """
@@ -68,7 +54,7 @@ class BlockError(ValueError):
     >>> model = rkhs.InvariantRegressor(scale=1.0, approximation=rkhs.Landmarks(2))
     >>> try:
     ...     model.partial_fit(np.full((4, 1), np.nan), np.zeros(4))
-    ... except rkhs.BlockError as error:
+    ... except rkhs.exceptions.BlockError as error:
     ...     print(error.block)
     0
     """
@@ -80,3 +66,18 @@ class BlockError(ValueError):
 
     def __str__(self) -> str:
         return f"Block {self.block} {self.reason}"
+
+
+class NotApplicableError(ValueError):
+    """A solver cannot solve this problem; the message says why and which can.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
+    >>> try:
+    ...     rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.Newton())
+    ... except rkhs.exceptions.NotApplicableError:
+    ...     print("Newton's method needs smooth losses")
+    Newton's method needs smooth losses
+    """

@@ -88,7 +88,7 @@ def test_product_kernel(n, width):
 @pytest.mark.parametrize("power", [1, 2, 3])
 def test_polyharmonic(power, n):
     """Ten widths from r = 0, where the kernel is smooth, nearly to rounding; at its kink to 10 %."""
-    kernel, k = rkhs.Polyharmonic(power), oracle.polyharmonic(power)
+    kernel, k = rkhs.kernels.Polyharmonic(power), oracle.polyharmonic(power)
     for distance, bound in ((2.0, 1e-11), (1e-3, 0.1)):
         x, y = np.zeros((1, n)), np.full((1, n), distance / n**0.5)
         found = rkhs.gram(kernel, rkhs.LocalAverage(x, 0.2), rkhs.Evaluation(y)).dense().item()

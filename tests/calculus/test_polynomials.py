@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rkhs
 from rkhs._backend.arrays import to_numpy
@@ -93,7 +92,7 @@ def test_magnitudes_of_ones_own_functions():
     slope = Atoms(np.zeros((1, 2)), np.array([[[1.0, -1.0]]]))
     np.testing.assert_array_equal(plane.magnitude(slope), [[1.0, 1.0]])
     both = rkhs.Problem(
-        rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(np.eye(2)), rkhs.Squared())], plane
+        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(np.eye(2)), rkhs.Squared())], plane
     ).represented
     assert both.basis.space.magnitude(blurred).shape == (1, 5)
 

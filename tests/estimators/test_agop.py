@@ -88,7 +88,7 @@ def test_what_it_cannot_do_is_said():
         model("full").fit(X, RIDGE)
     with pytest.raises(ValueError, match="there are only 10"):
         model("agop").fit(X[:10], RIDGE[:10])
-    with pytest.raises(rkhs.NotBoundedError):
+    with pytest.raises(rkhs.exceptions.NotBoundedError):
         model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])
     with pytest.raises(ValueError, match="without a `metric`"):
         model("agop", scale="evidence").fit(X[:100], RIDGE[:100])
@@ -98,7 +98,7 @@ def test_in_blocks_it_is_learned_from_a_sample():
     """Which is all of few rows: the same metric as in memory; the first block is the sample of `partial_fit`."""
     near = {"approximation": rkhs.Landmarks(rkhs.Evaluation(X[:100])), "tol": 1e-4}
     whole = model("agop", **near).fit(X[:200], RIDGE[:200])
-    found = model("agop", **near).fit(rkhs.blocks(X[:200], RIDGE[:200], rows=70))
+    found = model("agop", **near).fit(rkhs.streams.blocks(X[:200], RIDGE[:200], rows=70))
     assert found.score(X[200:], RIDGE[200:]) > 0.9
     assert abs(np.linalg.eigh(found.metric_)[1][:, -1] @ ALONG) > 0.99
     np.testing.assert_allclose(found.metric_, whole.metric_, atol=0.5)  # other labels are held out
@@ -108,7 +108,7 @@ def test_in_blocks_it_is_learned_from_a_sample():
     assert abs(np.linalg.eigh(more.metric_)[1][:, -1] @ ALONG) > 0.95
     assert more.score(X[300:], RIDGE[300:]) > 0.8
     classes = rkhs.InvariantClassifier(metric="agop-diagonal", loss="squared", C=10.0, nu=0, **near)
-    classes.fit(rkhs.blocks(X[:200], (X[:200, 3] > 0).astype(int), rows=70))
+    classes.fit(rkhs.streams.blocks(X[:200], (X[:200, 3] > 0).astype(int), rows=70))
     assert np.argmax(np.diag(classes.metric_)) == 3
 
 

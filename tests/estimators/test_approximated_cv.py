@@ -114,4 +114,4 @@ def test_own_functionals_choose_as_the_exact_search_does():
 @pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
 def test_rows_in_blocks_are_refused(search):
     with pytest.raises(TypeError, match=r"needs them in memory, got LocalBlocks: choose C and nu on a sample"):
-        search(approximation=FIXED).fit(rkhs.blocks(X, Y), None)
+        search(approximation=FIXED).fit(rkhs.streams.blocks(X, Y), None)

@@ -45,7 +45,7 @@ def test_of_rows_in_blocks():
     common = {"class_prior": [0.8, 0.2], "approximation": rkhs.Landmarks(20), "invariance": None, "unlabeled": None}
     common |= {"scale": 1.0, "loss": "squared", "random_state": 0}
     whole = rkhs.InvariantClassifier(**common).fit(X, y)
-    blocks = rkhs.InvariantClassifier(**common).fit(rkhs.blocks(X, y, rows=50))
+    blocks = rkhs.InvariantClassifier(**common).fit(rkhs.streams.blocks(X, y, rows=50))
     np.testing.assert_allclose(np.sign(blocks.decision_function(X)), np.sign(whole.decision_function(X)))
     with pytest.raises(ValueError, match="class_prior are not known"):
         rkhs.InvariantClassifier(**common).partial_fit(X, y, classes=[0, 1])

@@ -16,8 +16,8 @@ NEW = np.linspace(0.5, 5.5, 9)[:, None]
 def test_values_alone_are_the_tuned_problem():
     y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(40)
     model = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), y))
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())]
-    problem = rkhs.Problem(rkhs.Gaussian(rkhs.learn(each=True)), terms, rkhs.Constant()).tune()
+    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable())]
+    problem = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable(each=True)), terms, rkhs.Constant()).tune()
     solution = problem.solve()
     np.testing.assert_allclose(model.predict(NEW), solution.function(NEW), atol=0.01)  # the same up to the search
     found, spread = model.predict(NEW, return_std=True)

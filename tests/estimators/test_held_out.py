@@ -91,7 +91,7 @@ def test_copies_are_left_out_with_their_originals(tight):
 
 def test_blocks_and_files(tmp_path):
     """Sums of squares are enough; of other losses rows are needed, which files do not hold."""
-    blocks = rkhs.blocks(X, Y, rows=20)
+    blocks = rkhs.streams.blocks(X, Y, rows=20)
     squared = rkhs.InvariantRegressor(**SETTINGS, approximation=SPAN)
     expected = squared.fit(X, Y).predict_interval(X[:3])
     np.testing.assert_allclose(squared.fit(blocks).predict_interval(X[:3]), expected, rtol=1e-6)

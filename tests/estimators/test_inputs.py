@@ -67,7 +67,7 @@ def test_sparse_points_in_blocks(moons):
     X, y = moons
     expected = clone(SPAN).fit(X, y).predict(X)
     for thin in (scipy.sparse.csr_array(X), scipy.sparse.coo_array(X)):
-        for model in (clone(SPAN).fit(rkhs.blocks(thin, y)), clone(SPAN).partial_fit(thin, y)):
+        for model in (clone(SPAN).fit(rkhs.streams.blocks(thin, y)), clone(SPAN).partial_fit(thin, y)):
             np.testing.assert_allclose(model.predict(thin), expected, atol=1e-9)
     slopes = rkhs.InvariantRegressor().fit(scipy.sparse.csr_array(X), gradients=X)
     np.testing.assert_array_equal(slopes.predict(X), rkhs.InvariantRegressor().fit(X, gradients=X).predict(X))
@@ -126,9 +126,9 @@ def test_masked_entries_are_refused(estimator, moons):
         for rows in [(masked(X), y), (X, masked(y)), (X, y, masked(np.ones(40)))]:
             for use in (
                 lambda r=rows: clone(SPAN).partial_fit(*r),
-                lambda r=rows: clone(SPAN).fit(rkhs.blocks(iter([r]))),
+                lambda r=rows: clone(SPAN).fit(rkhs.streams.blocks(iter([r]))),
             ):
-                with pytest.raises(rkhs.BlockError, match=r"cannot be used: \w+ has masked entries"):
+                with pytest.raises(rkhs.exceptions.BlockError, match=r"cannot be used: \w+ has masked entries"):
                     use()
 
 

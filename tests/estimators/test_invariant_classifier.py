@@ -53,7 +53,7 @@ def test_it_is_the_problem_written_by_hand(blobs, classes):
     if classes == 3:
         target = np.where(y[known][:, None] == np.arange(3), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight=2.0)
-    kernel = rkhs.Gaussian(scale=rkhs.median_scale(X))
+    kernel = rkhs.Gaussian(scale=rkhs.kernels.median_scale(X))
     flat = rkhs.Term(kernel.scale * rkhs.Gradient(X), rkhs.Huber(0.2), weight=3.0 / len(X))
     by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
     machine = rkhs.InvariantClassifier(
@@ -69,7 +69,7 @@ def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
     X, y = load_digits(return_X_y=True)
     X, y = X[:400] / 16, y[:400]
     few = np.where(np.arange(400) < 100, y, -1)
-    scale = rkhs.median_scale(X)
+    scale = rkhs.kernels.median_scale(X)
     ours = rkhs.InvariantClassifier(loss="squared_hinge", C=10.0, nu=0.01, tol=1e-2).fit(X, few)
     theirs = SVC(C=10.0, gamma=1 / (2 * scale**2)).fit(X[:100], y[:100])
     assert ours.score(X[100:], y[100:]) >= theirs.score(X[100:], y[100:])
@@ -80,7 +80,7 @@ class TestLabels:
         X, y = blobs
         half = np.where(np.arange(len(y)) % 2, y, -1)
         machine = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
-        alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.median_scale(X)).fit(X[1::2], y[1::2])
+        alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.kernels.median_scale(X)).fit(X[1::2], y[1::2])
         np.testing.assert_allclose(machine.decision_function(X), alone.decision_function(X), atol=1e-3)
         np.testing.assert_array_equal(machine.classes_, [0, 1, 2])
 
@@ -161,7 +161,7 @@ class TestInvariances:
         X, _, few = moons_with_two_labels(0, points=40)
         edges = np.array([[0, 39], [1, 38]])
         machine = rkhs.InvariantClassifier(
-            scale=0.5, invariance=lambda points: rkhs.GraphDifference(points, edges), nu=1e6
+            scale=0.5, invariance=lambda points: rkhs.functionals.GraphDifference(points, edges), nu=1e6
         ).fit(X, few)
         f = machine.decision_function(X)
         np.testing.assert_allclose(f[edges[:, 0]], f[edges[:, 1]], atol=1e-3)

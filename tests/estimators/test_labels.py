@@ -73,7 +73,7 @@ def test_the_same_in_blocks(kind):
     values = y if isinstance(y, list) else np.asarray(y)
     parts = [(X[:17], values[:17]), (X[17:], values[17:])]
     for found in (
-        clone(machine).fit(rkhs.blocks(lambda: iter(parts))),
+        clone(machine).fit(rkhs.streams.blocks(lambda: iter(parts))),
         clone(machine).partial_fit(*parts[0], classes=classes).partial_fit(*parts[1]),
     ):
         assert found.classes_.tolist() == classes
@@ -97,8 +97,8 @@ def test_what_is_refused_and_why(kind, machine):
     with pytest.raises(ValueError, match=message):
         machine.fit(X, y)
     if machine.get_params().get("approximation") is not None and hasattr(machine, "partial_fit"):
-        for learn in (lambda: machine.fit(rkhs.blocks(iter([(X, y)]))), lambda: machine.partial_fit(X, y)):
-            with pytest.raises(rkhs.BlockError, match=f"Block 0 cannot be used: .*{message}"):
+        for learn in (lambda: machine.fit(rkhs.streams.blocks(iter([(X, y)]))), lambda: machine.partial_fit(X, y)):
+            with pytest.raises(rkhs.exceptions.BlockError, match=f"Block 0 cannot be used: .*{message}"):
                 learn()
 
 
@@ -118,8 +118,8 @@ def test_one_rule_for_arrays_blocks_and_partial_fit(y):
     options = {"loss": "squared", "scale": 1.0, "approximation": SPAN}
     ways = {
         "fit": lambda model: model.fit(X, y),
-        "blocks of an array": lambda model: model.fit(rkhs.blocks(X, y, rows=7)),
-        "blocks of an iterator": lambda model: model.fit(rkhs.blocks(iter([(X, y)]))),
+        "blocks of an array": lambda model: model.fit(rkhs.streams.blocks(X, y, rows=7)),
+        "blocks of an iterator": lambda model: model.fit(rkhs.streams.blocks(iter([(X, y)]))),
         "partial_fit": lambda model: model.partial_fit(X, y),
     }
     expected = machine(**options, unlabeled=np.nan).fit(X, y).function_(X)
@@ -134,7 +134,7 @@ SPAN_OF_SQUARES = {"loss": "squared", "scale": 1.0, "approximation": SPAN}
 LEARN = {
     "fit": lambda y, **more: rkhs.InvariantClassifier(loss="squared", scale=1.0, **more).fit(X, y),
     "landmarks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(X, y),
-    "blocks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(rkhs.blocks(X, y)),
+    "blocks": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).fit(rkhs.streams.blocks(X, y)),
     "partial_fit": lambda y, **more: rkhs.InvariantClassifier(**SPAN_OF_SQUARES, **more).partial_fit(X, y),
     "search": lambda y, **more: rkhs.InvariantClassifierCV(**SEARCH, **more).fit(X, y),
     "LaplacianSVC": lambda y, **more: rkhs.LaplacianSVC(loss="squared_hinge", scale=1.0, **more).fit(X, y),

@@ -56,7 +56,7 @@ def test_with_an_approximation_and_in_blocks(scale):
     exact = rkhs.InvariantRegressor(scale=scale, **OWN).fit(Z, y)
     near = rkhs.InvariantRegressor(scale=scale, approximation=rkhs.Landmarks(100), **OWN)
     blocks = rkhs.InvariantRegressor(scale=scale, approximation=rkhs.Landmarks(100), **OWN)
-    for found in (near.fit(Z, y), blocks.fit(rkhs.blocks(Z, y, rows=60))):
+    for found in (near.fit(Z, y), blocks.fit(rkhs.streams.blocks(Z, y, rows=60))):
         if scale != "cv":  # folds are those of another order
             np.testing.assert_allclose(found.function_.kernel.scale, exact.function_.kernel.scale, rtol=0.2)
         assert found.score(Z, y) > exact.score(Z, y) - 0.02

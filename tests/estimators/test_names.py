@@ -79,11 +79,11 @@ def fitted(name, way, path=None):
     if way == "partial_fit":
         return machine.partial_fit(FRAME[:12], y[:12]).partial_fit(FRAME[12:], y[12:])
     if way == "blocks":
-        return machine.fit(rkhs.blocks(FRAME, pd.Series(y, index=FRAME.index), rows=10))
+        return machine.fit(rkhs.streams.blocks(FRAME, pd.Series(y, index=FRAME.index), rows=10))
     if way == "parquet":
         target, other = ("label", "target") if is_classifier(machine) else ("target", "label")
         features = [column for column in FRAME if column != other]
-        return machine.fit(rkhs.parquet(path, target=target, features=features, rows=10))
+        return machine.fit(rkhs.streams.parquet(path, target=target, features=features, rows=10))
     if way == "dask":
         rows = lazy(FRAME.assign(y=y))
         return machine.fit(rows[list(FRAME)], rows["y"])
@@ -159,7 +159,7 @@ def test_partial_fit(name, change):
 def test_blocks(name, change):
     if name not in IN_BLOCKS:
         with pytest.raises(TypeError, match="memory"):
-            clone(MACHINES[name]).fit(rkhs.blocks(FRAME, TARGET), TARGET)
+            clone(MACHINES[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
         return
     machine = fitted(name, "blocks")
     check(change, lambda frame: values(machine, frame))
@@ -169,7 +169,7 @@ def test_blocks(name, change):
             check(
                 change,
                 lambda frame, read=read, kind=kind: clone(machine).fit(
-                    rkhs.blocks(read([(kind(FRAME), y), (kind(frame), y)]))
+                    rkhs.streams.blocks(read([(kind(FRAME), y), (kind(frame), y)]))
                 ),
             )
 
@@ -312,7 +312,7 @@ def test_weights_and_targets_go_by_rows(name):
 
 def test_knowledge_about_columns_that_are_not_there():
     machine = rkhs.InvariantRegressor(invariance=Monotone({"wealth": 1}), approximation=SPAN)
-    for X_ in (FRAME, rkhs.blocks(FRAME, TARGET)):
+    for X_ in (FRAME, rkhs.streams.blocks(FRAME, TARGET)):
         with pytest.raises(ValueError, match=r"'wealth'.*Its columns are 'age'"):
             machine.fit(X_, TARGET if X_ is FRAME else None)
     with pytest.raises(ValueError, match="no column names"):
@@ -324,7 +324,7 @@ def test_without_names_there_is_scikit_learns_warning():
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         machine.partial_fit(X, TARGET)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
-        clone(machine).fit(rkhs.blocks(lambda: iter([(FRAME, TARGET), (X, TARGET)])))
+        clone(machine).fit(rkhs.streams.blocks(lambda: iter([(FRAME, TARGET), (X, TARGET)])))
 
 
 def test_a_problem_of_blocks_checks_names_too():
@@ -332,6 +332,6 @@ def test_a_problem_of_blocks_checks_names_too():
         return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y)]
 
     parts = [(FRAME, TARGET), (FRAME[["height", "age", "income"]], TARGET)]
-    problem = rkhs.StreamedProblem(rkhs.Gaussian(1.0), terms, rkhs.blocks(lambda: iter(parts)), SPAN)
-    with pytest.raises(rkhs.BlockError, match=r"Block 1 cannot be used: (?s:.*) same order"):
+    problem = rkhs.streams.StreamedProblem(rkhs.Gaussian(1.0), terms, rkhs.streams.blocks(lambda: iter(parts)), SPAN)
+    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 1 cannot be used: (?s:.*) same order"):
         problem.solve()

@@ -62,7 +62,7 @@ def told(model, new):
     ways = ["predict", "decision_function", "predict_proba", "predict_set", "predict_interval", "predict_gradient"]
     found = {}
     for way in filter(lambda way: hasattr(model, way), ways):
-        with suppress(rkhs.NotBoundedError):  # slopes of rough kernels
+        with suppress(rkhs.exceptions.NotBoundedError):  # slopes of rough kernels
             found[way] = getattr(model, way)(new)
     if model.solution_.source is not None and hasattr(model, "predict_interval"):
         found["std"] = model.predict(new, return_std=True)[1]

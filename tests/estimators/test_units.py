@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -25,7 +24,7 @@ TIGHT = {"tol": 1e-10}
 
 def steps(points):
     """An own functional: how much f grows from a point to one that is a tenth of all distances away."""
-    width = 0.1 * rkhs.median_scale(points)
+    width = 0.1 * rkhs.kernels.median_scale(points)
     moved = points + width * np.array([1.0, 0.0, 0.0])
     return rkhs.Difference(moved, points)
 
@@ -117,7 +116,9 @@ def test_units_of_everything(power, amplitude, name):
     assert_allclose(values(unit * X, at=unit * X, kernel=kernel, invariance=name), one, atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", [rkhs.Linear(), rkhs.Polynomial(2, offset=0.0), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize(
+    "kernel", [rkhs.kernels.Linear(), rkhs.Polynomial(2, offset=0.0), rkhs.kernels.Polyharmonic(3)]
+)
 def test_kernels_without_a_scale(kernel):
     """Their values have another variance in other units, by which weights are divided."""
     one, other = (values(unit * X, kernel=kernel, at=unit * X, tol=1e-12) for unit in (1.0, 100.0))
@@ -138,7 +139,7 @@ class TestFormula:
         [
             ("epsilon_insensitive", rkhs.EpsilonInsensitive, 1),
             ("huber", rkhs.Huber, 2),
-            ("squared_epsilon_insensitive", rkhs.SquaredEpsilonInsensitive, 2),
+            ("squared_epsilon_insensitive", rkhs.losses.SquaredEpsilonInsensitive, 2),
         ],
     )
     def test_other_losses(self, loss, own, power):
@@ -151,7 +152,7 @@ class TestFormula:
 
     def test_any_functionals(self):
         """By the norms of their representers, on the diagonal of the whole Gram matrix."""
-        kernel = 4.0 * rkhs.RationalQuadratic(1.0, 2.0) + rkhs.Linear()
+        kernel = 4.0 * rkhs.RationalQuadratic(1.0, 2.0) + rkhs.kernels.Linear()
         L, weight = rkhs.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
         norms = np.diag(np.asarray(gram(kernel, L).dense()))
         variance = np.average(np.diag(kernel(X)), weights=weight)
@@ -166,7 +167,7 @@ class TestFormula:
 
     def test_many_functionals_are_sampled(self):
         many = np.random.default_rng(3).standard_normal((9000, 2))
-        kernel = rkhs.Gaussian(1.0) + rkhs.Linear()
+        kernel = rkhs.Gaussian(1.0) + rkhs.kernels.Linear()
         units = WeightNormalization.at(kernel, many, np.ones(9000))
         assert units.variance == pytest.approx(np.mean(1 + np.sum(many**2, axis=1)), rel=0.05)
         assert units.size(rkhs.Gradient(many), 1.0) == pytest.approx(np.sqrt(2 / units.variance), rel=1e-9)
@@ -205,7 +206,7 @@ def test_losses_in_other_units(loss, unit):
 
 
 class TestRegression:
-    @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.5), rkhs.Gaussian(1.5) + rkhs.Linear()])
+    @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.5), rkhs.Gaussian(1.5) + rkhs.kernels.Linear()])
     def test_error_bars_and_intervals(self, kernel):
         """7 k says of targets what k says."""
         kept = TARGET[:12]
@@ -269,7 +270,7 @@ class TestStreams:
 
     def model(self, loss, on="all"):
         return rkhs.InvariantClassifier(
-            2.0 * rkhs.Gaussian(1.5) + rkhs.Linear(),
+            2.0 * rkhs.Gaussian(1.5) + rkhs.kernels.Linear(),
             loss="squared",
             C=3.0,
             nu=5.0,
@@ -287,7 +288,7 @@ class TestStreams:
         def parts():
             return ((X[rows], Y[rows], self.WEIGHT[rows]) for rows in np.split(order, [15]))
 
-        for stream in (rkhs.blocks(X, Y, self.WEIGHT, rows=15), rkhs.blocks(parts)):
+        for stream in (rkhs.streams.blocks(X, Y, self.WEIGHT, rows=15), rkhs.streams.blocks(parts)):
             assert_allclose(near.fit(stream).decision_function(X), expected, atol=1e-5)
 
     @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
@@ -299,7 +300,7 @@ class TestStreams:
         near = self.model(loss).set_params(kernel=kernel, approximation=self.WHOLE)
         splits = np.split(np.random.default_rng(0).permutation(40), [15, 22])
         if read == "once":
-            near.fit(rkhs.blocks((X[r], Y[r], self.WEIGHT[r]) for r in splits))
+            near.fit(rkhs.streams.blocks((X[r], Y[r], self.WEIGHT[r]) for r in splits))
         else:
             for rows in splits:
                 near.partial_fit(X[rows], Y[rows], classes=[0, 1], sample_weight=self.WEIGHT[rows])

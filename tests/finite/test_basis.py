@@ -17,7 +17,7 @@ SECONDS = np.round(np.linspace(0, 100, 40) * 64) / 64  # which no shift below ro
 WAVE = np.sin(SECONDS / 10) + 0.05 * SECONDS
 KERNELS = {  # in units of so many seconds, such that J does not change
     "thin plate": lambda unit: (unit**-5.0 * rkhs.ThinPlate(3), None),
-    "polyharmonic": lambda unit: (unit**-5.0 * rkhs.Polyharmonic(5), None),
+    "polyharmonic": lambda unit: (unit**-5.0 * rkhs.kernels.Polyharmonic(5), None),
     "quadratic": lambda unit: (rkhs.Gaussian(10.0 * unit), rkhs.Polynomials(2)),
 }
 FLAT = {

@@ -79,7 +79,7 @@ def test_no_gap_at_the_solution_of_cvxpy(loss, basis):
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(2)], ids=["none", "constant", "quadratic"])
-@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3)], ids=repr)
 def test_no_gap_at_the_closed_form(kernel, basis):
     """(G + 1/(2w)) a + Q c = b, Q'a = 0, for squared losses; two outputs."""
     rng = np.random.default_rng(1)
@@ -147,7 +147,7 @@ def test_a_point_outside_the_space_has_no_upper_bound():
     """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
     X = np.random.default_rng(6).standard_normal((6, 1))
     system = RepresenterProblem.of(
-        rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None
+        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None
     ).system
     outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
     assert outside.primal[0] == outside.gap == outside.relative == -outside.dual[0] == inf
@@ -168,7 +168,7 @@ class Falling(rkhs.Squared):
     def _conjugate(self, s, b):
         return 0 * s + 0 * b
 
-    excess = rkhs.Loss.excess
+    excess = rkhs.extend.Loss.excess
 
     def domain(self, b):
         return b * 0 - 1, b * 0 - 1

@@ -81,7 +81,7 @@ def test_an_image_that_flatters_is_caught():
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)], ids=repr)
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Huber(0.5)], ids=repr)
 def test_a_wrong_alpha_does_no_harm(loss, kernel, basis):
     """However it is said, the dual value is below the minimum."""

@@ -12,10 +12,10 @@ RNG = np.random.default_rng(3)
 PLANE, SPACE = RNG.standard_normal((40, 2)), RNG.standard_normal((60, 30))
 CASES = {
     "thin plate": (rkhs.ThinPlate(order=2), rkhs.Evaluation(PLANE)),
-    "many features": (rkhs.Polyharmonic(2), rkhs.Evaluation(SPACE)),
-    "values and slopes": (rkhs.Polyharmonic(3), rkhs.stack([rkhs.Evaluation(PLANE), rkhs.Gradient(PLANE[:5])])),
-    "points given twice": (rkhs.Polyharmonic(2), rkhs.Evaluation(np.concatenate([PLANE, PLANE[:7]]))),
-    "fewer points than polynomials": (rkhs.Polyharmonic(2), rkhs.Evaluation(SPACE[:20])),
+    "many features": (rkhs.kernels.Polyharmonic(2), rkhs.Evaluation(SPACE)),
+    "values and slopes": (rkhs.kernels.Polyharmonic(3), rkhs.stack([rkhs.Evaluation(PLANE), rkhs.Gradient(PLANE[:5])])),
+    "points given twice": (rkhs.kernels.Polyharmonic(2), rkhs.Evaluation(np.concatenate([PLANE, PLANE[:7]]))),
+    "fewer points than polynomials": (rkhs.kernels.Polyharmonic(2), rkhs.Evaluation(SPACE[:20])),
     "no polynomials": (rkhs.Gaussian(1.0), rkhs.Evaluation(PLANE[:12])),
 }
 

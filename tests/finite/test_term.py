@@ -80,7 +80,7 @@ def test_residuals_of_what_was_not_observed_are_unknown():
 
 
 def test_open_weights_leave_out_what_was_not_observed():
-    term = rkhs.Term(values, rkhs.Squared(), [1.0, np.nan, 0.0, 2.0], rkhs.learn())
+    term = rkhs.Term(values, rkhs.Squared(), [1.0, np.nan, 0.0, 2.0], rkhs.Tunable())
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [term]).tune()
     np.testing.assert_array_equal(problem.terms[0].weight > 0, [True, False, True, True])
 
@@ -103,7 +103,7 @@ def test_classes_may_be_unknown():
     assert rkhs.Term(values, rkhs.Hinge(), [1, np.nan, -1, 1]).weight.tolist() == [1.0, 0.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.SmoothedHinge(0.1), rkhs.Logistic()])
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.losses.SmoothedHinge(0.1), rkhs.Logistic()])
 @pytest.mark.parametrize("target", [0.0, [0, 1, 0, 1], [1, 2, 1, 2], [[1.0, -1.0, 0.5]] * 4])
 def test_classes_are_plus_and_minus_one(loss, target):
     with pytest.raises(ValueError, match=r"needs targets \+1 and -1"):

@@ -83,7 +83,7 @@ def test_the_stated_error_is_true(kernel):
     for nodes in (4, 8):
         L = rkhs.Integral.boxes(low, high, nodes=nodes)
         away = rkhs.gram(kernel, L - exact).diagonal() / rkhs.gram(kernel, exact).diagonal()
-        np.testing.assert_allclose(rkhs.integration_error(kernel, L), np.sqrt(away), rtol=0.3)
+        np.testing.assert_allclose(rkhs.quadrature_error(kernel, L), np.sqrt(away), rtol=0.3)
 
 
 def exact_box_to_box(low, high, other_low, other_high, scale):
@@ -106,8 +106,8 @@ def test_enough_nodes_make_integrals_of_gaussians_exact(length):
     """Against error functions in 40 digits: boxes with points, slopes and boxes, whatever their sides are in scales."""
     low, high = [[0.0, 0.2], [-0.3, 0.1]], [[length, 0.2 + length / 2], [length - 0.3, 0.4]]
     kernel = rkhs.Gaussian(S)
-    L = rkhs.enough_nodes(kernel, rkhs.Integral.boxes(low, high))
-    assert np.all(rkhs.integration_error(kernel, L) <= 1e-12)
+    L = rkhs.quadrature_nodes(kernel, rkhs.Integral.boxes(low, high))
+    assert np.all(rkhs.quadrature_error(kernel, L) <= 1e-12)
     found = rkhs.gram(kernel, L).dense()
     sizes = np.sqrt(np.diagonal(found))
     expected = np.array(
@@ -124,7 +124,7 @@ def test_enough_nodes_make_integrals_of_gaussians_exact(length):
 
 
 def test_a_side_of_fifty_scales():
-    L = rkhs.enough_nodes(rkhs.Gaussian(S), rkhs.Integral.boxes([[0.0], [1.0]], [[40.0], [39.0]]))
+    L = rkhs.quadrature_nodes(rkhs.Gaussian(S), rkhs.Integral.boxes([[0.0], [1.0]], [[40.0], [39.0]]))
     found = rkhs.gram(rkhs.Gaussian(S), L).dense()
     expected = [float(exact_box_to_box([0], [40], [low], [high], S)) for low, high in ((0, 40), (1, 39))]
     np.testing.assert_allclose(found[0], expected, rtol=1e-12)
@@ -189,11 +189,11 @@ def test_bounds_of_boxes_and_polygons_are_above_what_is_seen():
 
 def test_rough_kernels_cannot_have_nodes_enough_for_every_digit():
     bins = rkhs.Integral.boxes([[0.0]], [[1.0]])
-    assert rkhs.enough_nodes(rkhs.Matern(2.5), bins, tol=1e-4).nodes <= 16
+    assert rkhs.quadrature_nodes(rkhs.Matern(2.5), bins, tol=1e-4).nodes <= 16
     with pytest.raises(ValueError, match=r"more than tol=1e-12: cut the regions"):
-        rkhs.enough_nodes(rkhs.Matern(0.5), bins)
+        rkhs.quadrature_nodes(rkhs.Matern(0.5), bins)
     with pytest.raises(ValueError, match="tol is a share"):
-        rkhs.enough_nodes(rkhs.Gaussian(), bins, tol=0)
+        rkhs.quadrature_nodes(rkhs.Gaussian(), bins, tol=0)
 
 
 def test_a_function_from_its_means_over_bins():
@@ -223,7 +223,7 @@ def test_regions_that_are_none(make, sentence):
         make()
 
 
-@pytest.mark.parametrize("ask", [rkhs.enough_nodes, rkhs.integration_error])
+@pytest.mark.parametrize("ask", [rkhs.quadrature_nodes, rkhs.quadrature_error])
 def test_errors_of_nodes_are_those_of_integrals(ask):
     with pytest.raises(TypeError, match=r"rkhs\.Integral, got Evaluation"):
         ask(rkhs.Gaussian(1.0), rkhs.Evaluation([[0.0]]))

@@ -42,7 +42,7 @@ def check(kernel, L, rank):
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("power", POWERS)
 def test_polyharmonic(power, d):
-    kernel = rkhs.Polyharmonic(power)
+    kernel = rkhs.kernels.Polyharmonic(power)
     rank = comb(d + kernel.order - 1, d)
     X = cloud(rank + SPARE, d)
     if rank > 1000:  # points on the axes span R^d and see no products of features
@@ -54,7 +54,7 @@ def test_polyharmonic(power, d):
 @pytest.mark.parametrize("power", [2.5, 3, 5])
 def test_polyharmonic_with_gradients(power, d):
     """Values and gradients at 8 points: 8 (d + 1) functionals, all independent."""
-    kernel, t = rkhs.Polyharmonic(power), 8
+    kernel, t = rkhs.kernels.Polyharmonic(power), 8
     rank = d + 1
     if kernel.order == 3:  # the images of t - 1 differences under a symmetric matrix, if there are so many
         s = min(t - 1, d)
@@ -67,7 +67,7 @@ def test_polyharmonic_with_gradients(power, d):
 def test_polyharmonic_with_second_derivatives(d):
     """Independent ones: a Hessian has each mixed derivative twice."""
     axes = [[a, b] for a in range(d) for b in range(a, d)]
-    kernel, X = rkhs.Polyharmonic(5), cloud(8, d)
+    kernel, X = rkhs.kernels.Polyharmonic(5), cloud(8, d)
     L = rkhs.stack([rkhs.Evaluation(X), rkhs.Derivative(X, axes), rkhs.Gradient(X)])
     check(kernel, L, comb(d + 2, d))
 
@@ -110,7 +110,7 @@ def test_thin_plate_of_two_features_of_sixty(order):
 @pytest.mark.parametrize("d", [1, 2, 10])
 def test_sum(d):
     """Conditional of the higher order; a positive definite part does no harm."""
-    kernel = rkhs.Polyharmonic(1) + 0.5 * rkhs.Polyharmonic(3) + 0.1 * rkhs.Gaussian(2.0)
+    kernel = rkhs.kernels.Polyharmonic(1) + 0.5 * rkhs.kernels.Polyharmonic(3) + 0.1 * rkhs.Gaussian(2.0)
     assert kernel.order == 2
     check(kernel, rkhs.Evaluation(cloud(d + 1 + SPARE, d)), d + 1)
 
@@ -118,14 +118,14 @@ def test_sum(d):
 def test_sum_of_pullbacks():
     """An additive model of two groups of features: the null space is the sum of theirs, the constant twice in it."""
     groups = np.eye(5)[:2], np.eye(5)[2:]
-    kernel = rkhs.ThinPlate(2) @ groups[0] + rkhs.Polyharmonic(3) @ groups[1]
+    kernel = rkhs.ThinPlate(2) @ groups[0] + rkhs.kernels.Polyharmonic(3) @ groups[1]
     check(kernel, rkhs.Evaluation(cloud(6 + SPARE, 5)), 6)
 
 
 @pytest.mark.parametrize(("power", "d"), [(b, d) for b in POWERS for d in (2, 10)])
 def test_the_order_is_needed(power, d):
     """With the conditions of one order less, a'Phi a < 0 for some a: the order is needed, and the test can fail."""
-    kernel = rkhs.Polyharmonic(power)
+    kernel = rkhs.kernels.Polyharmonic(power)
     L = rkhs.Evaluation(cloud(comb(d + kernel.order - 1, d) + SPARE, d))
     Phi, P = rkhs.gram(kernel, L).dense(), L(rkhs.Polynomials(kernel.order - 2))
     Z = np.linalg.qr(P, mode="complete")[0][:, P.shape[1] :]

@@ -64,8 +64,8 @@ KERNELS = [
     rkhs.Matern(3.5, 2.0),
     rkhs.RationalQuadratic(1.5, 2.0),
     rkhs.Polynomial(3),
-    rkhs.Polyharmonic(3),
-    rkhs.Polyharmonic(4),
+    rkhs.kernels.Polyharmonic(3),
+    rkhs.kernels.Polyharmonic(4),
 ]
 
 
@@ -93,7 +93,7 @@ def test_memory_argument_is_honored_without_jets(kernel, family, budget):
     assert budget / 4 < _peak(kernel, L, memory=budget) < budget + 64 * 8 * L.size
 
 
-@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5, 10.0), rkhs.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5, 10.0), rkhs.kernels.Polyharmonic(3)], ids=repr)
 def test_an_outlier_does_not_make_all_others_near(kernel):
     """Near points are treated one by one, from their differences: all pairs of them would take 190 MiB."""
     X = np.random.default_rng(0).normal(size=(500, 100))

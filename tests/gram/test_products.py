@@ -28,12 +28,12 @@ KERNELS = {
     "Matern 7/2": rkhs.Matern(3.5, SCALES),
     "RationalQuadratic": rkhs.RationalQuadratic(1.5, 2.0),
     "Polynomial": rkhs.Polynomial(3),
-    "Linear": rkhs.Linear(),
-    "Polyharmonic 2.5": rkhs.Polyharmonic(2.5),
-    "Polyharmonic 3": rkhs.Polyharmonic(3),
-    "Polyharmonic 5": rkhs.Polyharmonic(5),
+    "Linear": rkhs.kernels.Linear(),
+    "Polyharmonic 2.5": rkhs.kernels.Polyharmonic(2.5),
+    "Polyharmonic 3": rkhs.kernels.Polyharmonic(3),
+    "Polyharmonic 5": rkhs.kernels.Polyharmonic(5),
     "ThinPlate": rkhs.ThinPlate(4),  # r^4 log r
-    "Sum": rkhs.Gaussian(2.0) + 0.5 * rkhs.Linear() + rkhs.Matern(1.5, 3.0),
+    "Sum": rkhs.Gaussian(2.0) + 0.5 * rkhs.kernels.Linear() + rkhs.Matern(1.5, 3.0),
     "Multiple": 2.5 * rkhs.Matern(2.5, 2.0),
     "Pullback": rkhs.Matern(1.5) @ MATRIX,
     "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ MATRIX,
@@ -76,7 +76,7 @@ JETS = {
     ),
     "Difference": lambda X, Y: rkhs.Difference(X[: len(Y)], Y[: len(X)]),
     "difference of families": lambda X, Y: rkhs.Evaluation(X) - 0.5 * rkhs.Derivative(X, axes=[3]),
-    "GraphDifference": lambda X, Y: rkhs.GraphDifference(X, _edges(X)),
+    "GraphDifference": lambda X, Y: rkhs.functionals.GraphDifference(X, _edges(X)),
 }
 MIXED = {  # with parts that are no functions of 1-jets
     "Laplacian": lambda X, Y: rkhs.Laplacian(X),

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rkhs
 from rkhs._gram import sensitivity as module
@@ -17,9 +16,9 @@ KERNELS = {
     "RationalQuadratic": lambda s: rkhs.RationalQuadratic(0.8, s),
     "pulled back": lambda s: rkhs.Matern(1.5, (0.5, 2.0)) @ np.ones((2, len(s))),
     "one scale, pulled back": lambda s: rkhs.Gaussian(0.8) @ (1 / np.array(s)),
-    "sum": lambda s: 2.0 * rkhs.Gaussian(s) + 0.5 * (rkhs.Matern(2.5, 0.9) + rkhs.Linear()),
+    "sum": lambda s: 2.0 * rkhs.Gaussian(s) + 0.5 * (rkhs.Matern(2.5, 0.9) + rkhs.kernels.Linear()),
     "product": lambda s: rkhs.Gaussian(s) * rkhs.Matern(1.5, s),
-    "dot product": lambda s: rkhs.Polynomial(3) + 0.3 * rkhs.Linear(),
+    "dot product": lambda s: rkhs.Polynomial(3) + 0.3 * rkhs.kernels.Linear(),
 }
 
 
@@ -88,7 +87,7 @@ def test_other_functionals_take_the_tables():
 
 def test_formulas_are_used(monkeypatch):
     """A table for each of many features would take far longer."""
-    monkeypatch.setattr(rkhs.Kernel, "tangent", lambda *_: pytest.fail("a table was computed"))
+    monkeypatch.setattr(rkhs.extend.Kernel, "tangent", lambda *_: pytest.fail("a table was computed"))
     X = RNG.standard_normal((4, 3))
     L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)])
     kernel = 2.0 * rkhs.Gaussian((1.0, 2.0, 3.0))

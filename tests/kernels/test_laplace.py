@@ -33,7 +33,7 @@ def test_the_median_is_that_of_its_own_distance():
 
 
 def test_slopes_are_refused():
-    with pytest.raises(rkhs.NotBoundedError, match=r"Laplace.*Gaussian\(\)"):
+    with pytest.raises(rkhs.exceptions.NotBoundedError, match=r"Laplace.*Gaussian\(\)"):
         rkhs.gram(rkhs.Laplace(), rkhs.Gradient(X))
 
 
@@ -67,7 +67,7 @@ def test_in_a_span_and_with_tensors():
 def test_scales_are_learned():
     """One of three features matters: its scale is the least."""
     Z = np.random.default_rng(1).uniform(-1, 1, (60, 3))
-    term = rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), np.abs(Z[:, 1]), weight=rkhs.learn())
-    problem = rkhs.Problem(rkhs.Laplace(rkhs.learn(each=True)), [term], rkhs.Constant()).tune(starts=1)
+    term = rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), np.abs(Z[:, 1]), weight=rkhs.Tunable())
+    problem = rkhs.Problem(rkhs.Laplace(rkhs.Tunable(each=True)), [term], rkhs.Constant()).tune(starts=1)
     assert np.argmin(problem.kernel.scale) == 1
     assert problem.kernel.scale[1] < 0.2 * min(problem.kernel.scale[0], problem.kernel.scale[2])

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from mpmath import mp
 
 import oracle
@@ -117,7 +116,7 @@ def test_all_scales_together_are_one(scales, family, seed):
 
 
 def test_names_are_paths():
-    kernel = 2.0 * (rkhs.Gaussian(3.0) + rkhs.RationalQuadratic(1.5, (1.0, 2.0)) @ np.ones(2)) * rkhs.Linear()
+    kernel = 2.0 * (rkhs.Gaussian(3.0) + rkhs.RationalQuadratic(1.5, (1.0, 2.0)) @ np.ones(2)) * rkhs.kernels.Linear()
     names = list(kernel.parameters())
     for name in names:
         value = eval(f"kernel.{name}", {"kernel": kernel})
@@ -132,12 +131,12 @@ def test_names_are_paths():
 
 
 OPEN = [
-    rkhs.Gaussian(scale=rkhs.learn()),
-    rkhs.Gaussian(scale=rkhs.learn(each=True)),
-    rkhs.RationalQuadratic(alpha=rkhs.learn()),
-    rkhs.learn(start=2.0) * rkhs.Matern(1.5),
-    rkhs.kernels.Multiple(rkhs.learn(), rkhs.Gaussian()) + rkhs.Linear(),
-    (rkhs.Gaussian(rkhs.learn()) @ np.ones(2)) * rkhs.Linear(),
+    rkhs.Gaussian(scale=rkhs.Tunable()),
+    rkhs.Gaussian(scale=rkhs.Tunable(each=True)),
+    rkhs.RationalQuadratic(alpha=rkhs.Tunable()),
+    rkhs.Tunable(start=2.0) * rkhs.Matern(1.5),
+    rkhs.kernels.Multiple(rkhs.Tunable(), rkhs.Gaussian()) + rkhs.kernels.Linear(),
+    (rkhs.Gaussian(rkhs.Tunable()) @ np.ones(2)) * rkhs.kernels.Linear(),
 ]
 
 
@@ -156,7 +155,9 @@ def test_open_settings_are_seen_and_refused(kernel):
             use()
 
 
-@pytest.mark.parametrize("weight", [rkhs.learn(), rkhs.learn() * np.arange(5.0), np.arange(5.0) * rkhs.learn(low=1e-3)])
+@pytest.mark.parametrize(
+    "weight", [rkhs.Tunable(), rkhs.Tunable() * np.arange(5.0), np.arange(5.0) * rkhs.Tunable(low=1e-3)]
+)
 def test_open_weights_are_seen_and_refused(weight):
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=weight)
     assert "weight=learn(" in repr(term)
@@ -171,11 +172,11 @@ def test_open_weights_are_seen_and_refused(weight):
 )
 def test_bad_bounds(options, message):
     with pytest.raises(ValueError, match=message):
-        rkhs.learn(**options)
+        rkhs.Tunable(**options)
 
 
 def test_bad_open_weights():
     with pytest.raises(ValueError, match="each=True"):
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.learn(each=True))
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.Tunable(each=True))
     with pytest.raises(ValueError, match="needs 5 weights"):
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.learn() * np.ones(3))
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=rkhs.Tunable() * np.ones(3))

@@ -28,7 +28,7 @@ def test_autodiff_is_the_jacobian():
     for L, M in ((rkhs.Gradient(X), rkhs.Evaluation(Y)), (rkhs.Gradient(X), rkhs.Gradient(Y))):
         np.testing.assert_allclose(rkhs.gram(by_torch, L, M).dense(), rkhs.gram(by_hand, L, M).dense(), atol=1e-13)
     check_kernel(by_torch, 2)
-    with pytest.raises(rkhs.NotBoundedError, match="orders below 2"):
+    with pytest.raises(rkhs.exceptions.NotBoundedError, match="orders below 2"):
         rkhs.gram(by_hand, rkhs.Hessian(X))
 
 
@@ -103,7 +103,7 @@ def test_divergence_and_curl_are_zero_to_rounding(n, inner):
     X, new = rng.uniform(-1, 1, (8, n)), rng.uniform(-1, 1, (20, n))
     slopes, shape = field(new, n)
     for make in (rkhs.kernels.DivergenceFree, rkhs.kernels.CurlFree):
-        f = rkhs.Function(make(inner), rkhs.Components(X), rng.standard_normal((8, n)))
+        f = rkhs.Function(make(inner), rkhs.functionals.Components(X), rng.standard_normal((8, n)))
         J = slopes(f).reshape(shape)
         size = np.abs(J).max()
         if make is rkhs.kernels.DivergenceFree:
@@ -115,18 +115,18 @@ def test_divergence_and_curl_are_zero_to_rounding(n, inner):
 
 def test_a_curl_free_field_is_slopes_of_one_function():
     X, V = rng.uniform(-1, 1, (12, 2)), rng.standard_normal((12, 2))
-    term = rkhs.Term(rkhs.Components(X), rkhs.Squared(), V, 10.0)
+    term = rkhs.Term(rkhs.functionals.Components(X), rkhs.Squared(), V, 10.0)
     field = rkhs.Problem(rkhs.kernels.CurlFree(rkhs.Gaussian(0.8)), [term]).solve(tol=1e-10).function
     other = rkhs.Problem(rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), V, 10.0)]).solve(tol=1e-10)
     new = rng.uniform(-1, 1, (5, 2))
-    np.testing.assert_allclose(rkhs.Components(new)(field), rkhs.Gradient(new)(other.function), atol=1e-5)
+    np.testing.assert_allclose(rkhs.functionals.Components(new)(field), rkhs.Gradient(new)(other.function), atol=1e-5)
 
 
 def test_components_share_what_they_have_in_common():
     B = np.array([[1.0, 0.9], [0.9, 1.0]])
     K = rkhs.kernels.components(rkhs.Gaussian(1.0), 1, B)
     X, Y = rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
-    G = rkhs.gram(K, rkhs.Components(X, 2), rkhs.Components(Y, 2)).dense()
+    G = rkhs.gram(K, rkhs.functionals.Components(X, 2), rkhs.functionals.Components(Y, 2)).dense()
     np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-14)
 
 
@@ -153,8 +153,8 @@ def test_derivatives_in_settings(name):
 def test_settings_are_learned_behind_a_map():
     X = np.linspace(0, 48, 60)[:, None]
     y = np.sin(2 * np.pi * X[:, 0] / 24) + 0.05 * rng.standard_normal(60)
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn())
-    f = rkhs.Problem(rkhs.Periodic(24.0, rkhs.learn()), [term]).tune().solve().function
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable())
+    f = rkhs.Problem(rkhs.Periodic(24.0, rkhs.Tunable()), [term]).tune().solve().function
     far = X + 24000
     np.testing.assert_allclose(f(far), np.sin(2 * np.pi * X[:, 0] / 24), atol=0.1)
     np.testing.assert_allclose(f(far), f(X), atol=1e-9)
@@ -178,7 +178,7 @@ def test_settings_are_learned_behind_a_map():
             "Element 1 .* changes",
         ),
         (lambda: rkhs.kernels.DivergenceFree(rkhs.Gaussian())(np.ones((1, 8))), ValueError, "R\\^2 and R\\^3"),
-        (lambda: rkhs.kernels.CurlFree(rkhs.Gaussian())(np.ones((1, 3))), ValueError, "rkhs.Components"),
+        (lambda: rkhs.kernels.CurlFree(rkhs.Gaussian())(np.ones((1, 3))), ValueError, "rkhs.functionals.Components"),
         (lambda: rkhs.kernels.components(rkhs.Gaussian(), 1, [[1.0, 2.0], [2.0, 1.0]]), ValueError, "eigenvalue"),
         (
             lambda: (

@@ -14,8 +14,8 @@ SCALED = [rkhs.Gaussian, lambda scale: rkhs.Matern(2.5, scale), lambda scale: rk
 
 
 def test_the_median_of_all_distances():
-    assert rkhs.median_scale(X) == pytest.approx(np.median(pdist(X)), rel=1e-15)
-    assert isinstance(rkhs.median_scale(X), float)
+    assert rkhs.kernels.median_scale(X) == pytest.approx(np.median(pdist(X)), rel=1e-15)
+    assert isinstance(rkhs.kernels.median_scale(X), float)
 
 
 def test_duplicates_do_not_count():
@@ -23,13 +23,13 @@ def test_duplicates_do_not_count():
     repeated = np.concatenate([[[0.0], [1.0], [3.0]], np.zeros((50, 1))])
     distances = pdist(repeated)
     assert np.median(distances) == 0.0
-    assert rkhs.median_scale(repeated) == np.median(distances[distances > 0])
+    assert rkhs.kernels.median_scale(repeated) == np.median(distances[distances > 0])
 
 
 @pytest.mark.parametrize("points", [np.ones((7, 2)), np.zeros((1, 2)), np.zeros((0, 2))], ids=["equal", "one", "none"])
 def test_no_two_distinct_points_have_no_median(points):
     with pytest.raises(ValueError, match=f"median distance of {len(points)} points is undefined.*as a number"):
-        rkhs.median_scale(points)
+        rkhs.kernels.median_scale(points)
 
 
 def test_above_5000_points_a_sample_is_drawn(monkeypatch):
@@ -37,13 +37,13 @@ def test_above_5000_points_a_sample_is_drawn(monkeypatch):
     seen = []
     monkeypatch.setattr(scale_module, "MOST_POINTS", 20)
     monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
-    found = rkhs.median_scale(X)
+    found = rkhs.kernels.median_scale(X)
     (sample,) = seen
     assert sample.shape == (20, 3)
     assert len(np.unique(sample, axis=0)) == 20  # without replacement
     assert all(any(np.array_equal(row, x) for x in X) for row in sample)
-    assert found == rkhs.median_scale(X)  # the same in every run
-    assert found != rkhs.median_scale(X, random_state=1)
+    assert found == rkhs.kernels.median_scale(X)  # the same in every run
+    assert found != rkhs.kernels.median_scale(X, random_state=1)
     assert found == pytest.approx(np.median(pdist(X)), rel=0.3)
 
 
@@ -51,21 +51,21 @@ def test_sampling_starts_above_the_limit(monkeypatch):
     seen = []
     monkeypatch.setattr(scale_module, "MOST_POINTS", len(X))
     monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
-    assert rkhs.median_scale(X) == np.median(pdist(X))
+    assert rkhs.kernels.median_scale(X) == np.median(pdist(X))
     np.testing.assert_array_equal(seen[0], X)  # as they are, none drawn
 
 
 def test_tensors_and_lists():
-    assert rkhs.median_scale(torch.tensor(X)) == rkhs.median_scale(X)
-    assert rkhs.median_scale([[0], [1], [3]]) == 2.0
+    assert rkhs.kernels.median_scale(torch.tensor(X)) == rkhs.kernels.median_scale(X)
+    assert rkhs.kernels.median_scale([[0], [1], [3]]) == 2.0
 
 
 @pytest.mark.parametrize("make", SCALED)
 def test_resolved_has_the_median(make):
     kernel = make("median")
-    assert kernel.resolved(X) == make(rkhs.median_scale(X))
+    assert kernel.resolved(X) == make(rkhs.kernels.median_scale(X))
     assert kernel.scale == "median"  # the kernel itself stays as it was
-    np.testing.assert_array_equal(kernel.resolved(X)(X), make(rkhs.median_scale(X))(X))
+    np.testing.assert_array_equal(kernel.resolved(X)(X), make(rkhs.kernels.median_scale(X))(X))
 
 
 @pytest.mark.parametrize("make", SCALED)
@@ -75,18 +75,18 @@ def test_resolved_keeps_a_scale_that_is_there(make):
 
 
 @pytest.mark.parametrize(
-    "kernel", [rkhs.Linear(), rkhs.Polynomial(3), rkhs.Polyharmonic(3), rkhs.ThinPlate(2)], ids=repr
+    "kernel", [rkhs.kernels.Linear(), rkhs.Polynomial(3), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(2)], ids=repr
 )
 def test_resolved_leaves_kernels_without_a_scale(kernel):
     assert kernel.resolved(X) is kernel
 
 
 def test_resolved_reaches_into_nested_kernels():
-    m = rkhs.median_scale(X)
-    nested = 2.0 * (rkhs.Gaussian("median") + rkhs.Linear()) * rkhs.Matern(1.5, "median") + rkhs.RationalQuadratic(
-        1.0, "median"
-    )
-    expected = 2.0 * (rkhs.Gaussian(m) + rkhs.Linear()) * rkhs.Matern(1.5, m) + rkhs.RationalQuadratic(1.0, m)
+    m = rkhs.kernels.median_scale(X)
+    nested = 2.0 * (rkhs.Gaussian("median") + rkhs.kernels.Linear()) * rkhs.Matern(
+        1.5, "median"
+    ) + rkhs.RationalQuadratic(1.0, "median")
+    expected = 2.0 * (rkhs.Gaussian(m) + rkhs.kernels.Linear()) * rkhs.Matern(1.5, m) + rkhs.RationalQuadratic(1.0, m)
     assert nested.resolved(X) == expected
     np.testing.assert_array_equal(nested.resolved(X)(X), expected(X))
 
@@ -98,7 +98,7 @@ def test_resolved_behind_a_change_of_input_measures_there(A):
     """The median is that of the points the kernel sees, A x."""
     seen = X * A if A.ndim == 1 else X @ A.T
     kernel = rkhs.Gaussian("median") @ A
-    assert kernel.resolved(X) == rkhs.Gaussian(rkhs.median_scale(seen)) @ A
+    assert kernel.resolved(X) == rkhs.Gaussian(rkhs.kernels.median_scale(seen)) @ A
     with pytest.raises(ValueError, match="features"):
         kernel.resolved(X[:, :2])
 

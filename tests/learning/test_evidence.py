@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from mpmath import mp
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process import kernels as theirs
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels as theirs
 
 import rkhs
 from registry import FAMILIES, KERNELS, bounded, points
@@ -124,8 +122,8 @@ def test_fifty_digits(basis):
     [
         2.0 * rkhs.Gaussian((0.4, 0.7)) + rkhs.RationalQuadratic(0.7, 0.5),
         rkhs.Matern(1.5, (0.4, 0.7)),
-        rkhs.Gaussian(0.5) * rkhs.Linear() + 0.3 * rkhs.Matern(2.5, 0.8) @ np.ones((1, 2)),
-        rkhs.Polyharmonic(3) + 0.5 * rkhs.Matern(2.5, 1.4),
+        rkhs.Gaussian(0.5) * rkhs.kernels.Linear() + 0.3 * rkhs.Matern(2.5, 0.8) @ np.ones((1, 2)),
+        rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Matern(2.5, 1.4),
     ],
     ids=repr,
 )
@@ -265,4 +263,4 @@ def test_refusals():
         ).evidence()
     values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y)
     with pytest.raises(ValueError, match='null_space="kept"'):
-        rkhs.Problem(rkhs.Polyharmonic(3), [values], null_space="dropped").evidence()
+        rkhs.Problem(rkhs.kernels.Polyharmonic(3), [values], null_space="dropped").evidence()

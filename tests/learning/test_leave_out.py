@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import rkhs
 from registry import FAMILIES, KERNELS, bounded
@@ -49,7 +48,7 @@ LABELS = {
     [
         (rkhs.Gaussian((0.4, 0.8)), None),
         (rkhs.Matern(2.5, 0.6), rkhs.Polynomials(1)),
-        (rkhs.Polyharmonic(3), None),
+        (rkhs.kernels.Polyharmonic(3), None),
     ],
     ids=["Gaussian", "with a basis", "conditionally positive definite"],
 )

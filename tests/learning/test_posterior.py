@@ -46,7 +46,7 @@ def test_the_formula():
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.5), rkhs.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.5), rkhs.kernels.Polyharmonic(3)], ids=repr)
 def test_landmarks_that_are_all_functionals_change_nothing(kernel, basis, monkeypatch):
     exact = problem(kernel=kernel, basis=basis)
     own = rkhs.Landmarks(rkhs.stack([term.functional for term in exact.terms]))
@@ -169,8 +169,8 @@ def test_error_bars_cover(name):
     points, targets = data(name)
     unit = 1000.0
     learned, new = slice(0, 200), slice(200, None)
-    term = rkhs.Term(rkhs.Evaluation(points[learned]), rkhs.Squared(), unit * targets[learned], rkhs.learn())
-    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), [term], rkhs.Constant()).tune(starts=1)
+    term = rkhs.Term(rkhs.Evaluation(points[learned]), rkhs.Squared(), unit * targets[learned], rkhs.Tunable())
+    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), [term], rkhs.Constant()).tune(starts=1)
     posterior, L = tuned.solve().posterior, rkhs.Evaluation(points[new])
     away = np.abs(posterior.mean(L) - unit * targets[new]) / posterior.std(L, weight=tuned.terms[0].weight)
     assert 0.92 <= np.mean(away <= 1.96) <= 0.98, np.mean(away <= 1.96)

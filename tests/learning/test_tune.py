@@ -13,14 +13,14 @@ from rkhs._learning.tuning import HyperparameterSearch, SearchSpace, TuningMonit
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(60, 3))
 Y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.05 * RNG.standard_normal(60)
-ARD = rkhs.Gaussian(rkhs.learn(each=True))
+ARD = rkhs.Gaussian(rkhs.Tunable(each=True))
 
 
 CONSTANT = rkhs.Constant()
 
 
 def problem(kernel=ARD, X=X, y=Y, basis=CONSTANT, weight=None, **options):
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.learn() if weight is None else weight)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable() if weight is None else weight)
     return rkhs.Problem(kernel, [term], basis, **options)
 
 
@@ -34,10 +34,10 @@ def flat(problem):
     "kernel",
     [
         ARD,
-        rkhs.RationalQuadratic(rkhs.learn(), rkhs.learn()),
-        rkhs.learn() * rkhs.Matern(2.5, rkhs.learn(each=True)) + rkhs.learn() * rkhs.Linear(),
-        rkhs.Polyharmonic(3) + rkhs.learn() * rkhs.Gaussian(0.5),
-        rkhs.Matern(1.5, rkhs.learn(each=True)) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]),
+        rkhs.RationalQuadratic(rkhs.Tunable(), rkhs.Tunable()),
+        rkhs.Tunable() * rkhs.Matern(2.5, rkhs.Tunable(each=True)) + rkhs.Tunable() * rkhs.kernels.Linear(),
+        rkhs.kernels.Polyharmonic(3) + rkhs.Tunable() * rkhs.Gaussian(0.5),
+        rkhs.Matern(1.5, rkhs.Tunable(each=True)) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]),
     ],
     ids=repr,
 )
@@ -88,8 +88,8 @@ def test_gradients_are_used():
     slopes = np.stack([6 * np.cos(6 * X[:, 0]), 2 * X[:, 1], 0 * X[:, 2]], axis=1)
     y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
     terms = [
-        rkhs.Term(rkhs.Evaluation(X[:15]), rkhs.Squared(), y[:15], rkhs.learn()),
-        rkhs.Term(rkhs.Gradient(X[:15]), rkhs.Squared(), slopes[:15], rkhs.learn()),
+        rkhs.Term(rkhs.Evaluation(X[:15]), rkhs.Squared(), y[:15], rkhs.Tunable()),
+        rkhs.Term(rkhs.Gradient(X[:15]), rkhs.Squared(), slopes[:15], rkhs.Tunable()),
     ]
     tuned = rkhs.Problem(ARD, terms, rkhs.Constant()).tune()
     assert list(tuned.tuning.parameters)[-2:] == ["terms[0].weight", "terms[1].weight"]
@@ -104,8 +104,8 @@ def test_a_prior_draws_scales_together():
 
 
 def test_ranges_that_were_given_are_kept():
-    kernel = rkhs.Gaussian(rkhs.learn(start=0.5, low=0.4, high=0.6, each=True))
-    tuned = problem(kernel, weight=rkhs.learn(high=10.0)).tune()
+    kernel = rkhs.Gaussian(rkhs.Tunable(start=0.5, low=0.4, high=0.6, each=True))
+    tuned = problem(kernel, weight=rkhs.Tunable(high=10.0)).tune()
     assert all(0.4 <= s <= 0.6 for s in tuned.kernel.scale)
     assert tuned.terms[0].weight == pytest.approx(10.0)
     assert "terms[0].weight" in tuned.tuning.at_bounds
@@ -114,7 +114,7 @@ def test_ranges_that_were_given_are_kept():
 
 def test_weights_keep_their_shares():
     shares = np.concatenate([np.zeros(5), np.full(30, 2.0), np.ones(25)])
-    tuned = problem(weight=rkhs.learn() * shares).tune()
+    tuned = problem(weight=rkhs.Tunable() * shares).tune()
     factor = tuned.tuning.parameters["terms[0].weight"]
     np.testing.assert_allclose(tuned.terms[0].weight, factor * shares)
 
@@ -134,14 +134,14 @@ def test_a_sample_of_points_is_told(monkeypatch):
     monkeypatch.setattr(module, "FIRST", 60)
     slopes = np.stack([6 * np.cos(6 * X[:, 0]), 2 * X[:, 1], 0 * X[:, 2]], axis=1)
     terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, rkhs.learn()),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slopes, rkhs.learn()),
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, rkhs.Tunable()),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slopes, rkhs.Tunable()),
     ]
-    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), terms, rkhs.Constant()).tune(functionals=120)
+    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), terms, rkhs.Constant()).tune(functionals=120)
     assert tuned.tuning.functionals == (120, 240)  # thirty points with all that was observed there
     assert "on 120 of 240 functionals" in repr(tuned.tuning)
     assert tuned.system.size == 240
-    whole = rkhs.Problem(rkhs.Gaussian(rkhs.learn()), terms, rkhs.Constant()).tune()
+    whole = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), terms, rkhs.Constant()).tune()
     assert whole.tuning.functionals == (240, 240)
     assert tuned.kernel.scale == pytest.approx(whole.kernel.scale, rel=0.3)
 
@@ -177,7 +177,7 @@ def test_one_point(points):
     y = Y[: len(points)]
     with pytest.raises(ValueError, match=r"all functionals are at one point.*rkhs\.learn\(start=1\.0\)"):
         problem(X=points, y=y).tune()
-    kernel = rkhs.Gaussian(rkhs.learn(start=1.0))
+    kernel = rkhs.Gaussian(rkhs.Tunable(start=1.0))
     assert problem(kernel, points, y, basis=None).tune().tuning.status == "converged"
 
 
@@ -262,7 +262,7 @@ def test_refusals():
     with pytest.raises(ValueError, match=r"Tuning needs all losses to be Squared.*Hinge"):
         rkhs.Problem(ARD, [hinge]).tune()
     with pytest.raises(ValueError, match="one alpha: leave each=True out"):
-        problem(rkhs.RationalQuadratic(rkhs.learn(each=True), 1.0)).tune()
+        problem(rkhs.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune()
 
 
 def test_the_search_goes_on_from_the_best_of_some_points():

@@ -6,8 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rkhs._backend.arrays import to_numpy
 from rkhs._linalg.projection import project

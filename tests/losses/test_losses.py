@@ -8,21 +8,19 @@ import pytest
 import scipy.special
 import sklearn.metrics
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import rkhs
 from rkhs._backend.arrays import namespace, to_numpy
 from rkhs.losses import Smoothed
-from rkhs.testing import check_loss
-from rkhs.testing import losses as laws
+from rkhs.testing import check_loss, losses as laws
 
 LOSSES = [
     rkhs.Squared(),
     rkhs.Absolute(),
     rkhs.EpsilonInsensitive(0.1),
     rkhs.EpsilonInsensitive(0.0),
-    rkhs.SquaredEpsilonInsensitive(0.3),
+    rkhs.losses.SquaredEpsilonInsensitive(0.3),
     rkhs.Huber(0.5),
     rkhs.Huber(1e6),
     rkhs.Quantile(0.2),
@@ -32,8 +30,8 @@ LOSSES = [
     rkhs.Logistic(),
     rkhs.Hinge(),
     rkhs.SquaredHinge(),
-    rkhs.SmoothedHinge(0.5),
-    rkhs.SmoothedHinge(1e-6),
+    rkhs.losses.SmoothedHinge(0.5),
+    rkhs.losses.SmoothedHinge(1e-6),
 ]
 EXTREME = np.array([0.0, 1e-300, 1e-12, 0.5, 1.0, 30.0, 800.0, 1e8, 1e30, 1e150])
 STEPS = 10.0 ** np.arange(-12, 13, 4)
@@ -60,7 +58,7 @@ def test_every_envelope_obeys(loss, width):
 
 
 @dataclass(frozen=True)
-class ThreeHalves(rkhs.Loss):
+class ThreeHalves(rkhs.extend.Loss):
     """loss = |u - b|^(3/2): its gradient is continuous, but not Lipschitz."""
 
     def value(self, u, b):
@@ -216,11 +214,11 @@ def test_values_on_paper():
     u, b = np.array([-2.0, 0.75, 1.5, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])
     known = {
         rkhs.EpsilonInsensitive(0.5): [2.5, 0, 0, 1.5],
-        rkhs.SquaredEpsilonInsensitive(0.5): [6.25, 0, 0, 2.25],
+        rkhs.losses.SquaredEpsilonInsensitive(0.5): [6.25, 0, 0, 2.25],
         rkhs.OneSided(): [3, 0.25, 0, 0],
         rkhs.SquaredOneSided(): [9, 0.0625, 0, 0],
         rkhs.SquaredHinge(): [9, 0.0625, 0, 0],
-        rkhs.SmoothedHinge(0.5): [2.75, 0.0625, 0, 0],
+        rkhs.losses.SmoothedHinge(0.5): [2.75, 0.0625, 0, 0],
         rkhs.Hinge().smoothed(0.5): [2.75, 0.0625, 0, 0],
     }
     for loss, values in known.items():
@@ -233,9 +231,9 @@ def test_curvature_at_the_target():
     for loss, known in [
         (rkhs.Squared(), 2),
         (rkhs.Huber(0.5), 2),
-        (rkhs.SmoothedHinge(0.5), 0),
+        (rkhs.losses.SmoothedHinge(0.5), 0),
         (rkhs.Absolute().smoothed(0.25), 4),
-        (rkhs.SquaredEpsilonInsensitive(0.1), 0),
+        (rkhs.losses.SquaredEpsilonInsensitive(0.1), 0),
         (rkhs.Logistic(), 1 / (2 + 2 * np.cosh(1.0))),
     ]:
         np.testing.assert_allclose(loss.curvature(b, b), known, rtol=1e-15)
@@ -352,10 +350,10 @@ def test_not_a_number_stays():
     "make",
     [
         lambda: rkhs.EpsilonInsensitive(-0.1),
-        lambda: rkhs.SquaredEpsilonInsensitive(np.inf),
+        lambda: rkhs.losses.SquaredEpsilonInsensitive(np.inf),
         lambda: rkhs.Huber(0),
         lambda: rkhs.Huber(np.nan),
-        lambda: rkhs.SmoothedHinge(-1),
+        lambda: rkhs.losses.SmoothedHinge(-1),
         lambda: rkhs.Quantile(1.0),
         lambda: rkhs.Quantile(0),
         lambda: Smoothed(rkhs.Hinge(), 0.0),

@@ -11,7 +11,7 @@ Z = np.random.default_rng(1).standard_normal((25, 2))
 KERNEL = rkhs.Gaussian(1.0)
 FAMILIES = {
     "gradients": rkhs.Gradient(X),
-    "edges": rkhs.GraphDifference(X, [[i, i + 1] for i in range(39)]),
+    "edges": rkhs.functionals.GraphDifference(X, [[i, i + 1] for i in range(39)]),
     "averages": rkhs.LocalDeviation(X[:20], width=0.5),
     "directions": 3.0 * rkhs.Gradient(X[:10]) - rkhs.Gradient(X[10:20]),
 }

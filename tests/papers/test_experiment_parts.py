@@ -97,7 +97,7 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
     y, Cs = moons.y.astype(float), [0.1, 1.0, 10.0]
     folds = [b for _, b in thin_plate.splits(y, 3, seed=0)]
     found = thin_plate.fold_errors(thin_plate_problem(moons.X, y), Cs, moons.X, y, folds)
-    weight = 1 / rkhs.median_scale(moons.X) ** 2
+    weight = 1 / rkhs.kernels.median_scale(moons.X) ** 2
     for C, error in zip(Cs, found, strict=True):
         wrong = []
         for b in folds:
@@ -126,7 +126,7 @@ def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch)
             labels, *others = machine.terms
             kept = np.tile(np.isin(np.arange(15), a), machine.copies)
             labels = rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)
-            kernel = rkhs.Gaussian(rkhs.median_scale(X))
+            kernel = rkhs.Gaussian(rkhs.kernels.median_scale(X))
             f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-4).function
             loss = np.log1p(np.exp(-y[b] * f(X[b])))
             own.append((loss[y[b] > 0].mean() + loss[y[b] < 0].mean()) / 2)
@@ -188,7 +188,7 @@ def test_ten_machines_of_usps_are_each_their_own_problem(variant, monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((80, 2)), np.arange(80) % 10
     found = values_at(usps.path(variant, X, usps.one_against_rest(y), 0.5, [0.5, 2.0]), X[:7])[1]
-    median = rkhs.median_scale(X)
+    median = rkhs.kernels.median_scale(X)
     target = np.where(y == 3, 1.0, -1.0)
     gaussian = variant == "Gaussian"
     weight = 2.0 if gaussian else 2.0 / median**2
@@ -211,7 +211,7 @@ def test_the_last_machines_of_usps_take_each_digit_from_its_own_parameters(monke
     values = np.empty((30, 10))
     for digit, own in enumerate(options):
         target = np.where(y[:90] == digit, 1.0, -1.0)
-        values[:, digit] = by_libsvm(X[:90], target, own["scale"] * rkhs.median_scale(X[:90]), own["C"], X[90:])
+        values[:, digit] = by_libsvm(X[:90], target, own["scale"] * rkhs.kernels.median_scale(X[:90]), own["C"], X[90:])
     assert found["of"] == 30
     assert abs(found["errors"] - np.sum(values.argmax(axis=1) != y[90:])) <= 1
 

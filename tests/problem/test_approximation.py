@@ -14,8 +14,8 @@ LOSSES = (rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge(), rkhs.SquaredHinge())
 KERNELS = (
     rkhs.Gaussian(1.2),
     rkhs.Matern(2.5, 1.0),
-    rkhs.Polyharmonic(3),
-    rkhs.Gaussian(1.0) + 0.1 * rkhs.Linear(),
+    rkhs.kernels.Polyharmonic(3),
+    rkhs.Gaussian(1.0) + 0.1 * rkhs.kernels.Linear(),
 )
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
 
@@ -169,7 +169,7 @@ def test_derivatives_as_landmarks_earn_their_place():
         rkhs.Term(rkhs.Evaluation(points[:30]), rkhs.Logistic(), target, 10.0),
         rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=1.0),
     ]
-    kernel = rkhs.Gaussian(rkhs.median_scale(points))
+    kernel = rkhs.Gaussian(rkhs.kernels.median_scale(points))
     best = rkhs.Problem(kernel, both).solve(tol=1e-8).primal
     excess = []
     for derivatives in (0.0, 0.25):
@@ -209,7 +209,7 @@ def test_errors_name_the_remedy(make, message):
 def test_unbounded_functionals_are_refused():
     flat = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), target=1.0)]
     for approximation in (rkhs.Landmarks(5), rkhs.FourierFeatures(5)):
-        with pytest.raises(rkhs.NotBoundedError):
+        with pytest.raises(rkhs.exceptions.NotBoundedError):
             rkhs.Problem(rkhs.Matern(0.5), flat, approximation=approximation).solve()
 
 
@@ -248,7 +248,7 @@ def test_landmarks_are_more_than_the_null_space_has_functions(gradients):
     flat = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)] if gradients else []
     rows = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 10.0), *flat]
     for few in (rkhs.Landmarks(3), rkhs.Landmarks(4), rkhs.Landmarks(rkhs.Evaluation(X[:4]))):
-        problem = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=few)
+        problem = rkhs.Problem(rkhs.kernels.Polyharmonic(3), rows, approximation=few)
         for solve in (problem.solve, lambda problem=problem: problem.grid({0: [1.0]})):
             with pytest.raises(
                 ValueError, match=r"Polyharmonic.*Polynomials\(degree=1\), has 4 functions.* at least 5"
@@ -257,13 +257,13 @@ def test_landmarks_are_more_than_the_null_space_has_functions(gradients):
     for derivatives in (0.0, 0.25, 0.9):
         for count in (5, 6, 7, 10):
             span = rkhs.Landmarks(count, derivatives=derivatives)
-            assert rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=span).solve().status == "converged"
+            assert rkhs.Problem(rkhs.kernels.Polyharmonic(3), rows, approximation=span).solve().status == "converged"
 
 
 def test_three_rows_need_no_more_landmarks_than_rows():
     """The problem's own functionals are its landmarks, and the solution is that of the whole space."""
     rows = [rkhs.Term(rkhs.Evaluation(X[:3]), rkhs.Squared(), Y[:3], 10.0)]
-    span = rkhs.Problem(rkhs.Polyharmonic(3), rows, approximation=rkhs.Landmarks(100))
+    span = rkhs.Problem(rkhs.kernels.Polyharmonic(3), rows, approximation=rkhs.Landmarks(100))
     assert span.solve().primal < 1e-12
 
 

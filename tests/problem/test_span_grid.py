@@ -117,7 +117,7 @@ def test_the_exact_grid_where_landmarks_are_the_functionals():
 def test_conditionally_positive_definite_kernels():
     def thin(C):
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, C)
-        return rkhs.Problem(rkhs.Polyharmonic(3), [term], approximation=SPANS["values"])
+        return rkhs.Problem(rkhs.kernels.Polyharmonic(3), [term], approximation=SPANS["values"])
 
     for own, C in zip(thin(1.0).path(0, CS), CS, strict=True):
         assert own.primal == pytest.approx(thin(C).solve().primal, rel=1e-9)

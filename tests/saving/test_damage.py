@@ -125,7 +125,7 @@ def huge_array():
 @pytest.mark.parametrize("edit", EDITED.values(), ids=EDITED)
 def test_edited_files_are_refused(edit, model, tmp_path):
     path = written(tmp_path / "edited.skops", edit(model[2]))
-    with pytest.raises(rkhs.ModelFileError, match=r"edited\.skops"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=r"edited\.skops"):
         rkhs.load(path)
 
 
@@ -144,22 +144,22 @@ def test_files_that_are_cut_off_are_refused(size, model, tmp_path):
     path = tmp_path / "cut.skops"
     path.write_bytes(data[: int(size * len(data)) if isinstance(size, float) else size])
     for read in (rkhs.load, notes_of):
-        with pytest.raises(rkhs.ModelFileError, match=r"cut\.skops"):
+        with pytest.raises(rkhs.exceptions.ModelFileError, match=r"cut\.skops"):
             read(path)
 
 
 def test_a_folder_and_nothing_are_no_model_files(tmp_path):
     for read in (rkhs.load, notes_of):
-        with pytest.raises(rkhs.ModelFileError, match="is a folder, not a model file"):
+        with pytest.raises(rkhs.exceptions.ModelFileError, match="is a folder, not a model file"):
             read(tmp_path)
-        with pytest.raises(rkhs.ModelFileError, match="There is no file"):
+        with pytest.raises(rkhs.exceptions.ModelFileError, match="There is no file"):
             read(tmp_path / "nothing.skops")
 
 
 @pytest.mark.parametrize("method", [ZIP_BZIP2, ZIP_LZMA])
 def test_methods_that_save_does_not_use_are_refused(method, model, tmp_path):
     path = written(tmp_path / "packed.skops", model[2], method)
-    with pytest.raises(rkhs.ModelFileError, match=rf"packed\.skops.* is packed by method {method}"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=rf"packed\.skops.* is packed by method {method}"):
         rkhs.load(path)
 
 
@@ -175,7 +175,9 @@ def test_a_file_that_unpacks_to_very_much_is_refused_at_once(name, model, tmp_pa
     assert path.stat().st_size < 2**20
     tracemalloc.start()
     for read in (rkhs.load, notes_of) if name == "rkhs.json" else (rkhs.load,):
-        with pytest.raises(rkhs.ModelFileError, match=r"bomb\.skops.*bytes unpack to \d+, more than \d+ \(64 MiB, or"):
+        with pytest.raises(
+            rkhs.exceptions.ModelFileError, match=r"bomb\.skops.*bytes unpack to \d+, more than \d+ \(64 MiB, or"
+        ):
             read(path)
     assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     tracemalloc.stop()
@@ -187,7 +189,7 @@ def test_a_file_that_lies_about_its_sizes_is_refused_at_once(model, tmp_path):
     data = path.read_bytes()
     path.write_bytes(data.replace(struct.pack("<L", int(0.2 * 2**30)), struct.pack("<L", 1000)))
     tracemalloc.start()
-    with pytest.raises(rkhs.ModelFileError, match=r"bomb\.skops"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=r"bomb\.skops"):
         rkhs.load(path)
     assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     tracemalloc.stop()
@@ -265,7 +267,7 @@ BOMBS = [
 def with_a_matrix(tmp_path_factory):
     """The members of a file of functionals with a sparse matrix."""
     path = tmp_path_factory.mktemp("matrix") / "model.skops"
-    rkhs.save(rkhs.Function(rkhs.Gaussian(1.0), rkhs.GraphDifference(X, [[0, 1]]), [1.0]), path)
+    rkhs.save(rkhs.Function(rkhs.Gaussian(1.0), rkhs.functionals.GraphDifference(X, [[0, 1]]), [1.0]), path)
     with ZipFile(path) as archive:
         return unsigned({name: archive.read(name) for name in archive.namelist()})
 
@@ -277,7 +279,7 @@ def test_no_layer_of_a_file_unpacks_to_very_much(bomb, with_a_matrix, tmp_path):
     path = written(tmp_path / "model.skops", contents)
     assert path.stat().st_size < 2e6
     tracemalloc.start()
-    with pytest.raises(rkhs.ModelFileError):
+    with pytest.raises(rkhs.exceptions.ModelFileError):
         rkhs.load(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -292,7 +294,7 @@ def test_a_member_that_stands_for_many_objects_is_refused(tmp_path):
     schema = schema_of(contents)
     schema["content"] = [{**schema["content"][0], "__id__": k} for k in range(100)]
     path = written(tmp_path / "model.skops", {**contents, "schema.json": as_json(schema)})
-    with pytest.raises(rkhs.ModelFileError, match="stands for several objects"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="stands for several objects"):
         rkhs.load(path)
 
 
@@ -310,7 +312,7 @@ def test_two_members_of_one_name_are_refused(model, tmp_path):
     path = written(tmp_path / "twice.skops", unsigned(model[2]))
     with ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("schema.json", model[2]["schema.json"])
-    with pytest.raises(rkhs.ModelFileError, match="two of its members have the same name"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="two of its members have the same name"):
         rkhs.load(path)
 
 
@@ -328,6 +330,6 @@ def test_notes_that_are_no_json_are_refused_and_the_old_file_stays(notes, tmp_pa
     path = tmp_path / "model.skops"
     rkhs.save(rkhs.Gaussian(), path)
     before = path.read_bytes()
-    with pytest.raises(rkhs.ModelFileError, match="The notes cannot be written as JSON"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="The notes cannot be written as JSON"):
         rkhs.save(rkhs.Gaussian(), path, notes=notes)
     assert path.read_bytes() == before

@@ -64,10 +64,10 @@ def test_pickle_round_trip_of_each_kind_of_knowledge(knowledge):
     "kernel",
     [
         rkhs.Gaussian(scale=(1.0, 2.0, 1.0, 2.0)),
-        rkhs.Matern(nu=2.5, scale=1.0) + 0.5 * rkhs.Linear(),
+        rkhs.Matern(nu=2.5, scale=1.0) + 0.5 * rkhs.kernels.Linear(),
         rkhs.RationalQuadratic(alpha=1.0) * rkhs.Polynomial(degree=2),
         rkhs.Gaussian() @ RNG.standard_normal((2, 4)),
-        rkhs.Polyharmonic(3),
+        rkhs.kernels.Polyharmonic(3),
     ],
     ids=repr,
 )
@@ -169,7 +169,7 @@ def own_function(X, a):
 
 def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
     fitted = machine(invariance=Tangents(own_function)).fit(X, Y)
-    with pytest.raises(rkhs.ModelFileError, match="own_function, which a file for others must not contain"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="own_function, which a file for others must not contain"):
         rkhs.save(fitted, tmp_path / "model.skops")
     assert not (tmp_path / "model.skops").exists()
     again = pickle.loads(pickle.dumps(fitted))
@@ -230,7 +230,7 @@ def holds_itself():
 )
 def test_a_model_with_what_no_file_can_hold_is_refused(value, complaint, tmp_path):
     held = value()
-    with pytest.raises(rkhs.ModelFileError, match=complaint):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=complaint):
         rkhs.save(machine(invariance=held), tmp_path / "model.skops")
     assert not (tmp_path / "model.skops").exists()
     if hasattr(held, "close"):
@@ -255,7 +255,7 @@ def test_a_file_with_foreign_types_is_refused_and_none_of_it_is_built(tmp_path):
     evil.payload = 1
     skops.io.dump({"model": evil}, path)
     with_note(path, rkhs.__version__)
-    with pytest.raises(rkhs.ModelFileError, match=r"Evil, which is none of ours"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=r"Evil, which is none of ours"):
         rkhs.load(path)
     assert not Evil.built
 
@@ -263,13 +263,13 @@ def test_a_file_with_foreign_types_is_refused_and_none_of_it_is_built(tmp_path):
 def test_a_pickle_is_refused_and_not_run(tmp_path):
     path = tmp_path / "model.pkl"
     path.write_bytes(pickle.dumps(machine()))
-    with pytest.raises(rkhs.ModelFileError, match="is not a model file of rkhs"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="is not a model file of rkhs"):
         rkhs.load(path)
 
 
 def test_a_skops_file_of_somebody_else_is_refused(tmp_path):
     skops.io.dump(StandardScaler(), tmp_path / "other.skops")
-    with pytest.raises(rkhs.ModelFileError, match="is not a model file of rkhs"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="is not a model file of rkhs"):
         rkhs.load(tmp_path / "other.skops")
 
 
@@ -278,7 +278,9 @@ def test_another_version_is_refused(tmp_path, version):
     path = tmp_path / "model.skops"
     skops.io.dump(machine(), path)
     with_note(path, version)
-    with pytest.raises(rkhs.ModelFileError, match=f"saved by rkhs {version} and this is rkhs {rkhs.__version__}"):
+    with pytest.raises(
+        rkhs.exceptions.ModelFileError, match=f"saved by rkhs {version} and this is rkhs {rkhs.__version__}"
+    ):
         rkhs.load(path)
 
 
@@ -286,9 +288,9 @@ def test_a_damaged_file_and_no_file(tmp_path):
     path = tmp_path / "model.skops"
     rkhs.save(machine().fit(X, Y), path)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(rkhs.ModelFileError, match="is not a model file"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="is not a model file"):
         rkhs.load(path)
-    with pytest.raises(rkhs.ModelFileError, match="There is no file"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="There is no file"):
         rkhs.load(tmp_path / "nothing.skops")
 
 
@@ -298,7 +300,7 @@ def test_a_file_without_its_arrays_is_damaged(tmp_path):
     with ZipFile(path) as source, ZipFile(poorer, "w") as target:
         for name in ("schema.json", "rkhs.json"):
             target.writestr(name, source.read(name))
-    with pytest.raises(rkhs.ModelFileError, match="is damaged"):
+    with pytest.raises(rkhs.exceptions.ModelFileError, match="is damaged"):
         rkhs.load(poorer)
 
 

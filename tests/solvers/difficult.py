@@ -37,8 +37,8 @@ SPACES = (
     (rkhs.Gaussian(1.0), None),
     (rkhs.Gaussian(1.0), rkhs.Constant()),
     (rkhs.Gaussian(1.0), rkhs.Polynomials(2)),
-    (rkhs.Polyharmonic(3), None),
-    (rkhs.Polyharmonic(3), rkhs.Polynomials(2)),
+    (rkhs.kernels.Polyharmonic(3), None),
+    (rkhs.kernels.Polyharmonic(3), rkhs.Polynomials(2)),
 )
 
 

@@ -19,8 +19,8 @@ SPACES = (
     (rkhs.Gaussian(1.0), rkhs.Constant()),
     (rkhs.Gaussian(1.0), rkhs.Polynomials(1)),
     (rkhs.Gaussian(1.0), WAVES),
-    (rkhs.Polyharmonic(3), None),
-    (rkhs.Polyharmonic(3), rkhs.Polynomials(2)),
+    (rkhs.kernels.Polyharmonic(3), None),
+    (rkhs.kernels.Polyharmonic(3), rkhs.Polynomials(2)),
 )
 LOSSES = (rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Absolute(), rkhs.Huber(0.3), rkhs.Quantile(0.7))
 
@@ -81,7 +81,7 @@ def test_against_cvxpy(loss, space, quadratic, used):
     try:
         problem = rkhs.Problem(space[0], terms, space[1])
         solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
-    except rkhs.UnattainedError:
+    except rkhs.exceptions.UnattainedError:
         return
     expected = problems.cvxpy_solution(problem, rkhs.Evaluation(Z))
     assert solution.status == "converged"
@@ -161,7 +161,7 @@ def test_difficult_problems(name, loss):
         whole = rkhs.Problem(problem.kernel, [*problem.terms, more], problem.basis)
         try:
             solution = whole.solve(rkhs.solvers.SchurComplement(), tol=1e-6)
-        except rkhs.NotApplicableError:
+        except rkhs.exceptions.NotApplicableError:
             assert name in ("no label", "nothing at all")  # nothing but squares is left
             continue
         kinks = not loss.smooth and "1e12" in name  # w |u - b| with w = 1e12 is known to 1e-4 at best
@@ -180,7 +180,7 @@ def test_weights_of_what_is_absorbed(space, weight):
 
 
 def test_without_the_null_space():
-    problem = rkhs.Problem(rkhs.Polyharmonic(3), [labels(), slopes()], null_space="dropped")
+    problem = rkhs.Problem(rkhs.kernels.Polyharmonic(3), [labels(), slopes()], null_space="dropped")
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.BoxDual(), tol=1e-8).primal, rel=1e-7)
@@ -210,7 +210,7 @@ def test_float32_and_torch():
 
 def test_what_it_cannot_do_is_refused():
     def check(terms, message):
-        with pytest.raises(rkhs.NotApplicableError, match=message):
+        with pytest.raises(rkhs.exceptions.NotApplicableError, match=message):
             rkhs.Problem(rkhs.Gaussian(1.0), terms).solve(rkhs.solvers.SchurComplement())
 
     check([labels()], r"SchurComplement .*none among Hinge\(\).*NonlinearCG")

@@ -24,7 +24,7 @@ LOSSES = (
     rkhs.OneSided(),
     rkhs.SquaredHinge(),
     rkhs.Huber(0.3),
-    rkhs.SmoothedHinge(0.2),
+    rkhs.losses.SmoothedHinge(0.2),
 )
 
 
@@ -85,7 +85,7 @@ def test_epsilon_insensitive_alone_is_sklearns_svr():
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()])
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kernel, basis):
     """-alpha/w is a subgradient of the loss at u = L(f): strictly inside a piece the slope of that piece, exactly."""
@@ -207,11 +207,11 @@ def test_tensors(dtype, solver):
 
 @pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual()], ids=repr)
 def test_losses_with_another_conjugate_are_refused(solver):
-    with pytest.raises(rkhs.NotApplicableError, match=rf"{solver.name}.*Logistic\(\).*Newton"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=rf"{solver.name}.*Logistic\(\).*Newton"):
         two_terms(rkhs.Logistic()).solve(solver)
 
 
 def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("rkhs.solvers._base.fits", lambda rows: False)
-    with pytest.raises(rkhs.NotApplicableError, match=r"70 functionals.*NonlinearCG"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"70 functionals.*NonlinearCG"):
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.BoxDual())

@@ -57,7 +57,7 @@ def test_finite_termination():
     np.testing.assert_allclose(solution.function(far), target * 2 * weight / (1 + 2 * weight), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [rkhs.Polyharmonic(2), rkhs.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.kernels.Polyharmonic(2), rkhs.kernels.Polyharmonic(3)], ids=repr)
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Absolute()], ids=repr)
 def test_coefficients_stay_in_the_space(kernel, loss):
     target = LABELS if loss.classification else Y

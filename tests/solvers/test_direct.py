@@ -39,7 +39,9 @@ def solve(kernel, terms, basis=None, tol=1e-12):
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.8), rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3)])
+@pytest.mark.parametrize(
+    "kernel", [rkhs.Gaussian(0.8), rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3)]
+)
 def test_closed_form(kernel, basis):
     terms = [values(RNG.uniform(0.1, 10, 30)), slopes()]
     f = solve(kernel, terms, basis).function
@@ -67,10 +69,10 @@ def test_kernel_ridge_regression(weight):
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (rkhs.Polyharmonic(2), "thin_plate_spline"),
-        (rkhs.Polyharmonic(1), "linear"),
-        (rkhs.Polyharmonic(3), "cubic"),
-        (rkhs.Polyharmonic(5), "quintic"),
+        (rkhs.kernels.Polyharmonic(2), "thin_plate_spline"),
+        (rkhs.kernels.Polyharmonic(1), "linear"),
+        (rkhs.kernels.Polyharmonic(3), "cubic"),
+        (rkhs.kernels.Polyharmonic(5), "quintic"),
     ],
 )
 @pytest.mark.parametrize("weight", [0.5, 100.0, 1e12])
@@ -92,7 +94,7 @@ def test_laplacian_regularized_least_squares():
     kernel = rkhs.Gaussian(0.7)
     terms = [
         rkhs.Term(rkhs.Evaluation(X[labeled]), rkhs.Squared(), Y[labeled], lam),
-        rkhs.Term(rkhs.GraphDifference(X, edges, w), rkhs.Squared(), weight=nu),
+        rkhs.Term(rkhs.functionals.GraphDifference(X, edges, w), rkhs.Squared(), weight=nu),
     ]
     f = solve(kernel, terms).function
     J = np.diag((np.arange(30) < 8).astype(float))
@@ -171,7 +173,7 @@ def test_contradictory_interpolation_averages():
     """The coefficients of a contradictory pair are -a and a with a = 2e12, and f is no better than a rounds."""
     twice = np.concatenate([X[:5], X[:5]])
     term = rkhs.Term(rkhs.Evaluation(twice), rkhs.Squared(), np.concatenate([Y[:5], Y[:5] + 2]), 1e12)
-    for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
+    for kernel in (rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)):
         f = solve(kernel, [term], tol=1e-2).function  # what rounding leaves is 3e-3, as stated
         np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=32 * np.finfo(np.float64).eps * 2e12)
 
@@ -200,7 +202,7 @@ def test_float32_and_torch():
 
 def test_other_losses_are_refused():
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [values(), rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(1.0))])
-    with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*Huber.*SchurComplement.*NonlinearCG"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Direct .*Huber.*SchurComplement.*NonlinearCG"):
         problem.solve(rkhs.solvers.Direct())
 
 
@@ -219,5 +221,5 @@ def test_it_takes_the_memory_of_one_matrix():
 
 def test_what_does_not_fit_in_memory_is_refused():
     term = rkhs.Term(rkhs.Gradient(np.zeros((4000, 500))), rkhs.Squared())
-    with pytest.raises(rkhs.NotApplicableError, match=r"Direct .*2000000.*ConjugateGradients"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Direct .*2000000.*ConjugateGradients"):
         rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.Direct())

@@ -19,8 +19,8 @@ LOSSES = (rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Absolute(), r
 SPACES = (
     (rkhs.Gaussian(1.5), None),
     (rkhs.Gaussian(1.5), rkhs.Constant()),
-    (rkhs.Polyharmonic(3), None),
-    (rkhs.Polyharmonic(3), rkhs.Polynomials(2)),
+    (rkhs.kernels.Polyharmonic(3), None),
+    (rkhs.kernels.Polyharmonic(3), rkhs.Polynomials(2)),
 )
 
 
@@ -162,7 +162,7 @@ def test_difficult_problems(loss, name):
 def test_many_other_losses_are_refused():
     points = RNG.standard_normal((OTHERS + 1, 2))
     many = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), np.ones(len(points)))
-    with pytest.raises(rkhs.NotApplicableError, match=r"Galerkin .*Absolute.*NonlinearCG"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Galerkin .*Absolute.*NonlinearCG"):
         rkhs.Problem(rkhs.Gaussian(1.0), [many]).solve(rkhs.solvers.Galerkin())
 
 

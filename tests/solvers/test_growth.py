@@ -121,7 +121,7 @@ def test_compress_drops_what_is_zero():
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
 def test_conditionally_positive_definite(loss):
     """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""
-    problem = regression(rkhs.Polyharmonic(3), loss=loss)
+    problem = regression(rkhs.kernels.Polyharmonic(3), loss=loss)
     solution = problem.solve(GreedyCoordinate(representers=12), tol=1e-8)
     a = solution.function.coefficients
     P = rkhs.stack([t.functional for t in problem.terms]).assemble(rkhs.Polynomials(1).on)

@@ -16,7 +16,7 @@ from rkhs.solvers import _preconditioning as preconditioning
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
-KERNELS = (rkhs.Gaussian(1.0), rkhs.Matern(2.5), rkhs.Polyharmonic(3), rkhs.ThinPlate(3), rkhs.Polynomial(3))
+KERNELS = (rkhs.Gaussian(1.0), rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3), rkhs.Polynomial(3))
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(2))
 
 
@@ -206,7 +206,9 @@ def test_random_problems_against_cvxpy(seed):
 
 
 def test_other_losses_are_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"ConjugateGradients .*Hinge.*SchurComplement.*NonlinearCG"):
+    with pytest.raises(
+        rkhs.exceptions.NotApplicableError, match=r"ConjugateGradients .*Hinge.*SchurComplement.*NonlinearCG"
+    ):
         rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
             rkhs.solvers.ConjugateGradients()
         )

@@ -24,7 +24,7 @@ def problem(loss, kernel=None, basis=None, outputs=False):
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Huber(0.3)], ids=repr)
 @pytest.mark.parametrize(
     ("kernel", "basis"),
-    [(rkhs.Gaussian(0.7), None), (rkhs.Gaussian(0.7), rkhs.Constant()), (rkhs.Polyharmonic(3), None)],
+    [(rkhs.Gaussian(0.7), None), (rkhs.Gaussian(0.7), rkhs.Constant()), (rkhs.kernels.Polyharmonic(3), None)],
 )
 def test_agrees_with_newton(loss, basis, kernel):
     one = problem(loss, kernel, basis)
@@ -73,5 +73,5 @@ def test_a_callback_stops_it_with_the_best_so_far():
 
 
 def test_losses_without_a_derivative_are_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"Absolute\(\).*NonlinearCG"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Absolute\(\).*NonlinearCG"):
         problem(rkhs.Absolute()).solve(rkhs.solvers.LBFGS())

@@ -28,7 +28,7 @@ def test_the_support_vector_machine(weight):
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()])
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Matern(1.5), rkhs.Polyharmonic(1)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Matern(1.5), rkhs.kernels.Polyharmonic(1)], ids=repr)
 def test_the_exact_dual_and_cvxpy(kernel, basis):
     """With weights of each example, and with a kernel that is definite on {sum a = 0} only."""
     one = problem(basis, RNG.uniform(0.1, 5, 60), kernel=kernel)
@@ -65,15 +65,15 @@ def test_difficult_problems(name):
             continue
         problem = rkhs.Problem(kernel, terms, basis)
         if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
-            with pytest.raises(rkhs.NotApplicableError, match="constant"):
+            with pytest.raises(rkhs.exceptions.NotApplicableError, match="constant"):
                 problem.solve(rkhs.solvers.LibSVM())
             continue
         assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*constant.*NonlinearCG"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"LibSVM .*constant.*NonlinearCG"):
         problem(rkhs.Polynomials(1)).solve(rkhs.solvers.LibSVM())
     squared = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
-    with pytest.raises(rkhs.NotApplicableError, match=r"LibSVM .*Squared.*SchurComplement"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"LibSVM .*Squared.*SchurComplement"):
         rkhs.Problem(rkhs.Gaussian(1.0), [squared]).solve(rkhs.solvers.LibSVM())

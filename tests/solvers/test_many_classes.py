@@ -19,7 +19,7 @@ def problem(loss, classes=10):
     target = np.where(Y[:LABELS, None] == np.arange(classes), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[:LABELS]), loss, target, weight=10.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.03)
-    return rkhs.Problem(rkhs.Gaussian(rkhs.median_scale(X)), [labels, flat], rkhs.Constant())
+    return rkhs.Problem(rkhs.Gaussian(rkhs.kernels.median_scale(X)), [labels, flat], rkhs.Constant())
 
 
 @pytest.fixture

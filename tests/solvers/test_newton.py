@@ -13,12 +13,12 @@ from rkhs.solvers import newton
 SMOOTH = [s for s in range(problems.COUNT) if all(t.smooth for t in problems.PAIRS[s % len(problems.PAIRS)])]
 LOSSES = (
     rkhs.SquaredHinge(),
-    rkhs.SquaredEpsilonInsensitive(0.1),
+    rkhs.losses.SquaredEpsilonInsensitive(0.1),
     rkhs.Huber(0.3),
     rkhs.Logistic(),
     rkhs.SquaredOneSided(),
     rkhs.Squared(),
-    rkhs.SmoothedHinge(0.3),
+    rkhs.losses.SmoothedHinge(0.3),
     rkhs.Hinge().smoothed(0.05),
     rkhs.Quantile(0.3).smoothed(0.05),
 )
@@ -36,7 +36,7 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None):
         kernel or rkhs.Gaussian(1.0),
         [
             rkhs.Term(rkhs.Evaluation(X), loss, y, weight),
-            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.SquaredEpsilonInsensitive(0.01), weight=0.1),
+            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.losses.SquaredEpsilonInsensitive(0.01), weight=0.1),
         ],
         basis,
     )
@@ -53,7 +53,7 @@ def test_against_cvxpy(seed):
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()])
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)])
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_few_iterations_to_a_tiny_gap(loss, kernel, basis):
     for weight in (1e-3, 1.0, 1e3):
@@ -167,7 +167,7 @@ def test_tensors(dtype):
 
 
 def test_losses_without_a_derivative_are_refused():
-    with pytest.raises(rkhs.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
+    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
 
 

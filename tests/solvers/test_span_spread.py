@@ -28,9 +28,9 @@ CASES = [
     (rkhs.Gaussian(1.2), None),
     (rkhs.Gaussian(1.2), rkhs.Constant()),
     (rkhs.Matern(2.5, 1.0), rkhs.Polynomials(1)),
-    (rkhs.Polyharmonic(3), None),
-    (rkhs.Polyharmonic(3), rkhs.Constant()),  # which its null space has already
-    (0.5 * rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.Constant()),
+    (rkhs.kernels.Polyharmonic(3), None),
+    (rkhs.kernels.Polyharmonic(3), rkhs.Constant()),  # which its null space has already
+    (0.5 * rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.Constant()),
 ]
 
 
@@ -97,7 +97,7 @@ def test_what_no_term_sees_is_infinite():
     assert np.all(np.isfinite(blind.variance(NEW["gradients"])))
     on_a_line = np.zeros((5, 3))
     on_a_line[:, 0] = np.arange(5.0)
-    thin = spread(LandmarkSpace(rkhs.Polyharmonic(3), rkhs.Evaluation(on_a_line)), None)
+    thin = spread(LandmarkSpace(rkhs.kernels.Polyharmonic(3), rkhs.Evaluation(on_a_line)), None)
     assert np.all(np.isinf(thin.variance(NEW["values"])))
 
 

@@ -58,7 +58,7 @@ def test_a_basis_is_a_flat_prior(basis, both_ways):
     kernel = rkhs.Gaussian(0.8)
     wide = 1e6 * rkhs.Polynomial(max(basis.degree, 1), offset=1.0)
     if basis.degree == 0:
-        wide = 1e6 * (rkhs.Linear() @ np.zeros((1, 2)) + rkhs.Polynomial(1, offset=1.0) @ np.zeros((1, 2)))
+        wide = 1e6 * (rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.Polynomial(1, offset=1.0) @ np.zeros((1, 2)))
     q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
     noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
     cross = rkhs.gram(kernel + wide, q, M).dense()
@@ -72,7 +72,7 @@ def test_a_basis_is_a_flat_prior(basis, both_ways):
 
 def test_conditionally_positive_definite_kernels(both_ways):
     """Kriging: the variance of L is the squared norm of the best combination of q that agrees on polynomials."""
-    kernel = rkhs.Polyharmonic(3)
+    kernel = rkhs.kernels.Polyharmonic(3)
     q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
     space = rkhs.Polynomials(1)
     P, PM = q.assemble(space.on), M.assemble(space.on)
@@ -120,6 +120,8 @@ def test_no_squares_no_variance():
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.ones(20))
     with pytest.raises(ValueError, match="Squared"):
         rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [term]).represented)
-    dropped = rkhs.Problem(rkhs.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())], null_space="dropped")
+    dropped = rkhs.Problem(
+        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())], null_space="dropped"
+    )
     with pytest.raises(ValueError, match="dropped"):
         rkhs.solvers._conditioned.ConditionedGram.of(dropped.represented)

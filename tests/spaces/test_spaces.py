@@ -24,7 +24,7 @@ KERNELS = [
     rkhs.Matern(1.5, 1.0),
     rkhs.RationalQuadratic(1.5, 1.0),
     rkhs.Polynomial(3),
-    rkhs.Polyharmonic(3),
+    rkhs.kernels.Polyharmonic(3),
     0.5 * rkhs.Gaussian(1.0) @ A,
     rkhs.Polynomial(2) @ A,
 ]
@@ -90,7 +90,7 @@ def test_tensors():
 )
 def test_other_landmarks_have_no_closed_form(family):
     assert LandmarkSpace(rkhs.Gaussian(1.0), family).tile(X) is None
-    assert LandmarkSpace(rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.Evaluation(C)).tile(X) is None
+    assert LandmarkSpace(rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.Evaluation(C)).tile(X) is None
 
 
 SPECTRA = [

@@ -48,7 +48,7 @@ def same(one, other):
 
 def test_two_processes_are_one(client):
     assert len(client.scheduler_info()["workers"]) == 2
-    alone = regressor().fit(rkhs.blocks(X, Y, rows=500))
+    alone = regressor().fit(rkhs.streams.blocks(X, Y, rows=500))
     same(regressor().fit(dask.array.from_array(X, chunks=(500, 3)), dask.array.from_array(Y, chunks=500)), alone)
     frame = dask.dataframe.from_pandas(pd.DataFrame(X).assign(y=Y), npartitions=8, sort=False)
     assert [len(part) for part in frame.partitions] == [500] * 8
@@ -63,16 +63,16 @@ def test_columns_of_parquet_files(client, tmp_path):
         pd.DataFrame(X[rows], columns=names).assign(y=Y[rows], w=1.0).to_parquet(tmp_path / f"part{k}.parquet")
     frame = dask.dataframe.read_parquet(tmp_path)
     assert len(frame["y"].to_delayed()) < frame.npartitions == 8
-    alone = regressor().fit(rkhs.parquet(tmp_path, target="y", features=names, rows=500))
+    alone = regressor().fit(rkhs.streams.parquet(tmp_path, target="y", features=names, rows=500))
     same(regressor().fit(frame[names], frame["y"]), alone)
     same(regressor().fit(frame[names], frame["y"], frame["w"]), alone)
-    one = regressor().fit(rkhs.parquet(tmp_path, target="y", features=names[:1], rows=500))
+    one = regressor().fit(rkhs.streams.parquet(tmp_path, target="y", features=names[:1], rows=500))
     same(regressor().fit(frame[names[:1]], frame["y"]), one)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_other_losses(client, loss):
-    alone = classifier(loss).fit(rkhs.blocks(X, CLASSES, rows=1000))
+    alone = classifier(loss).fit(rkhs.streams.blocks(X, CLASSES, rows=1000))
     spread = classifier(loss).fit(dask.array.from_array(X, chunks=(1000, 5)), CLASSES)
     np.testing.assert_allclose(spread.decision_function(X), alone.decision_function(X), atol=1e-6)
     assert spread.classes_.tolist() == [0, 1]
@@ -102,7 +102,7 @@ def test_a_worker_dies(client, tmp_path):
     doomed = dask.array.from_array(X, chunks=(500, 5)).map_blocks(_deadly, mark, dtype=X.dtype)
     found = regressor().fit(doomed, Y)
     assert os.path.exists(mark)
-    same(found, regressor().fit(rkhs.blocks(X, Y, rows=500)))
+    same(found, regressor().fit(rkhs.streams.blocks(X, Y, rows=500)))
 
 
 def _deadly(block, mark):
@@ -131,7 +131,7 @@ def test_empty_partitions(client, loss):
 def test_a_broken_block_is_named(client):
     bad = X.copy()
     bad[2600, 3] = np.nan
-    with pytest.raises(rkhs.BlockError, match="Block 5 has NaN or infinity in row 100, feature 3"):
+    with pytest.raises(rkhs.exceptions.BlockError, match="Block 5 has NaN or infinity in row 100, feature 3"):
         regressor().fit(dask.array.from_array(bad, chunks=(500, 5)), Y)
 
 

@@ -31,7 +31,7 @@ def pieces(*columns, size=300):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared"])
 def test_blocks_are_the_problem_in_one(loss):
     """The estimator on blocks of 300 rows, beside `Problem` with the same landmarks."""
-    machine = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.blocks(X, LABELS, rows=300))
+    machine = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.options.LOSSES[loss](0.1, 0.5), target, 10.0)
@@ -66,11 +66,11 @@ def test_all_sources_give_one_machine(tmp_path):
     frame = pd.DataFrame(X, columns=list("abcd")).assign(y=TARGET)
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=250)
     streams = [
-        rkhs.blocks(X, TARGET, rows=128),
-        rkhs.blocks(np.load(path, mmap_mode="r"), TARGET),
-        rkhs.blocks(lambda: pieces(X, TARGET)),
-        rkhs.blocks(pieces(X, TARGET)),
-        rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=200),
+        rkhs.streams.blocks(X, TARGET, rows=128),
+        rkhs.streams.blocks(np.load(path, mmap_mode="r"), TARGET),
+        rkhs.streams.blocks(lambda: pieces(X, TARGET)),
+        rkhs.streams.blocks(pieces(X, TARGET)),
+        rkhs.streams.parquet(tmp_path / "rows.parquet", target="y", rows=200),
     ]
     for stream in streams:
         fitted = regressor().fit(stream)
@@ -83,8 +83,8 @@ def test_all_sources_give_one_machine(tmp_path):
 def test_chosen_landmarks_do_not_depend_on_where_blocks_are_read():
     """A sample by random keys: the same for an array and for a function that yields its slices."""
     chosen = rkhs.Landmarks(80)
-    one = regressor(approximation=chosen).fit(rkhs.blocks(X, TARGET, rows=300))
-    other = regressor(approximation=chosen).fit(rkhs.blocks(lambda: pieces(X, TARGET)))
+    one = regressor(approximation=chosen).fit(rkhs.streams.blocks(X, TARGET, rows=300))
+    other = regressor(approximation=chosen).fit(rkhs.streams.blocks(lambda: pieces(X, TARGET)))
     np.testing.assert_array_equal(one.function_.coefficients, other.function_.coefficients)
     assert one.score(X, TARGET) > 0.85
 
@@ -93,7 +93,7 @@ def test_few_labels_are_landmarks():
     """Rows without a label outnumber the others a hundred times, and yet no label is lost."""
     y = np.full(1000, -1)
     y[::100] = (X[::100, 0] > 0).astype(int)
-    machine = classifier(approximation=rkhs.Landmarks(50), C=100.0).fit(rkhs.blocks(X, y, rows=200))
+    machine = classifier(approximation=rkhs.Landmarks(50), C=100.0).fit(rkhs.streams.blocks(X, y, rows=200))
     points = machine.function_.functionals.parts[0].atoms.points
     assert {tuple(x) for x in X[::100]} <= {tuple(x) for x in points}
 
@@ -115,7 +115,7 @@ def test_partial_fit_of_classes():
     np.testing.assert_allclose(machine.decision_function(X), whole.decision_function(X), atol=1e-6)
     assert np.allclose(machine.predict_proba(X).sum(axis=1), 1)
     assert np.array_equal(machine.predict(X), machine.classes_[machine.predict_proba(X).argmax(axis=1)])
-    with pytest.raises(rkhs.BlockError, match=r"Block 4 has the class 7"):
+    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 4 has the class 7"):
         machine.partial_fit(X[:3], [7, 0, 1])
 
 
@@ -133,7 +133,7 @@ def test_a_broken_block_is_named_and_nothing_is_lost(broken, message):
     for some, target in pieces(X, TARGET):
         machine.partial_fit(some, target)
     before = machine.predict(X)
-    with pytest.raises(rkhs.BlockError, match=rf"Block 4 .*{message}") as caught:
+    with pytest.raises(rkhs.exceptions.BlockError, match=rf"Block 4 .*{message}") as caught:
         machine.partial_fit(broken(), TARGET[:10])
     assert caught.value.block == 4
     np.testing.assert_array_equal(machine.predict(X), before)
@@ -146,8 +146,8 @@ def test_a_broken_block_is_named_and_nothing_is_lost(broken, message):
     fitted = regressor().fit(X, TARGET)
     before = fitted.predict(X)
     for source in (stream, stream()):
-        with pytest.raises(rkhs.BlockError, match=rf"Block 4 .*{message}"):
-            fitted.fit(rkhs.blocks(source))
+        with pytest.raises(rkhs.exceptions.BlockError, match=rf"Block 4 .*{message}"):
+            fitted.fit(rkhs.streams.blocks(source))
     np.testing.assert_array_equal(fitted.predict(X), before)
 
 
@@ -156,27 +156,27 @@ def test_a_block_that_cannot_be_read():
         yield X[:10], TARGET[:10]
         raise OSError("the disk is gone")
 
-    with pytest.raises(rkhs.BlockError, match="Block 1 could not be read: OSError: the disk is gone"):
-        regressor().fit(rkhs.blocks(stream))
+    with pytest.raises(rkhs.exceptions.BlockError, match="Block 1 could not be read: OSError: the disk is gone"):
+        regressor().fit(rkhs.streams.blocks(stream))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
-    stream = rkhs.blocks(X[:120], LABELS[:120], rows=60)
+    stream = rkhs.streams.blocks(X[:120], LABELS[:120], rows=60)
     kept = classifier(loss=loss, tol=1e-5).fit(stream)
     monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
     read = classifier(loss=loss, tol=1e-5).fit(stream)
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=5e-3)
     assert read.solution_.relative_gap <= 1e-5
     with pytest.raises(MemoryError, match=r"(?s)squared loss.*read again"):
-        classifier(loss=loss).fit(rkhs.blocks(pieces(X, LABELS)))
+        classifier(loss=loss).fit(rkhs.streams.blocks(pieces(X, LABELS)))
 
 
 def test_a_block_without_labels_among_rows_that_are_read_again(monkeypatch):
     y = LABELS.copy()
     y[250:500] = -1
-    stream = rkhs.blocks(X, y, rows=250)
+    stream = rkhs.streams.blocks(X, y, rows=250)
     kept = classifier(loss="logistic").fit(stream)
     monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
     read = classifier(loss="logistic").fit(stream)
@@ -184,7 +184,7 @@ def test_a_block_without_labels_among_rows_that_are_read_again(monkeypatch):
 
 
 def test_balanced_classes_are_those_of_all_rows():
-    balanced = classifier(class_weight="balanced", loss="squared").fit(rkhs.blocks(X, LABELS, rows=100))
+    balanced = classifier(class_weight="balanced", loss="squared").fit(rkhs.streams.blocks(X, LABELS, rows=100))
     counts = np.bincount(LABELS[LABELS >= 0])
     weights = {c: counts.sum() / (3 * counts[c]) for c in range(3)}
     own = classifier(class_weight=weights, loss="squared").fit(X, LABELS)
@@ -195,8 +195,10 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     names = np.where(LABELS == -1, None, np.array(["a", "b", "c", "?"])[LABELS])
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.assign(y=names).to_parquet(tmp_path / "rows.parquet")
-    rows = rkhs.parquet(tmp_path / "rows.parquet", target="y", rows=300)
-    with pytest.raises(rkhs.BlockError, match=r"y contains NaN, or no value, at row \d+: .*unlabeled=np.nan"):
+    rows = rkhs.streams.parquet(tmp_path / "rows.parquet", target="y", rows=300)
+    with pytest.raises(
+        rkhs.exceptions.BlockError, match=r"y contains NaN, or no value, at row \d+: .*unlabeled=np.nan"
+    ):
         classifier().fit(rows)
     machine = classifier(unlabeled=np.nan).fit(rows)
     assert machine.classes_.tolist() == ["a", "b", "c"]
@@ -209,9 +211,9 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     ("make", "message"),
     [
         (lambda: regressor(invariance="laplacian").fit(X, TARGET), "all points at once"),
-        (lambda: regressor().fit(rkhs.blocks(X, TARGET), TARGET), "bring y"),
-        (lambda: rkhs.blocks(iter([X]), TARGET), "yield"),
-        (lambda: regressor().fit(rkhs.blocks(iter([]))), "no blocks"),
+        (lambda: regressor().fit(rkhs.streams.blocks(X, TARGET), TARGET), "bring y"),
+        (lambda: rkhs.streams.blocks(iter([X]), TARGET), "yield"),
+        (lambda: regressor().fit(rkhs.streams.blocks(iter([]))), "no blocks"),
         (lambda: classifier().fit(X, np.zeros(1000, dtype=int)), "only one class"),
         (lambda: classifier(class_weight="balanced").partial_fit(X, LABELS, classes=[0, 1, 2]), "dict"),
     ],
@@ -232,7 +234,7 @@ EMPTY = [np.zeros((0, 4)), pd.DataFrame(columns=list("abcd")), np.zeros(0), []]
 @pytest.mark.parametrize("nothing", EMPTY, ids=lambda value: type(value).__name__ + str(np.shape(value)))
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_blocks_without_rows_are_passed_over(nothing, loss):
-    whole = regressor(loss=loss).fit(rkhs.blocks(lambda: pieces(X, TARGET)))
+    whole = regressor(loss=loss).fit(rkhs.streams.blocks(lambda: pieces(X, TARGET)))
     empty = (nothing, [])
 
     def read():
@@ -242,23 +244,23 @@ def test_blocks_without_rows_are_passed_over(nothing, loss):
             yield empty
 
     for stream in (read, read()):
-        found = regressor(loss=loss).fit(rkhs.blocks(stream))
+        found = regressor(loss=loss).fit(rkhs.streams.blocks(stream))
         np.testing.assert_allclose(found.predict(X), whole.predict(X), atol=1e-6)
     machine = regressor(loss=loss, tol=1e-6)
     for piece in read():
         machine.partial_fit(*piece)
     np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-4)
     with pytest.raises(ValueError, match="no blocks of rows"):
-        regressor(loss=loss).fit(rkhs.blocks(lambda: iter([empty, empty])))
-    with pytest.raises(rkhs.BlockError, match=r"Block 0 has 0 rows, and its y have shape \(2,\)"):
-        regressor(loss=loss).fit(rkhs.blocks(lambda: iter([(nothing, [1.0, 2.0])])))
+        regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([empty, empty])))
+    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 0 has 0 rows, and its y have shape \(2,\)"):
+        regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([(nothing, [1.0, 2.0])])))
 
 
 def test_blocks_without_rows_among_rows_that_are_read_again(monkeypatch):
     parts = [(X[:0], LABELS[:0]), (X[:500], LABELS[:500]), (X[:0], LABELS[:0]), (X[500:], LABELS[500:])]
     kept = classifier(loss="logistic").fit(X, LABELS)
     monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
-    read = classifier(loss="logistic").fit(rkhs.blocks(lambda: iter(parts)))
+    read = classifier(loss="logistic").fit(rkhs.streams.blocks(lambda: iter(parts)))
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=1e-6)
 
 
@@ -266,7 +268,7 @@ def test_a_frame_is_cut_by_places_and_not_by_labels():
     """Slices of a frame with floats as its index would be slices of that."""
     frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(1000)[::-1] / 3)
     y = pd.Series(TARGET, index=frame.index)
-    found = regressor().fit(rkhs.blocks(frame, y, rows=300))
+    found = regressor().fit(rkhs.streams.blocks(frame, y, rows=300))
     np.testing.assert_allclose(found.predict(frame), regressor().fit(X, TARGET).predict(X), atol=1e-9)
 
 
@@ -341,8 +343,8 @@ def test_no_more_than_a_block_is_alive():
             yield own, target
             del own
 
-    assert isinstance(rkhs.blocks(stream), LocalBlocks)
-    regressor(invariance="gradient").fit(rkhs.blocks(stream))
+    assert isinstance(rkhs.streams.blocks(stream), LocalBlocks)
+    regressor(invariance="gradient").fit(rkhs.streams.blocks(stream))
     assert len(alive) == 8  # looked at, and summed up
 
 

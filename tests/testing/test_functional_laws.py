@@ -90,7 +90,10 @@ W = np.array([[0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0]])
 MEANT = [
     (rkhs.Evaluation(X), lambda f: f(X)),
     (rkhs.Difference(X, Y), lambda f: f(X) - f(Y)),
-    (rkhs.GraphDifference(X, [[0, 3], [2, 1]], [4.0, 9.0]), lambda f: np.array([2, 3]) * (f(X[[0, 2]]) - f(X[[3, 1]]))),
+    (
+        rkhs.functionals.GraphDifference(X, [[0, 3], [2, 1]], [4.0, 9.0]),
+        lambda f: np.array([2, 3]) * (f(X[[0, 2]]) - f(X[[3, 1]])),
+    ),
     (rkhs.Average(np.stack([X, X]), weights=7 * W), lambda f: W @ f(X)),
     (rkhs.LocalAverage(X, 0.3), lambda f: cubature(f, [0.3, 0.3])),
     (rkhs.LocalAverage(X, (0.3, 0.8)), lambda f: cubature(f, [0.3, 0.8])),
@@ -231,7 +234,7 @@ WRONG_GRAMS = {
 @pytest.mark.parametrize("law", WRONG_GRAMS)
 def test_a_wrong_operator_is_caught(law, monkeypatch):
     name, wrong = WRONG_GRAMS[law]
-    monkeypatch.setattr(rkhs.Gram, name, wrong)
+    monkeypatch.setattr(rkhs.results.Gram, name, wrong)
     with pytest.raises(AssertionError, match=law):
         check_functional(rkhs.Evaluation(X))
 
@@ -246,17 +249,19 @@ def test_wrong_derivatives_of_polynomials_are_caught(monkeypatch):
 
 
 def test_a_family_that_is_not_positive_is_caught(monkeypatch):
-    dense = rkhs.Gram.dense
-    monkeypatch.setattr(rkhs.Gram, "dense", lambda G: -dense(G))
-    monkeypatch.setattr(rkhs.Gram, "__matmul__", lambda G, v: G.dense() @ v)
-    monkeypatch.setattr(rkhs.Gram, "diagonal", lambda G: G.dense().diagonal())
-    monkeypatch.setattr(rkhs.Gram, "block", lambda G, rows, columns: G.dense()[rows, columns])
+    dense = rkhs.results.Gram.dense
+    monkeypatch.setattr(rkhs.results.Gram, "dense", lambda G: -dense(G))
+    monkeypatch.setattr(rkhs.results.Gram, "__matmul__", lambda G, v: G.dense() @ v)
+    monkeypatch.setattr(rkhs.results.Gram, "diagonal", lambda G: G.dense().diagonal())
+    monkeypatch.setattr(rkhs.results.Gram, "block", lambda G, rows, columns: G.dense()[rows, columns])
     with pytest.raises(AssertionError, match="c'Gc >= 0"):
         check_functional(rkhs.Evaluation(X))
 
 
 def test_other_numbers_in_pytorch_are_caught(monkeypatch):
-    dense = rkhs.Gram.dense
-    monkeypatch.setattr(rkhs.Gram, "dense", lambda G: dense(G) * (1 + 1e-9 * isinstance(G.L.prototype, torch.Tensor)))
+    dense = rkhs.results.Gram.dense
+    monkeypatch.setattr(
+        rkhs.results.Gram, "dense", lambda G: dense(G) * (1 + 1e-9 * isinstance(G.L.prototype, torch.Tensor))
+    )
     with pytest.raises(AssertionError, match="PyTorch = NumPy"):
         check_functional(rkhs.Evaluation(X))

@@ -18,9 +18,9 @@ WIDE = {
     "Gaussian, long": rkhs.Gaussian(100.0),
     "Matern, short": rkhs.Matern(1.5, 0.05),
     "Matern, long": rkhs.Matern(3.5, 100.0),
-    "Polyharmonic, rough": rkhs.Polyharmonic(0.5),
-    "Polyharmonic, barely differentiable": rkhs.Polyharmonic(2.2),
-    "Polyharmonic, log of high power": rkhs.Polyharmonic(8),
+    "Polyharmonic, rough": rkhs.kernels.Polyharmonic(0.5),
+    "Polyharmonic, barely differentiable": rkhs.kernels.Polyharmonic(2.2),
+    "Polyharmonic, log of high power": rkhs.kernels.Polyharmonic(8),
     "large multiple": 1e8 * rkhs.RationalQuadratic(0.3, 2.0),
 }
 
@@ -92,7 +92,7 @@ class Indefinite(Radial):
 
 
 @dataclass(frozen=True)
-class TooLowOrder(rkhs.Polyharmonic):
+class TooLowOrder(rkhs.kernels.Polyharmonic):
     """r^3 needs the linear polynomials, not only the constant ones."""
 
     order = 1
@@ -114,7 +114,7 @@ class TooSmooth(rkhs.Matern):
 
 
 @dataclass(frozen=True)
-class TooSmoothPolyharmonic(rkhs.Polyharmonic):
+class TooSmoothPolyharmonic(rkhs.kernels.Polyharmonic):
     def smoothness(self, dimension):
         return self.power / 2 + 1
 
@@ -226,7 +226,7 @@ def test_the_sentence_names_the_kernel_and_both_numbers():
 
 
 def test_a_wrong_product_is_caught(monkeypatch):
-    monkeypatch.setattr(rkhs.Gram, "__matmul__", lambda self, v: (1 + 1e-9) * (self.dense() @ v))
+    monkeypatch.setattr(rkhs.results.Gram, "__matmul__", lambda self, v: (1 + 1e-9) * (self.dense() @ v))
     with pytest.raises(AssertionError, match=r"\(structured G\) v = \(dense G\) v"):
         check_kernel(rkhs.Gaussian())
 

@@ -18,8 +18,8 @@ LANDMARKS = [
     (rkhs.Matern(2.5, 1.0), MIXED),
     (rkhs.Matern(0.5), rkhs.Evaluation(C)),
     (rkhs.Polynomial(3), MIXED),
-    (rkhs.Polyharmonic(3), MIXED),
-    (rkhs.Gaussian(1.0) + rkhs.Linear(), rkhs.LocalAverage(C, 0.3)),
+    (rkhs.kernels.Polyharmonic(3), MIXED),
+    (rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.LocalAverage(C, 0.3)),
     (rkhs.Gaussian(1.0), rkhs.Difference(C[:3], C[3:])),
 ]
 
@@ -45,7 +45,7 @@ def test_other_functionals():
 
 
 def test_what_landmarks_represent_is_inside():
-    for kernel in (rkhs.Gaussian(1.0), rkhs.Polyharmonic(3)):
+    for kernel in (rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)):
         outside = LandmarkSpace(kernel, MIXED).outside(rkhs.stack([MIXED, rkhs.Evaluation(C + 0.5)]))
         assert np.all(outside[: MIXED.size] < 1e-10)
         assert np.all(outside[MIXED.size :] > 1e-6)

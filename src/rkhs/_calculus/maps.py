@@ -88,7 +88,7 @@ class Features(Map):
     --------
     >>> import numpy as np, rkhs
     >>> squares = rkhs.kernels.Features(lambda X: X**2, gradient=lambda X: 2 * X[:, :, None] * np.eye(X.shape[1]))
-    >>> kernel = rkhs.Linear() @ squares
+    >>> kernel = rkhs.kernels.Linear() @ squares
     >>> rkhs.gram(kernel, rkhs.Gradient([[3.0]]), rkhs.Evaluation([[2.0]])).dense()
     array([[24.]])
     """

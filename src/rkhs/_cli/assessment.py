@@ -236,6 +236,6 @@ def average_slope(f: rkhs.Function, X: Vector, feature: int) -> Vector:
     mean = np.full((1, len(X)), 1 / len(X))
     try:
         return np.atleast_1d(to_numpy((mean @ rkhs.Derivative(X, axes=[feature]))(f))[0])
-    except rkhs.NotBoundedError:
+    except rkhs.exceptions.NotBoundedError:
         half = 0.05 * np.eye(X.shape[1])[feature]
         return np.atleast_1d(to_numpy((mean @ rkhs.Difference(X + half, X - half))(f))[0]) / 0.1

@@ -132,7 +132,7 @@ def _split(seed: int) -> Split:
 
 def _best_plain(split: Split) -> SVC:
     """Return the SVM whose C and scale suit best the very digits it is asked about: no tuning could do better."""
-    known, median = split.y >= 0, rkhs.median_scale(split.X)
+    known, median = split.y >= 0, rkhs.kernels.median_scale(split.X)
     grid = [(C, share * median) for C in (0.1, 1, 10, 100) for share in (0.25, 0.5, 1, 2, 4)]
     models = [SVC(C=C, gamma=1 / (2 * scale**2)).fit(split.X[known], split.y[known]) for C, scale in grid]
     return max(models, key=lambda model: model.score(split.X_test, split.y_test))
@@ -140,7 +140,7 @@ def _best_plain(split: Split) -> SVC:
 
 def _fit(split: Split, knowledge: Any) -> rkhs.InvariantClassifier:
     """Return our model with some prior knowledge; the other settings are the same for all of it and all splits."""
-    scale = 0.5 * rkhs.median_scale(split.X)
+    scale = 0.5 * rkhs.kernels.median_scale(split.X)
     model = rkhs.InvariantClassifier(scale=scale, loss="squared_hinge", C=10.0, invariance=knowledge, nu=30.0, tol=1e-2)
     return model.fit(split.X, split.y)
 

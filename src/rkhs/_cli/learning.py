@@ -162,7 +162,7 @@ class Request:
             options["Cs"], options["nus"] = (None if value is None else [value] for value in (self.C, self.nu))
         elif self.cv:
             options |= {"Cs": 5, "nus": [0.0] if self.invariance == NONE else 5}
-            options["scales"] = [share * rkhs.median_scale(X) for share in (0.5, 1.0, 2.0)]
+            options["scales"] = [share * rkhs.kernels.median_scale(X) for share in (0.5, 1.0, 2.0)]
         else:
             nu = NU.get(self.invariance, 0.0) if self.nu is None or self.invariance == NONE else self.nu
             options |= {"Cs": [10.0 if self.C is None else self.C], "nus": [nu]}

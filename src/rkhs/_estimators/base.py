@@ -19,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
 from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
-from rkhs._estimators.options import ModelConfig, check_number
+from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._moved import check_parameters
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, limited
 from rkhs._shapes.fitting import shape_of, solve_with_shape
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.streams._blocks import Blocks
 
@@ -69,6 +70,10 @@ class BaseKernelEstimator(BaseEstimator):
     _sample: Callable[..., Sample]  # of estimators with labels: the merged training points
     _learn: Callable[..., None]  # and how they learn from these
 
+    def __new__(cls, *_: Any, **given: Any) -> Any:
+        check_parameters(given, cls._get_param_names(), cls.__name__)
+        return super().__new__(cls)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -104,26 +109,23 @@ class BaseKernelEstimator(BaseEstimator):
 
     def _solve(self, problem: Problem, variance: float = 1.0) -> None:
         """Solve the problem, whose weights were divided by the kernel's `variance`, with a shape if there is one."""
-        shape, verbose = shape_of(self), self.verbose or None
+        shape, verbose = shape_of(self), self.verbose
 
         def solve(asked: Problem) -> Solution:
-            return asked.solve(getattr(self, "solver", "auto"), tol=self.tol, verbose=verbose)
+            method = SolverOptions.of(getattr(self, "solver", "auto")).method
+            return asked.solve(method, tol=self.tol, verbose=verbose)
 
         if shape is None:
             self._keep(problem, solve(problem), variance)
             return
         if problem.terms[0].outputs is not None:
             raise ValueError("A shape is that of one function: y has several outputs, or more than two classes.")
-        box = getattr(self, "shape_box", None)
-        check_columns_of(box, self, "shape_box")
+        check_columns_of(shape.box, self, "the box of a Shape")
         whole, solution, function, certificate = solve_with_shape(
             problem,
             shape,
             solve,
             names=getattr(self, "feature_names_in_", None),
-            box=box,
-            seconds=getattr(self, "shape_time_limit", None),
-            seed=getattr(self, "random_state", None),
             verbose=verbose,
         )
         self._keep(whole, solution, variance)

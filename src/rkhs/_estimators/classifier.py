@@ -1,4 +1,4 @@
-"""Classifiers: classes, one against the rest, and the support vector machine with invariances of Zhang et al. 2013."""
+"""Classifiers: several classes one against the rest, and the SVM with invariances of Zhang et al. 2013."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
     discriminant_: Discriminant | None = None  # where the class is not that of the largest score
 
     def _scores(self, X: Any, method: str) -> tuple[Array, Array]:
-        """Return the scores whose largest is the class, and X as it was given."""
+        """Return the scores, the largest of which is that of the predicted class, and X as it was given."""
         values, given = self._values(X, method)
         if self.discriminant_ is None:
             return values, given
@@ -51,7 +51,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         return sample
 
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, copies: int = 1) -> None:
-        """Solve the problem, whose first term is that of the labels, and keep what probabilities and sets need."""
+        """Solve the problem, whose first term has the labels, and keep what probabilities and sets need."""
         self._solve(problem, variance)
         own = sample.take(sample.labeled)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, own.count, copies)
@@ -59,23 +59,55 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         self._calibration = Calibration(self.function_, points, own.y, own.weight, self._held_out)
 
     def decision_function(self, X: Any) -> Array:
-        """Return f(x): positive for the second of two classes; (t, classes) for more, the largest being predicted.
+        """Return the values of f: positive for the second of two classes, one column per class for more.
 
-        Where a search found that classes lie between others, these are the scores of its `discriminant_`.
+        If the search of `InvariantClassifierCV` found a `discriminant_`, these are its scores.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, classes)
+            The decision values.
         """
         values, given = self._scores(X, "decision_function")
         return home(values, given)
 
     def predict(self, X: Any) -> Array:
-        """Predict the classes of the rows of X."""
+        """Predict the classes of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The predicted classes.
+        """
         values, given = self._scores(X, "predict")
         chosen = self.classes_[predicted_codes(to_numpy(values))]
         return chosen if chosen.dtype.kind in "OUS" else home(chosen, given)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return probabilities (t, classes): a sigmoid of f, fitted to cross-validated values of f.
+        """Predict the probabilities of the classes by a sigmoid of f, fitted to cross-validated values of f.
 
-        The first call trains the models of the folds, all together.  With a `discriminant_` they are its own.
+        The first call trains the models of the folds, all together.  With a `discriminant_` the probabilities are
+        those of the discriminant.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, classes)
+            The probabilities, in the order of `classes_`.
         """
         values, given = self._scores(X, "predict_proba")
         scores = own = to_numpy(values)
@@ -84,10 +116,22 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         return home(np.asarray(softmax(own, axis=1), dtype=scores.dtype), given)
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return a mask (t, classes) of the sets that hold the right class with the given probability.
+        """Predict sets of classes that contain the right class with the given probability.
 
-        Each label is left out (`rkhs._estimators.calibration` tells when that holds), which the first call does: one by
-        one for smooth losses, a tenth at a time for others.
+        The sets are conformal: they are calibrated by labels that are left out, one by one for smooth losses and a
+        tenth at a time for others, which the first call does.  `rkhs._estimators.calibration` states the assumptions.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        coverage : float, default=0.9
+            The probability with which a set contains the right class.
+
+        Returns
+        -------
+        ndarray of bool of shape (t, classes)
+            The members of each set, in the order of `classes_`.
 
         Examples
         --------
@@ -109,74 +153,87 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantClassifier(Classifier, InvariantEstimator):
-    """Classifier that learns from labels at some points and from what is known about f at all of them (InvSVM).
+    """Kernel classifier that learns from labels and from priors on f at labeled and unlabeled points (InvSVM).
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s): InvSVM
+    It minimizes
 
-    The sum of losses is over the labeled points, the mean over all points, labeled or not, of what is said of f
-    there and known to be small: its gradient, or whatever `invariance` says.  C and nu have no units: s is how large
-    L_ij(f) is for a typical f with values of size one, 1 / scale for gradients and a Gaussian, and a kernel is taken
-    in units of its mean k(x, x).  So nu = 1 means the same in all units and for any number of points
-    (`rkhs._estimators.problem`); lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.
-    Several classes are learned one against the rest, in one problem.
+        1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j loss(L_ij(f) / s)
+
+    The first sum is over the labeled points, the mean over all points.  L_ij(f) are linear functionals of f that are
+    known to be small, such as its partial derivatives.  C and nu have no units: s is the size of L_ij(f) for a typical
+    f with values of size one (1 / scale for gradients and a Gaussian kernel), and the kernel is divided by its mean
+    k(x, x).  So nu = 1 means the same in all units and for any number of points (`rkhs._estimators.problem`).  The
+    lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.  Several classes are learned one
+    against the rest, in one problem.
 
     Parameters
     ----------
-    kernel : "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel
-    scale : the length scale of a kernel given by name, a number or one per feature; "median": the median distance
-        between training points; "evidence" or "loo": one per feature, learned from the labels as by `Problem.tune`;
-        "cv": the best of some multiples of the median, of features as they are or in units of their deviations, by the
-        loss of labels that are left out.  With an approximation, and with blocks, they are learned from a sample
-    metric : None, or "agop" or "agop-diagonal": directions, or features, count by how much f changes along them, learned
-        in a few rounds of fits, each kept where it lowers the loss of labels that are held out; see `metric_`.  Of
-        blocks it is learned from a sample
-    loss : "hinge", "squared_hinge", "logistic", "squared", or an rkhs loss
-    C : weight of the loss of each labeled point: twice the labels are twice the evidence
-    invariance : "gradient", "local_average", "laplacian", "graph" (of neighbors), a callable X -> rkhs.Functional, an
-        `rkhs.Invariance`, a list of these, or None
-    nu : weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild, C strong, and much more for
-        two labels and all the rest by the points; with C = 10 mild are 30 for "laplacian" and 100 for graphs
-    invariance_loss : "squared", "absolute", "huber", "epsilon_insensitive", .., or an rkhs loss
-    epsilon : the width of losses that are given by name and have one, in units of f
-    fit_intercept : whether f has a constant that is not penalized
-    class_weight : None, a dict, or "balanced": each class counts the same (as in Zhang et al. 2013, section 6.3)
-    class_prior : the proportions of the classes where predictions are made, a dict or an array in the order of
-        `classes_`, if they are known to be others than among the labels, which are few and may be unbalanced
-    shape : what f, the decision function of two classes, does everywhere on the box of the training points, such as
-        {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `InvariantRegressor`.  It is proved, see
-        `shape_certificate_`
-    shape_box : another box, the lowest and the highest value of each feature, (2, n)
-    shape_time_limit : seconds for a fit with a shape, to about one second: the fit without it first, then constraints
-        and proofs.  What is not proved by then is open in `shape_certificate_`, with a warning.  None for no limit
-    unlabeled : the y of points without a label, which take part in the invariances only; None if all have one.  A
-        warning says so where -1 may have been meant as a class: beside other negative classes, or beside 0 and 1 where
-        it is about as frequent as the larger of them, or less
-    approximation : None, or rkhs.Landmarks(p) or rkhs.FourierFeatures(p): f in the span of p functions, in time linear
-        in the number of points.  X may then also be `rkhs.blocks`, a dask array or a dask data frame
-    solver : "auto" or an rkhs solver
-    tol : the relative duality gap to reach
-    device : such as "cuda", to learn there with PyTorch; predictions come back as the kind of array that X is
-    precision : of Gram products, "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation has
-        sums in float64 in their place
-    random_state : not used by the training itself, which has no randomness
-    verbose : progress; False: on a terminal only, where it takes more than two seconds
+    kernel : str or Kernel, default="gaussian"
+        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.
+    scale : float, array-like of shape (n,) or str, default="median"
+        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance between
+        training points; "evidence" or "loo", one per feature, learned from the labels as by `Problem.tune`; "cv", the
+        best of some multiples of the median, of raw or standardized features, by the loss of held-out labels; "agop" or
+        "agop-diagonal", directions or features weighted by how much f changes along them (the average gradient outer
+        product), learned in a few rounds of fits; see `metric_`.  With an approximation, and with blocks, scales are
+        learned from a sample of the rows.
+    loss : str or Loss, default="hinge"
+        "hinge", "squared_hinge", "logistic", "squared", or a loss object.
+    C : float, default=1.0
+        Weight of the loss of each labeled point: twice the labels are twice the evidence.
+    invariance : str, callable, Invariance, list of these, or None, default="gradient"
+        The functionals that should be small: "gradient", "local_average", "graph" (of nearest neighbors), a callable
+        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.
+    nu : float, default=0.03
+        Weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild and C is strong; for graphs
+        with C = 10, 100 is mild.
+    shape : Shape or dict, optional
+        The shape of f, the decision function of two classes, on the whole box of the training points, such as
+        {"age": "increasing", 3: "convex", "f": (-1, 1)}; see `rkhs.Shape`.  It is proved; see `shape_certificate_`.
+    fit_intercept : bool, default=True
+        Whether f has a constant that is not penalized.
+    class_weight : dict, "balanced", ClassPrior or None, default=None
+        Factors on the losses of the classes; "balanced" gives all classes the same total weight (as in Zhang et al.
+        2013, section 6.3), and an `rkhs.ClassPrior` the proportions that are expected where predictions are made.
+    unlabeled : object, default=-1
+        The y of points without a label, which take part in the invariances only; None if all have one.  A warning is
+        given where -1 may have been meant as a class: together with other negative classes, or with 0 and 1 if it is
+        no more frequent than the larger of them.
+    approximation : Landmarks, FourierFeatures or None, default=None
+        With `rkhs.Landmarks(p)` or `rkhs.FourierFeatures(p)` f is a combination of p functions, learned in time linear
+        in the number of points.  X may then also be `rkhs.streams.blocks`, a dask array or a dask data frame.
+    solver : "auto", Solver or SolverOptions, default="auto"
+        The algorithm, and with `rkhs.SolverOptions` the device and the precision.
+    tol : float, default=1e-4
+        The relative duality gap to reach.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
 
     Attributes
     ----------
-    metric_ : (n, n), the matrix M of the learned metric (x - y)'M(x - y), with `metric`
-    function_ : the learned rkhs.Function; with several outputs, one for each class, if there are more than two
-    solution_ : the rkhs.Solution, with its certificate
-    problem_ : the rkhs.Problem that was solved; None with an approximation
-    classes_ : the classes
-    labeled_ : a mask of the rows of the training X that have a label
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    function_ : Function
+        The learned function; with more than two classes it has one output for each.
+    solution_ : Solution
+        The solution with its certificate.
+    problem_ : Problem or None
+        The problem that was solved; None with an approximation.
+    classes_ : ndarray
+        The classes.
+    labeled_ : ndarray of bool
+        A mask of the training rows that have a label.
+    metric_ : ndarray of shape (n, n)
+        The matrix M of the learned distance (x - y)'M(x - y); only with `scale="agop"` or "agop-diagonal".
+    shape_certificate_ : ShapeCertificate
+        What is proved about the `shape`.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
 
     Notes
     -----
-    A sample weight multiplies the label and is a share in the mean of the invariances.  If all sample weights are
-    integers, they are numbers of rows: a point of weight 3 is three equal rows, of which folds and leave-one-out errors
-    leave out one at a time.  Callables get the training points in the order given, unless points repeat or have
-    weights: then each comes once.
+    A sample weight multiplies the loss of the label and is a share in the mean of the invariances.  Integer sample
+    weights are numbers of rows: a point of weight 3 is three equal rows, of which folds and leave-one-out errors leave
+    out one at a time.  Callables get the training points in the order given, unless points repeat or have weights: then
+    each distinct point comes once.
 
     Examples
     --------
@@ -192,12 +249,26 @@ class InvariantClassifier(Classifier, InvariantEstimator):
 
     loss: Any = "hinge"
     class_weight: Any = None
-    class_prior: Any = None
     unlabeled: Any = -1
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifier:
-        """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
+        """Learn f from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes, `unlabeled` where there is none.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses; integers are numbers of rows.
+
+        Returns
+        -------
+        InvariantClassifier
+            The fitted estimator.
+        """
         if self._is_streamed(X):
             self._fit_blocks(X, y, sample_weight)
         else:
@@ -207,12 +278,27 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     @available_if(approximated)
     @transactional
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
-        """Learn from one more block of rows; needs an `approximation`.
+        """Learn from one more block of rows; this needs an `approximation`.
 
-        The first block fixes the kernel's scale, the metric and the functions of the span, and `classes` all classes
-        there will be.  With those fixed the result is that of all rows at once: rows of squared losses are added to
-        sums and forgotten, of others p numbers each are kept, as long as they fit in memory.  A block that cannot be
-        used changes nothing.
+        The first block fixes the kernel and the p functions of the approximation.  Given those, the result is that of
+        all rows at once.  Rows of squared losses are added to sums and forgotten; of other rows p numbers each are
+        kept, as long as they fit in memory.  A block that raises an error changes nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points of the block.
+        y : array-like of shape (t,)
+            Their classes, `unlabeled` where there is none.
+        classes : array-like, optional
+            All classes that any block will have; needed at the first call unless the first block has all of them.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        InvariantClassifier
+            The estimator, which has learned from all blocks so far.
         """
         self._fit_more(X, y, sample_weight, classes)
         return self

@@ -26,7 +26,7 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, seconds_left
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Functional
 
 AnyFunction = Function | FeatureFunction
@@ -143,7 +143,7 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The candidates (scale, epsilon, C, nu), their scores and the losses of held-out labels (candidates, folds).
+    """The candidates (scale, loss, C, nu), their scores and the losses of held-out labels (candidates, folds).
 
     Both are NaN where a solution did not converge; `status` is then its reason.
     """
@@ -190,15 +190,15 @@ def cv_results(
 
 
 def search(
-    problem_of: Callable[[Any, float], Problem],
+    problem_of: Callable[[Any, Any], Problem],
     grids: Mapping[str, Sequence[Any]],
     sample: Sample,
     folds: Folds,
     score: Callable[[Vector, Sample], float],
     tol: float,
-    verbose: bool | None,
+    verbose: bool,
 ) -> Search:
-    """Score all candidates; `problem_of(scale, epsilon)` is the problem with C = nu = 1, its first term the labels.
+    """Score all candidates; `problem_of(scale, loss)` is the problem with C = nu = 1, its first term the labels.
 
     A time limit ends it with what is solved by then; the scores of all else are NaN.
     """
@@ -207,13 +207,13 @@ def search(
     weights = list(product(grids["C"], grids["nu"]))
     candidates, found, status, count = [], [], CONVERGED, folds.factors.shape[1]
     options: dict[str, Any] = {"held_out": {0: list(folds.factors.T)}, "tol": tol, "verbose": verbose}
-    for scale, epsilon in product(grids["scale"], grids["epsilon"]):
-        candidates += [{"C": C, "nu": nu, "scale": scale, "epsilon": epsilon} for C, nu in weights]
+    for scale, loss in product(grids["scale"], grids["loss"]):
+        candidates += [{"C": C, "nu": nu, "scale": scale, "loss": loss} for C, nu in weights]
         if seconds_left() <= 0:
             status = TIME_LIMIT
             found.append(np.full((2, len(weights), count), np.nan))
             continue
-        problem = problem_of(scale, epsilon).in_double()
+        problem = problem_of(scale, loss).in_double()
         others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
         if others:
             solutions = problem.grid({0: grids["C"], others: grids["nu"]}, **options).reshape(-1, count)

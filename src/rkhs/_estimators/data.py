@@ -18,7 +18,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
 from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, as_real, check_unmasked, taken, to_numpy
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
 
 
@@ -331,44 +331,120 @@ def predicted_codes(scores: Vector) -> Vector:
     return np.asarray(scores.argmax(axis=1))
 
 
-def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector, class_prior: Any = None) -> Vector:
+@dataclass(frozen=True)
+class ClassPrior:
+    """The proportions of the classes where predictions are made; for the parameter `class_weight` of classifiers.
+
+    Labels are few and may come in other proportions.  The losses of a class with l_c of the l labels are multiplied by
+    p_c l / l_c, as if labels had come in the proportions p.
+
+    Parameters
+    ----------
+    shares : dict or array-like
+        The share of each class, by class or in the order of `classes_`; they are scaled to the sum one.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X, y = np.array([[0.0], [1.0], [1.5]]), [0, 1, 1]
+    >>> model = rkhs.InvariantClassifier(class_weight=rkhs.ClassPrior({0: 0.9, 1: 0.1})).fit(X, y)
+    """
+
+    shares: Any
+
+    @classmethod
+    def estimate(cls, model: Any, X: Any, y: Any) -> ClassPrior:
+        """Estimate the proportions of the classes among the rows of X.
+
+        If rows of a class are distributed alike everywhere and only the proportions differ, the likelihood of the rows
+        is largest for the p that is a fixed point of
+
+            P(c | x)  in proportion to  (p_c / q_c) P_trained(c | x),        p_c = mean over the rows of P(c | x),
+
+        q being the proportions of the labels (Saerens, Latinne and Decaestecker, Adjusting the outputs of a classifier
+        to new a priori probabilities, 2002: expectation maximization).  Estimates are as good as the probabilities:
+        with few labels expect errors of some hundredths.
+
+        Parameters
+        ----------
+        model : estimator
+            A fitted classifier with `predict_proba`, of this library or another.
+        X : (t, n)
+            Rows whose proportions are wanted, labeled or not.
+        y : (t,)
+            The labels that the model learned from; a value that is none of its classes counts as no label.
+
+        Returns
+        -------
+        ClassPrior
+            The share of each class.
+
+        Examples
+        --------
+        Each class has as many labels, and the rows are unbalanced:
+
+        >>> import numpy as np, rkhs
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(-1.5, 1, (900, 1)), rng.normal(1.5, 1, (100, 1))])
+        >>> y = np.full(1000, -1)
+        >>> y[:40], y[900:940] = 0, 1
+        >>> model = rkhs.InvariantClassifier(loss="logistic", invariance=None, scale=2.0).fit(X, y)
+        >>> prior = rkhs.ClassPrior.estimate(model, X, y)
+        >>> 0.85 < prior.shares[0] < 0.95
+        True
+        >>> model = model.set_params(class_weight=prior).fit(X, y)
+        """
+        if not hasattr(model, "predict_proba"):
+            raise TypeError(f"Proportions are estimated from probabilities, and {model!r} has no predict_proba.")
+        classes, labels = np.asarray(model.classes_), to_numpy(y).ravel()
+        trained = np.array([np.count_nonzero(labels == c) for c in classes], dtype=float)
+        if np.any(trained == 0):
+            raise ValueError(
+                f"y has no label of {classes[trained == 0].tolist()}, which {type(model).__name__} learned from."
+            )
+        chances = np.asarray(to_numpy(model.predict_proba(X)), dtype=float)
+        if len(chances) == 0:
+            raise ValueError("X has no rows from which to estimate proportions.")
+        trained /= trained.sum()
+        shares = trained
+        for _ in range(10_000):
+            own = chances * (shares / trained)
+            new = np.mean(own / np.maximum(own.sum(axis=1, keepdims=True), np.finfo(float).tiny), axis=0)
+            moved, shares = float(np.abs(new - shares).max()), new
+            if moved <= 1e-9:
+                break
+        return cls(dict(zip(classes.tolist(), shares.tolist(), strict=True)))
+
+    def of(self, classes: Vector) -> Vector:
+        """Return the shares of the given classes, in their order, scaled to the sum one."""
+        given: Any = self.shares
+        if isinstance(given, Mapping):
+            if set(given) != set(classes.tolist()):
+                raise ValueError(f"ClassPrior needs a share for each of {classes.tolist()}, got {list(given)}.")
+            given = [given[c] for c in classes.tolist()]
+        shares = np.asarray(given, dtype=float)
+        if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):
+            raise ValueError(f"ClassPrior needs a positive share for each of {classes.tolist()}, got {given!r}.")
+        return np.asarray(shares / shares.sum())
+
+
+def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vector) -> Vector:
     """Return the factor on the weight of each point by its class.
 
-    With a `class_prior` p it is p_c l / l_c for a class with l_c of the l labeled points: the losses count as if
-    labels had come in these proportions.  "balanced" is p_c = 1 / k: every class counts the same, which is the
-    normalization of Zhang et al. 2013, section 6.3, times l / k.
+    "balanced" is a `ClassPrior` of equal shares: every class counts the same, which is the normalization of Zhang et
+    al. 2013, section 6.3, times l / k for l labels of k classes.
     """
-    if class_weight is not None and class_prior is not None:
-        raise ValueError(f"class_weight={class_weight!r} and class_prior={class_prior!r} are mutually exclusive.")
-    balanced = isinstance(class_weight, str)
-    if balanced and class_weight != "balanced":
-        raise ValueError(f'class_weight must be None, "balanced" or a dict, got {class_weight!r}.')
-    if balanced or class_prior is not None:
-        counts = np.bincount(codes, weights=weight, minlength=len(classes))
-        shares = 1 / np.count_nonzero(counts) if balanced else _shares(class_prior, classes)
-        factors = shares * weight.sum() / np.where(counts > 0, counts, 1.0)
-    elif class_weight is None:
+    if class_weight is None:
         return np.ones(len(codes))
+    if isinstance(class_weight, str) and class_weight != "balanced":
+        raise ValueError(f'class_weight must be None, "balanced", a dict or an rkhs.ClassPrior, got {class_weight!r}.')
+    if isinstance(class_weight, str | ClassPrior):
+        counts = np.bincount(codes, weights=weight, minlength=len(classes))
+        shares = 1 / np.count_nonzero(counts) if isinstance(class_weight, str) else class_weight.of(classes)
+        factors = shares * weight.sum() / np.where(counts > 0, counts, 1.0)
     else:
         unknown = set(class_weight) - set(classes.tolist())
         if unknown:
             raise ValueError(f"class_weight names classes that no labeled point has: {sorted(map(str, unknown))}.")
         factors = np.array([float(class_weight.get(c, 1.0)) for c in classes.tolist()])
     return np.asarray(factors[codes])
-
-
-def _shares(class_prior: Any, classes: Vector) -> Vector:
-    """Return the shares of the classes, in their order, of sum one."""
-    if isinstance(class_prior, Mapping):
-        if set(class_prior) != set(classes.tolist()):
-            raise ValueError(f"class_prior needs a share for each of {classes.tolist()}, got {list(class_prior)}.")
-        class_prior = [class_prior[c] for c in classes.tolist()]
-    if isinstance(class_prior, str):
-        raise ValueError(
-            f"class_prior is a dict or an array of shares, got {class_prior!r}: rkhs.class_proportions estimates them, "
-            'and class_weight="balanced" makes them equal.'
-        )
-    shares = np.asarray(class_prior, dtype=float)
-    if shares.shape != classes.shape or not np.all((shares > 0) & np.isfinite(shares)):
-        raise ValueError(f"class_prior needs a positive share for each of {classes.tolist()}, got {class_prior!r}.")
-    return np.asarray(shares / shares.sum())

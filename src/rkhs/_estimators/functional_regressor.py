@@ -19,10 +19,10 @@ from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.functionals._base import Functional
-from rkhs.kernels import Gaussian, Multiple, learn, median_scale
+from rkhs.kernels import Gaussian, Multiple, Tunable, median_scale
 from rkhs.losses import Absolute, Huber, Loss, OneSided, Squared
 
 # Losses of the residual in standard deviations, and the factor that makes them minus a log-likelihood.  Huber's loss is
@@ -106,7 +106,7 @@ class Measurement:
     def squared_term(self, trust: Any = 1.0) -> Term:
         """Return the squared loss from which settings are learned: weight trust / (2 noise^2), open without noise."""
         trust = np.broadcast_to(trust, (self.functional.size,))
-        weight = learn() * trust if self.noise is None else trust / (2 * np.reshape(self.noise, -1) ** 2)
+        weight = Tunable() * trust if self.noise is None else trust / (2 * np.reshape(self.noise, -1) ** 2)
         return Term(self.functional, Squared(), self.target, weight)
 
     def term(self, noise: Any) -> Term:
@@ -152,20 +152,20 @@ class FunctionalRegressor(BaseEstimator):
     Parameters
     ----------
     kernel : "gaussian", "matern", "rational_quadratic", "polynomial", "linear", or an rkhs kernel, in which
-        `rkhs.learn()` stands for what is to be learned
-    scale : the length scale of a kernel given by name: None, learned, one for each feature; `rkhs.learn()`, one for all;
+        `rkhs.Tunable()` stands for what is to be learned
+    scale : the length scale of a kernel given by name: None, learned, one for each feature; `rkhs.Tunable()`, one for all;
         a number, one for each feature, or "median"
     fit_intercept : whether f has a constant that is not penalized
     criterion : "evidence", or "loo", the error on points that are left out
     approximation : None, or rkhs.Landmarks(p), for many observations
     tol : the relative duality gap to reach
     random_state : a seed of the search
-    verbose : whether to show progress; None: where it takes more than two seconds
+    verbose : whether to print progress to standard error
 
     Attributes
     ----------
     function_, solution_, problem_ : the learned rkhs.Function, the rkhs.Solution with its certificate, and the problem
-    tuning_ : how the settings were found, an rkhs.Tuning
+    tuning_ : how the settings were found, an rkhs.results.Tuning
     noise_ : the standard deviation of each observation, learned or given, in the order of the observations
     n_features_in_ : the dimension of the points
 
@@ -190,7 +190,7 @@ class FunctionalRegressor(BaseEstimator):
     approximation: Any = None
     tol: float = 1e-6
     random_state: Any = 0
-    verbose: bool | None = None
+    verbose: bool = False
 
     @transactional
     def fit(self, observations: Measurement | Iterable[Measurement], y: None = None) -> FunctionalRegressor:
@@ -206,9 +206,9 @@ class FunctionalRegressor(BaseEstimator):
         if not any(np.any(np.nan_to_num(one.told) != 0) for one in measured):
             raise ValueError("Bounds, and targets that are all zero, say nothing about scales: add measurements.")
         points = np.concatenate([to_numpy(part.atoms.points) for one in kinds for part in one.functional.parts])
-        kernel = as_kernel(self.kernel, learn(each=True) if self.scale is None else self.scale, points)
+        kernel = as_kernel(self.kernel, Tunable(each=True) if self.scale is None else self.scale, points)
         level = _level(measured, points)
-        units = Multiple(learn(start=level, low=1e-6 * level, high=1e8 * level), kernel)
+        units = Multiple(Tunable(start=level, low=1e-6 * level, high=1e8 * level), kernel)
         trust: list[Any] = [1.0] * len(measured)
         for _ in range(1 if all(one.squared for one in measured) else 3):  # each with less weight on outliers
             tuned = Problem(

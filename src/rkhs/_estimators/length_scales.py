@@ -5,9 +5,9 @@ A scale that is given stays; "median" is the median distance of the points (`as_
 "evidence", "loo"       one for each feature, as by `Problem.tune`, all losses taken as squared
 "cv"                    the best of `WIDTHS` times the median distance, of features as they are and divided by their
                         deviations, by the loss of held-out labels, a fifth at a time
-metric="agop"           directions in which f changes much count more (`learn_metric`)
+"agop"                  directions in which f changes much count more (`learn_metric`), "agop-diagonal" features
 
-The automatic search (`_selection`) compares `WIDTHS` times the median of each of the `measures` of distance
+The automatic search (`_selection`) compares `WIDTHS` times the median of each of the `feature_maps`
 
     all features            x
     principal components    the first few directions in which points differ most
@@ -42,7 +42,7 @@ from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances._graph import principal_directions
-from rkhs.kernels import Kernel, learn, median_scale
+from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.losses import Squared
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
@@ -54,7 +54,8 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "linear": lambda scale: kernels.Linear(),
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
-LEARNT = (*CRITERIA, "cv")  # words for scales that are learned from labels
+AGOP = ("agop", "agop-diagonal")
+LEARNED = (*CRITERIA, "cv", *AGOP)  # words for scales that are learned from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the median distance
 COMPONENTS = (3, 10, 30)  # principal ones, of more features
 FEWEST_LABELS = 30  # from which scales are learned for each feature
@@ -68,14 +69,14 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
             raise ValueError(f"kernel must be an rkhs kernel or one of {quoted(KERNELS)}, got {kernel!r}.")
-        if isinstance(scale, str) and scale in LEARNT:
+        if isinstance(scale, str) and scale in LEARNED:
             raise ValueError(
-                f"scale={scale!r} is learned from labels, which is for InvariantRegressor and InvariantClassifier "
-                'without a `metric`: give a number, or "median".'
+                f"scale={scale!r} is learned from labels, which only InvariantRegressor and InvariantClassifier do: "
+                'give a number, or "median".'
             )
         if isinstance(scale, str) and scale != "median":
             raise ValueError(
-                f"scale must be positive, one per feature, or one of {quoted(('median', *LEARNT))}, got {scale!r}."
+                f"scale must be positive, one per feature, or one of {quoted(('median', *LEARNED))}, got {scale!r}."
             )
         index = getattr(scale, "index", ())  # of a series; a method of texts, lists and tuples
         if not callable(index) and any(isinstance(name, str) for name in index):
@@ -89,17 +90,17 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
 
 
 def is_learned(config: ModelConfig) -> bool:
-    """Return whether the scale, or the metric, is learned from labels."""
-    return config.metric is not None or (isinstance(config.scale, str) and config.scale in LEARNT)
+    """Return whether the length scales are learned from labels."""
+    return isinstance(config.scale, str) and config.scale in LEARNED
 
 
 def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> tuple[Kernel, Matrix | None]:
     """Return the kernel with its scale and metric, and the metric if it was learned; `problem_of` is for fits."""
-    if config.metric is not None:
-        T = learn_metric(config, sample, problem_of)
-        return _in_metric(config, sample.apart(), T), T.T @ T
     if not is_learned(config):
         return as_kernel(config.kernel, config.scale, sample.X), None
+    if config.scale in AGOP:
+        T = learn_metric(config, sample, problem_of)
+        return _in_metric(config, sample.apart(), T), T.T @ T
     if config.kernel not in SCALED:
         raise ValueError(
             f"scale={config.scale!r} is for kernels given by name that have one, {', '.join(SCALED)}, got "
@@ -108,11 +109,11 @@ def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -
     if config.scale == "cv":
         return _cross_validated_kernel(config, sample, problem_of), None
     terms = [
-        Term(one.functional, Squared(), one.told, weight=learn() * to_numpy(one.weights())[:, 0])
+        Term(one.functional, Squared(), one.told, weight=Tunable() * to_numpy(one.weights())[:, 0])
         for one in config.observed_terms(sample.apart())
     ]
-    problem = Problem(KERNELS[config.kernel](learn(each=True)), terms, config.basis)
-    return problem.tune(config.scale, verbose=config.verbose or None).kernel, None
+    problem = Problem(KERNELS[config.kernel](Tunable(each=True)), terms, config.basis)
+    return problem.tune(config.scale, verbose=config.verbose).kernel, None
 
 
 def deviations(X: Matrix) -> Vector:
@@ -137,9 +138,9 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     make: Callable[[Any], Any] = KERNELS[config.kernel]
     candidates: list[Kernel] = []
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
-    for measure in map(Measure, units):
-        median = median_scale(measure.points(X), distance=make(1.0).distance)
-        candidates += [make(measure.scale(width * median)) for width in WIDTHS]
+    for features in map(FeatureMap, units):
+        median = median_scale(features.points(X), distance=make(1.0).distance)
+        candidates += [make(features.scale(width * median)) for width in WIDTHS]
     losses = []
     for problem in (problem_of(sample, kernel) for kernel in candidates):
         term = problem.terms[0]
@@ -153,8 +154,8 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
-    """A measure of distance: what features are divided by, a number or one each, and a linear map (m, n) of them."""
+class FeatureMap:
+    """A map of features: what features are divided by, a number or one each, and a linear map (m, n) of them."""
 
     unit: Any
     linear: Matrix | None = None  # None for the features themselves
@@ -177,20 +178,20 @@ class Measure:
         return kernel, self.scale(width)
 
 
-def measures(X: Matrix) -> Iterator[Measure]:
-    """Yield the measures to try for points X (t, n): features themselves first."""
+def feature_maps(X: Matrix) -> Iterator[FeatureMap]:
+    """Yield the maps to try for points X (t, n): features themselves first."""
     t, n = X.shape
     spread, rounding = deviations(X), 1e-6  # share below which deviations, and their differences, are rounding
     alike = np.ptp(spread) <= rounding * spread.max()
     units: list[Any] = [1.0] if alike else [1.0, spread]
-    yield from map(Measure, units)
+    yield from map(FeatureMap, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)
         along = (X / unit @ directions.T).std(axis=0)
         rank = int(np.sum(along > rounding * along[0]))  # of features that repeat others
-        yield from (Measure(unit, directions[:count], count) for count in COMPONENTS if count < rank)
+        yield from (FeatureMap(unit, directions[:count], count) for count in COMPONENTS if count < rank)
     if 1 < n <= 500 and t > 1:  # an eigendecomposition of n x n
-        yield Measure(spread, decorrelating(X / spread))
+        yield FeatureMap(spread, decorrelating(X / spread))
 
 
 def decorrelating(X: Matrix) -> Matrix:
@@ -256,12 +257,12 @@ class ScaleLearner:
             return None
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
-        kernel = self.kernel_of(first.kernel, learn(start=start, each=True))
-        term = Term(Evaluation(X / spread), Squared(), some.target, weight=learn(start=first.C) * some.weight)
+        kernel = self.kernel_of(first.kernel, Tunable(start=start, each=True))
+        term = Term(Evaluation(X / spread), Squared(), some.target, weight=Tunable(start=first.C) * some.weight)
         problem = Problem(kernel, [term], Constant() if self.intercept else None)
         iterations = 100 if self.labeled.classes is None else 30  # values may have no noise, classes do
         most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels: half a second of a core a step
-        tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations, verbose=False)
+        tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
         return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:
@@ -293,14 +294,12 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     do not matter.  A round may also do harm: slopes of a poor f point anywhere.  So a fifth of the labels is held out,
     and a round is kept only where their losses fall significantly (`improves`).
     """
-    if not (isinstance(config.metric, str) and config.metric in ("agop", "agop-diagonal")):
-        raise ValueError(f'metric must be None, "agop" or "agop-diagonal", got {config.metric!r}.')
     sample = sample.apart()
     own = np.flatnonzero(sample.labeled)
     if len(own) < 20:
         raise ValueError(
-            f"metric={config.metric!r} holds out a fifth of the labels to see whether it helps, and there are only "
-            f"{len(own)}: it needs 20. Leave `metric` out."
+            f"scale={config.scale!r} holds out a fifth of the labels to see whether it helps, and there are only "
+            f'{len(own)}: it needs 20. Use scale="median".'
         )
     held = np.random.default_rng(0).permutation(own)[: len(own) // 5]
     labeled = sample.labeled.copy()
@@ -313,7 +312,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
 
     def fitted(T: Matrix) -> tuple[Any, Vector]:
         problem = problem_of(part, _in_metric(config, part, T))
-        f = problem.solve(config.solver, tol=config.tol, verbose=config.verbose or None).function
+        f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
         values = to_numpy(f(held_out.X)).reshape(target.shape)
         return f, weight * np.sum(to_numpy(term.loss.value(values, target)), axis=1)
 
@@ -324,7 +323,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
         G = along.T @ along / len(slopes)
         size = np.mean(np.diag(G))  # by which the diagonal of T'T, in units of `spread`, has the mean one
-        if config.metric == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
+        if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
             T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
         else:
             values, axes = np.linalg.eigh(G)
@@ -339,7 +338,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
 
 
 def _in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:
-    return as_kernel(config.kernel, config.scale, sample.X @ like(T.T, sample.X)) @ T
+    return as_kernel(config.kernel, "median", sample.X @ like(T.T, sample.X)) @ T
 
 
 def improves(before: Vector, after: Vector) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real
@@ -16,25 +16,25 @@ from sklearn.base import BaseEstimator
 from rkhs import losses
 from rkhs._backend.arrays import Vector, owned, to_numpy
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
-from rkhs._estimators.data import Sample, class_weights, one_vs_rest
+from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
 from rkhs._finite.term import Term
 from rkhs._spaces.base import check_approximation
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.losses import Loss
 
-# each takes the width epsilon and the level tau, which most have no use for
-LOSSES: dict[str, Callable[[float, float], Loss]] = {
-    "hinge": lambda epsilon, tau: losses.Hinge(),
-    "squared_hinge": lambda epsilon, tau: losses.SquaredHinge(),
-    "logistic": lambda epsilon, tau: losses.Logistic(),
-    "squared": lambda epsilon, tau: losses.Squared(),
-    "absolute": lambda epsilon, tau: losses.Absolute(),
-    "huber": lambda epsilon, tau: losses.Huber(delta=epsilon),
-    "epsilon_insensitive": lambda epsilon, tau: losses.EpsilonInsensitive(epsilon=epsilon),
-    "squared_epsilon_insensitive": lambda epsilon, tau: losses.SquaredEpsilonInsensitive(epsilon=epsilon),
-    "quantile": lambda epsilon, tau: losses.Quantile(tau=tau),
-    "one_sided": lambda epsilon, tau: losses.OneSided(),
-    "squared_one_sided": lambda epsilon, tau: losses.SquaredOneSided(),
+WIDTH = 0.1  # of losses by name that have one, in units of f, as epsilon of scikit-learn's SVR
+LOSSES: dict[str, Loss] = {
+    "hinge": losses.Hinge(),
+    "squared_hinge": losses.SquaredHinge(),
+    "logistic": losses.Logistic(),
+    "squared": losses.Squared(),
+    "absolute": losses.Absolute(),
+    "huber": losses.Huber(delta=WIDTH),
+    "epsilon_insensitive": losses.EpsilonInsensitive(epsilon=WIDTH),
+    "squared_epsilon_insensitive": losses.SquaredEpsilonInsensitive(epsilon=WIDTH),
+    "quantile": losses.Quantile(tau=0.5),
+    "one_sided": losses.OneSided(),
+    "squared_one_sided": losses.SquaredOneSided(),
 }
 CLASSIFICATION = ("hinge", "squared_hinge", "logistic", "squared")
 REGRESSION = ("squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile")
@@ -44,30 +44,52 @@ INVARIANCE = tuple(name for name in LOSSES if name not in ("hinge", "squared_hin
 C_RANGE, NU_RANGE, WIDE_C_RANGE, GRAPH_RANGE = (0, 3), (0, 2), (-1, 8), (2, 8)
 
 
+@dataclass(frozen=True)
+class SolverOptions:
+    """How and where the problem of an estimator is solved; for its parameter `solver`.
+
+    Parameters
+    ----------
+    method : str or Solver
+        "auto", which chooses by estimated cost, or one of `rkhs.solvers`.
+    device : str, optional
+        A device of PyTorch such as "cuda", to learn there; predictions come back as the kind of array that X is.
+    precision : str, optional
+        The arithmetic of Gram products: "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation
+        sums in float64 instead.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> model = rkhs.InvariantClassifier(solver=rkhs.SolverOptions(precision="float32"))
+    """
+
+    method: Any = "auto"
+    device: str | None = None
+    precision: str | None = None
+
+    @classmethod
+    def of(cls, solver: Any) -> SolverOptions:
+        """Return the options themselves, or those of a bare method."""
+        return solver if isinstance(solver, SolverOptions) else cls(solver)
+
+
 @dataclass(frozen=True, eq=False)
 class ModelConfig:
     """The parameters of an estimator that determine its problem, and what `fit` knows of y and X."""
 
     kernel: Any = "gaussian"  # a name, or a Kernel
     scale: Any = "median"
-    metric: str | None = None
     loss: Loss | str = "squared"
     C: float = 1.0
-    epsilon: float = 0.1
-    quantile: float = 0.5
     invariance: Any = None
     nu: float = 0.0
-    invariance_loss: Loss | str = "squared"
     gradient_weight: float | None = None
-    gradient_loss: Loss | str = "squared"
-    class_weight: Mapping[Any, float] | str | None = None
-    class_prior: Any = None
+    class_weight: Mapping[Any, float] | str | ClassPrior | None = None
     fit_intercept: bool = True
     approximation: Any = None
-    solver: Any = "auto"
+    solver: Any = "auto"  # "auto", a Solver, or SolverOptions
     tol: float = 1e-4
-    device: str | None = None
-    precision: str | None = None
     verbose: bool = False
     classes: Vector | None = None  # None for regression
     feature_names: Any = None  # of the columns of X
@@ -82,6 +104,10 @@ class ModelConfig:
         return cls(**{**given, **changes})
 
     @property
+    def options(self) -> SolverOptions:
+        return SolverOptions.of(self.solver)
+
+    @property
     def basis(self) -> FunctionSpace | None:
         return Constant() if self.fit_intercept else None
 
@@ -91,14 +117,14 @@ class ModelConfig:
         target: Vector = labeled.y
         factors: Any = check_number(self.C, "C")
         if self.classes is not None:
-            own = class_weights(self.class_weight, self.classes, labeled.y, labeled.weight, self.class_prior)
+            own = class_weights(self.class_weight, self.classes, labeled.y, labeled.weight)
             factors, target = factors * own, one_vs_rest(labeled.y, len(self.classes))
         return Term(Evaluation(labeled.X), self.label_loss, target=target, weight=factors * labeled.weight)
 
     @property
     def label_loss(self) -> Loss:
         names = REGRESSION if self.classes is None else CLASSIFICATION
-        return as_loss(self.loss, names, "loss", self.epsilon, self.quantile)
+        return as_loss(self.loss, names, "loss")
 
     def slope_term(self, sample: Sample) -> Term:
         """Return the term of measured slopes; times the deviations of features they have the units of the target."""
@@ -112,7 +138,7 @@ class ModelConfig:
             factors = np.full(n, check_number(self.gradient_weight, "gradient_weight"))
         return Term(
             Gradient(known.X),
-            as_loss(self.gradient_loss, REGRESSION, "gradient_loss", self.epsilon, self.quantile),
+            losses.Squared(),
             target=known.slopes,
             weight=np.outer(known.weight, factors).reshape(known.X.shape),
         )
@@ -123,13 +149,13 @@ class ModelConfig:
         return terms if sample.slopes is None else [*terms, self.slope_term(sample)]
 
 
-def as_loss(loss: Any, names: tuple[str, ...], parameter: str, epsilon: float = 0.1, tau: float = 0.5) -> Loss:
+def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
     """Return a loss object as it is, or the named one."""
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in names:
         raise ValueError(f"{parameter} must be an rkhs loss or one of {quoted(names)}, got {loss!r}.")
-    return LOSSES[loss](epsilon, tau)
+    return LOSSES[loss]
 
 
 def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
@@ -147,7 +173,8 @@ def quoted(names: Iterable[str]) -> str:
 def check_in_span(approximation: Any, solver: Any) -> None:
     """Validate `approximation`; it excludes `solver`."""
     check_approximation(approximation)
-    if not (isinstance(solver, str) and solver == "auto"):
+    method = SolverOptions.of(solver).method
+    if not (isinstance(method, str) and method == "auto"):
         raise ValueError(
             f"solver={solver!r} is for all representers, and approximation={approximation!r} is solved in one go: "
             "leave one of them out."
@@ -187,7 +214,7 @@ def parameters(estimator: BaseEstimator) -> dict[str, Any]:
 def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
     """Refuse to go on learning with other parameters than before, and name them."""
     now = parameters(estimator)
-    free = ("tol", "verbose", "random_state")  # on which the sums of the rows do not depend
+    free = ("tol", "verbose")  # on which the sums of the rows do not depend
     changed = [name for name in now if name not in free and not same(now[name], before[name])]
     if changed:
         list_of_changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)

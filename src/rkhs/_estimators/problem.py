@@ -67,7 +67,8 @@ def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[P
         if points.size:  # else it concerns none
             term = invariance_term(one, points, norms, replace(config, nu=nu))
             terms += [term] if term.size and np.any(np.asarray(term.weight) > 0) else []
-    where = {"device": config.device, "precision": config.precision, "approximation": config.approximation}
+    options = config.options
+    where = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
     return Problem(kernel, terms, config.basis, **where), norms.variance
 
 
@@ -95,13 +96,10 @@ def invariance_term(
 
     Of one block of many the `size` s of functionals is known, and the `share` of the block in the mean.
     """
-    given, name = (config.invariance_loss, "invariance_loss")
-    if one.loss is not None:
-        given, name = one.loss, "The loss of an Invariance"
     functionals = one(points.X)
     times = 1.0 if one.once else multiplicity(functionals, points.weight)
     size = size_of(one, functionals, norms, times) if size is None else size
-    loss = as_loss(given, INVARIANCE, name, config.epsilon)
+    loss = as_loss(one.loss, INVARIANCE, "The loss of an Invariance")
     return norms.invariance(functionals, loss, one.target, config.nu * one.weight, times, size, share)
 
 

@@ -28,7 +28,7 @@ from rkhs._shapes.claims import Claim, check_provable
 from rkhs._shapes.constraints import FIRST, ROOM, filling
 from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels._base import Kernel
@@ -126,7 +126,7 @@ class QuantileRegressor(BaseKernelEstimator):
             both = zip(places, steps, strict=True)
             held = [norms.observed(Term(at(P, step), OneSided(), room, weight)) for P, step in both]
             centered = Problem(joint, [*data(y - middle), *held], Offsets(n, m))
-            solution = centered.solve(tol=self.tol, verbose=self.verbose or None)
+            solution = centered.solve(tol=self.tol, verbose=self.verbose)
             gaps = outputs_of(solution.function, kernel, n, steps)
             proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
             if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):

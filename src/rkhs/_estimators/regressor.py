@@ -1,4 +1,4 @@
-"""Regressors: a target for some points, what is known about f at all of them, and how sure predictions are."""
+"""Regressors: targets at some points, priors at all of them, and the uncertainty of predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 
 
@@ -50,7 +50,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         return sample
 
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
-        """Solve the problem, whose first term is that of the labels, and keep what intervals need."""
+        """Solve the problem, whose first term has the targets, and keep what intervals need."""
         self._solve(problem, variance)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, sample.count[sample.labeled])
         source = self.solution_.source
@@ -63,22 +63,36 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         self._weight = float(C) / variance  # of a target, whatever becomes of C
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Return f at the rows of X; with `return_std` also the standard deviation of a new target, or all covariances.
+        """Predict f at the rows of X, and the standard deviations or covariances of new targets.
 
-        For squared losses only.  f is a Gaussian process with covariance tau^2 times the kernel, a constant without
-        penalty if there is an intercept, and noise of variance tau^2 / (2 w) on targets, a new one included, and on
-        invariances, given all of them, with the weights w of their terms: C of a target, where values of the kernel
-        have variance one.  tau makes the targets most likely, so that it has their units.  Without the noise, and for
-        anything but values: `solution_.posterior`.
+        The latter need squared losses.  They are those of a Gaussian process with covariance tau^2 times the kernel, an
+        improper constant if there is an intercept, and noise of variance tau^2 / (2 w) on observations of weight w; a
+        target has the weight C where the kernel has variance one.  tau maximizes the likelihood of the targets, so that
+        it has their units.  `solution_.posterior` has the process without the noise of a new target, and functionals
+        other than values.
 
-        With an approximation the process has two parts: one in the span of p functions, which learns from all rows, and
-        one outside of it, which `Landmarks` leave as it was before any data and `FourierFeatures` leave out.  It is the
-        same number where the landmarks are the problem's own functionals.  With few landmarks it is too large at most
-        points (what rows say about functions outside of the span is not used) and somewhat too small at others; with
-        few waves it is too small (once learned, they are known everywhere).  Take more where that matters.
+        With an approximation the process has two parts: the span of p functions, which learns from all rows, and its
+        complement, which `Landmarks` leave at the prior and `FourierFeatures` leave out.  Both parts together are exact
+        where the landmarks are the functionals of the problem.  With few landmarks the deviation is too large at most
+        points, with few Fourier features too small: use more where that matters.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        return_std : bool, default=False
+            Whether to return standard deviations as well.
+        return_cov : bool, default=False
+            Whether to return all covariances as well.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, outputs)
+            The predictions; with `return_std` or `return_cov` a pair of these and of the deviations (t,) or covariances
+            (t, t).
         """
         if return_std and return_cov:
-            raise ValueError("A standard deviation is the root of the covariances' diagonal: ask for one of them.")
+            raise ValueError("return_std and return_cov are mutually exclusive: the covariances have the variances.")
         if return_cov:
             given = self._given(X, "predict")
             Posterior.check_memory(int(given.shape[0]), dense(given[:0]))
@@ -90,14 +104,24 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         return home(values, given), home(spread, given)
 
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
-        """Return the slopes of f at the rows of X, (t, n), with a last axis for several outputs.
+        """Predict the partial derivatives of f at the rows of X.
 
-        With `return_std`, for squared losses only, also the standard deviation of each slope of f itself, without the
-        noise that a new measurement of it would have.
-
-        They are slopes in the features that this regressor sees.  Behind a scaler, a feature is (x - mean) / spread: so
+        They are derivatives in the features that this regressor sees.  After a scaler a feature is (x - mean) / spread:
         slopes in the units of the data are `predict_gradient(scaler.transform(X)) / scaler.scale_`, and `gradients` to
-        be learned from are given as `G * scaler.scale_`.
+        learn from are `G * scaler.scale_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each derivative as well, without the noise of a measurement;
+            this needs squared losses.
+
+        Returns
+        -------
+        ndarray of shape (t, n) or (t, n, outputs)
+            The derivatives; with `return_std` a pair of these and of their deviations.
         """
         values, given = self._values(X, "predict_gradient", Gradient)
         if not return_std:
@@ -106,23 +130,34 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         return home(values, given), home(spread, given)
 
     def _posterior(self) -> Posterior:
-        """Return the Gaussian process that error bars come from."""
+        """Return the posterior Gaussian process, from which standard deviations are computed."""
         if self.solution_.source is None:
-            raise ValueError(
-                'A standard deviation needs all losses to be squared: use loss="squared" and invariance_loss="squared".'
-            )
+            raise ValueError('A standard deviation needs squared losses: use loss="squared", also for invariances.')
         return self.solution_.posterior
 
     def _widened(self, count: int) -> float:
-        """Return the factor from errors at `count` left-out targets to those at new points."""
+        """Return the ratio of errors at new points to those at `count` left-out targets."""
         return 1.0
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return intervals around f that hold a new target with the given probability: (t, 2), or (t, outputs, 2).
+        """Predict intervals around f that contain a new target with the given probability.
 
-        All have one width, that of errors at targets which are left out (`rkhs._estimators.calibration`); nothing is
-        assumed about noise.  It is infinite where there are fewer than coverage / (1 - coverage) targets.  The first
-        call leaves them out: one by one for smooth losses, a tenth at a time for others.
+        The intervals are conformal: they all have one width, taken from the errors at targets that are left out, and
+        nothing is assumed about the noise (`rkhs._estimators.calibration`).  The width is infinite for fewer than
+        coverage / (1 - coverage) targets.  The first call leaves targets out, one by one for smooth losses and a tenth
+        at a time for others.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        coverage : float, default=0.9
+            The probability with which an interval contains a new target.
+
+        Returns
+        -------
+        ndarray of shape (t, 2) or (t, outputs, 2)
+            The lower and upper ends.
 
         Examples
         --------
@@ -143,45 +178,54 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
 
 def likely_spread(model: Regressor, X: Vector) -> Vector:
-    """Return the standard deviation of a new target by the most likely amplitude, for searches and models of folds."""
+    """Return the standard deviations of new targets by the amplitude of maximum likelihood."""
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantRegressor(Regressor, InvariantEstimator):
-    """Regressor that learns from values at some points and from what is known about f at all of them.
+    """Kernel regressor that learns from values, measured slopes, and priors on f at all points.
 
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu mean_i sum_j invariance_loss(L_ij(f) / s)
+    It minimizes
 
-    The sum of losses is over the points with a target, the mean over all points, of what is said of f there and known
-    to be small.  C and nu have no units, as in `InvariantClassifier`.  Measured slopes, `gradients`, add a sum of their
-    own, gradient_weight sum_ij gradient_loss(df/dx_j (x_i); g_ij).
+        1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + gradient_weight sum_ij (df/dx_j (x_i) - g_ij)^2
+                  + nu mean_i sum_j loss(L_ij(f) / s)
+
+    The first sum is over the points with a target, the second over the slopes g that are given to `fit` as `gradients`,
+    and the mean over all points of functionals L_ij(f) that are known to be small.  C and nu have no units, as in
+    `InvariantClassifier`.
 
     Parameters
     ----------
-    loss : "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile", or an
-        rkhs loss
-    C : weight of the loss of each point with a target: twice the targets are twice the evidence
-    epsilon : the width of the losses that are given by name and have one: "huber" (its delta) and the
-        epsilon-insensitive ones, in units of f
-    quantile : the level of the loss "quantile"
-    gradient_weight : weight of the loss of each measured slope; by default C times the variance of its feature, so that
-        a slope counts as a target does, in any units
-    gradient_loss : "squared", "huber", "absolute", .., as `loss`: for slopes that disagree with the targets here and
-        there, a robust one
-    shape : what f does everywhere on the box of the training points, such as {"age": "increasing", 3: "convex",
-        "f": (0, 1)}: "increasing", "decreasing", "convex", "concave" or a list of these for a feature (its number, or
-        the name of its column), "convex" or "concave" for features together, such as {(0, 1): "convex"}, and a pair of
-        bounds for f itself, either of them None.  It is proved, see `shape_certificate_`
-    unlabeled : the y of points without a target (a number, or NaN), which take part in the invariances only; None if
-        all have one
-    kernel, scale, metric, invariance, nu, invariance_loss, fit_intercept, shape_box, shape_time_limit, approximation,
-        solver, tol, device, precision, random_state, verbose : as in `InvariantClassifier`
+    kernel, scale : object
+        As in `InvariantClassifier`.
+    loss : str or Loss, default="squared"
+        "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile" (the median),
+        or a loss object such as `rkhs.Huber(0.5)`.  Losses by name have the width 0.1, in units of f.
+    C : float, default=1.0
+        Weight of the loss of each point with a target: twice the targets are twice the evidence.
+    invariance, nu : object
+        As in `InvariantClassifier`.
+    shape : Shape or dict, optional
+        The shape of f on the whole box of the training points, such as {"age": "increasing", 3: "convex", "f": (0, 1)};
+        see `rkhs.Shape`.  It is proved; see `shape_certificate_`.
+    fit_intercept : bool, default=True
+        Whether f has a constant that is not penalized.
+    unlabeled : float or None, default=None
+        The y of points without a target (a number, or NaN), which take part in the invariances only; None if all have
+        one.
+    approximation, solver, tol, verbose : object
+        As in `InvariantClassifier`.
+    gradient_weight : float, optional
+        Weight of the squared loss of each measured slope; by default C times the variance of its feature, so that a
+        slope counts as much as a target does, in any units.
 
     Attributes
     ----------
-    shape_certificate_ : what is proved of the `shape`, on which box, with which margin, and where it is open
-    metric_, function_, solution_, problem_, labeled_, n_features_in_, feature_names_in_ : as in `InvariantClassifier`
+    function_, solution_, problem_, labeled_, metric_, n_features_in_, feature_names_in_ : object
+        As in `InvariantClassifier`.
+    shape_certificate_ : ShapeCertificate
+        What is proved about the `shape`, on which box, with which margin, and where it is open.
 
     Examples
     --------
@@ -192,7 +236,7 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     >>> bool(np.all(np.diff(model.predict(X)) > -1e-3))
     True
 
-    From a few values and slopes, as solvers with an adjoint have them (NaN where there is none):
+    From a few values and slopes, as solvers with an adjoint have them (NaN for what was not measured):
 
     >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> slopes = np.cos(Z)
@@ -200,16 +244,14 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     >>> model.predict([[1.0]]).round(2), model.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
     (array([0.84]), array([[0.54]]))
 
-    With squared losses it says how sure it is, also in a span:
+    With squared losses predictions have standard deviations, also with an approximation:
 
     >>> model = rkhs.InvariantRegressor(C=10.0, scale=1.0, approximation=rkhs.Landmarks(15)).fit(X, np.sin(X[:, 0]))
     >>> model.predict([[3.0], [8.0]], return_std=True)[1].round(1)
     array([0.1, 0.3])
     """
 
-    quantile: float = 0.5
     gradient_weight: float | None = None
-    gradient_loss: Any = "squared"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -222,16 +264,25 @@ class InvariantRegressor(Regressor, InvariantEstimator):
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
-        """Learn f from points X (t, n) and their targets y, `unlabeled` where there is none.
+        """Learn f from points, their targets and measured slopes.
 
         Parameters
         ----------
-        X : (t, n)
-        y : (t,), or (t, outputs) for several functions that share all settings; not needed beside `gradients`
-        sample_weight : (t,) factors of the weights of all that was observed at a point
-        gradients : (t, n), or (t, n, outputs): slopes of f that were measured.  NaN, here and in y, is for what was not
-            observed.  With them, invariance="gradient" is left out: these slopes are known.  A data frame must have the
-            columns of X, in the same order
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,) or (t, outputs), optional
+            The targets, `unlabeled` where there is none; several outputs share all settings.  Not needed with
+            `gradients`.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the weights of all observations at a point.
+        gradients : array-like of shape (t, n) or (t, n, outputs), optional
+            Measured slopes of f; NaN, here and in y, marks what was not measured.  With them invariance="gradient" is
+            left out, since the slopes are known.  A data frame must have the columns of X, in the same order.
+
+        Returns
+        -------
+        InvariantRegressor
+            The fitted estimator.
         """
         self._marker = self.unlabeled  # of targets that were not observed
         if gradients is not None:
@@ -248,16 +299,31 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     @available_if(approximated)
     @transactional
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
-        """Learn from one more block of rows; needs an `approximation`.  See `InvariantClassifier.partial_fit`."""
+        """Learn from one more block of rows; this needs an `approximation`.  See `InvariantClassifier.partial_fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points of the block.
+        y : array-like of shape (t,)
+            Their targets, `unlabeled` where there is none.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        InvariantRegressor
+            The estimator, which has learned from all blocks so far.
+        """
         self._fit_more(X, y, sample_weight, None)
         return self
 
 
 def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
-    """Warn where slopes disagree with the differences of values between near points, as those of other units do.
+    """Warn if slopes disagree with the differences of values between near points, as slopes in other units do.
 
-    That is by a factor of 100 in the median over the first 1000 rows, more than noise and curvature make.  X (t, n),
-    y (t,) or (t, outputs) and slopes (t, n) or (t, n, outputs), NaN for what was not observed.
+    The threshold is a factor of 100 in the median over the first 1000 rows, more than noise and curvature cause.  NaN
+    marks what was not observed in y (t,) or (t, outputs) and in the slopes (t, n) or (t, n, outputs).
     """
     values = y.reshape(len(X), -1)
     along = slopes.reshape(*slopes.shape[:2], -1)
@@ -266,22 +332,22 @@ def warn_of_units(X: Vector, y: Vector, slopes: Vector) -> None:
         return
     near = whole[scipy.spatial.cKDTree(X[whole]).query(X[whole], k=2)[1][:, 1]]
     steps = X[near] - X[whole]
-    seen = float(np.median(np.abs(values[near] - values[whole])))
-    told = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
-    if min(seen, told) > 0 and not 0.01 < told / seen < 100:
+    difference = float(np.median(np.abs(values[near] - values[whole])))
+    integrated = float(np.median(np.abs(np.einsum("tn,tno->to", steps, (along[whole] + along[near]) / 2))))
+    if min(difference, integrated) > 0 and not 0.01 < integrated / difference < 100:
         warn(
-            f"Between neighbors y changes by {seen:.2g}, where gradients say {told:.2g}: are the slopes in the units "
-            "of y for one unit of each feature? Forces are minus slopes of an energy, and scalers change both."
+            f"Between neighbors y changes by {difference:.2g}, but the gradients amount to {integrated:.2g}: are the "
+            "slopes in units of y per unit of each feature? Forces are minus slopes of an energy, and scalers change "
+            "both."
         )
 
 
 def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
-    """Warn where f misses values and slopes that are far likelier under another C than under that of the model.
+    """Warn if f misses values and slopes that are far likelier under another C than under that of the model.
 
-    Weights are one over twice the variance of the noise, relative to that of f (`rkhs._learning.evidence`): data that a
-    small C takes for noise are not followed, however exact they are.  About 300 observations are compared; nothing is
-    said of fewer than 10, or where f misses less than a tenth of their spread, and a log evidence that is larger by 20
-    is beyond doubt.
+    Weights are one over twice the variance of the noise, relative to that of f (`rkhs._learning.evidence`): a small C
+    treats data as noise, however exact they are.  About 300 observations are compared.  There is no warning for fewer
+    than 10, or if f misses less than a tenth of their spread; a difference of 20 in log evidence is beyond doubt.
     """
     if not all(term.loss.quadratic for term in problem.terms):
         return
@@ -298,14 +364,14 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
     best = max(evidence, key=lambda factor: evidence[factor])
     if evidence[best] > evidence[1.0] + 20:
         warn(
-            f"{name} misses values or slopes that it has learned from by {missed:.0%} of their spread with C={C:g}, and "
-            f"C={C * best:.0e} suits their noise far better. Set C, or use rkhs.FunctionalRegressor, which "
-            "learns the noise and the length scales."
+            f"With C={C:g} {name} misses its training values or slopes by {missed:.0%} of their spread; "
+            f"C={C * best:.0e} is far likelier. Set C, or use rkhs.FunctionalRegressor, which learns the noise and the "
+            "length scales."
         )
 
 
 def _missed(term: Term, function: Any) -> float:
-    """Return the root mean square, by weight, of what f misses of the targets, as a share of their own deviation."""
+    """Return the weighted root mean squared residual as a share of the standard deviation of the targets."""
     weight = to_numpy(term.weights())
     target = to_numpy(term.target).reshape(term.size, -1)
     spread = float(np.sum(weight * (target - np.average(target, axis=0, weights=weight[:, 0])) ** 2))
@@ -314,7 +380,7 @@ def _missed(term: Term, function: Any) -> float:
 
 
 def _some(term: Term, share: float) -> Term:
-    """Return a term of the observations of some of its points, evenly spaced."""
+    """Return the term restricted to a share of its points, evenly spaced."""
     rows = int(term.functional.shape[0])
     each = term.size // rows
     kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))

@@ -18,7 +18,7 @@ from rkhs._estimators.data import predicted_codes
 from rkhs.invariances._graph import Graph
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # as by Ledoit and Wolf
-NONE, MEASURE, SCALES, GRAPH = KINDS = ("none", "measure", "scales", "graph")  # what is known, in the order of trust
+NONE, FEATURES, SCALES, GRAPH = KINDS = ("none", "features", "scales", "graph")  # what is known, in the order of trust
 
 
 @dataclass(frozen=True, eq=False)

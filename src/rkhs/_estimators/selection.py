@@ -29,11 +29,11 @@ import scipy.linalg
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import drawn_rows, predicted_codes
-from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, KernelOf, Measure, ScaleLearner, measures
+from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, FeatureMap, KernelOf, ScaleLearner, feature_maps
 from rkhs._estimators.scoring import (
+    FEATURES,
     GRAPH,
     KINDS,
-    MEASURE,
     NONE,
     Candidate,
     Discriminant,
@@ -70,9 +70,9 @@ class SelectionMonitor(Monitor):
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A measure of distance, the kernel and the scale, and whether graphs are tried there."""
+    """A map of features, the kernel and the scale, and whether graphs are tried there."""
 
-    measure: Measure
+    features: FeatureMap
     settings: tuple[Any, Any]
     graph: bool
 
@@ -89,7 +89,6 @@ class ModelSelection:
     scales: Sequence[Any] | None  # None for multiples of the median distance by each of the `measures`
     Cs: Sequence[float]
     nus: Sequence[float]
-    intercept: bool
     unlabeled: bool  # whether there are points without labels
     learns_scales: bool = False  # whether scales are also learned, one per feature
     powers: Sequence[int] = POWERS
@@ -118,7 +117,7 @@ class ModelSelection:
 
     def _candidates(self) -> Iterator[list[Candidate]]:
         """Yield the candidates of one kernel matrix of labels at a time: plain, with learned scales, with graphs."""
-        labeled, places, least = self.X[self.labeled.rows], list(self._places()), dict[Measure, float]()
+        labeled, places, least = self.X[self.labeled.rows], list(self._places()), dict[FeatureMap, float]()
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
         graphs = self.unlabeled and any(self.nus)
         self.monitor.kernels = len(places) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
@@ -127,10 +126,10 @@ class ModelSelection:
             self.monitor.kernels += weights * (len(NEIGHBORS) * len(self.powers) + MEASURES * len(GRAPH_WIDTHS) - 1)
         for place in places:
             scored = self._scored(place, None, 0.0, self.kernel_of(*place.settings)(labeled))
-            least[place.measure] = min(least.get(place.measure, inf), *(one.loss for one in scored))
+            least[place.features] = min(least.get(place.features, inf), *(one.loss for one in scored))
             yield scored
         if learns:
-            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, self.intercept)
+            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, True)
             base = Choice(self.found, self.labeled, self.unlabeled).best
             for kernel in self.kernels:
                 first = min((one for one in self.found if one.kernel == kernel), key=lambda one: one.loss)
@@ -139,26 +138,26 @@ class ModelSelection:
         if graphs:
             with_graph = (one for one in least if one.linear is None or one.components is not None)
             kept = nsmallest(MEASURES, with_graph, key=lambda one: least[one])
-            yield from self._with_graphs([one for one in places if one.graph and one.measure in kept])
+            yield from self._with_graphs([one for one in places if one.graph and one.features in kept])
 
     def _places(self) -> Iterator[Place]:
         """Yield the kernels and scales to try; graphs with the first kernel."""
         if self.scales is not None:
-            features = Measure(1.0)
+            features = FeatureMap(1.0)
             for kernel in self.kernels:
                 yield from (Place(features, (kernel, scale), True) for scale in self.scales)
             return
         rows = self.X[drawn_rows(self.count, 4000, 0)]  # from which covariances are found
         some = rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)  # and medians
-        for measure in measures(rows):
+        for features in feature_maps(rows):
             for kernel in self.kernels:
                 distance = self.kernel_of(kernel, 1.0).distance
-                if measure.linear is not None and distance != "euclidean":
+                if features.linear is not None and distance != "euclidean":
                     continue  # a map would change what the kernel is along
-                median = median_scale(measure.points(some), distance=distance)
+                median = median_scale(features.points(some), distance=distance)
                 for width in WIDTHS:
-                    settings = measure.kernel(kernel, median * width, self.kernel_of)
-                    yield Place(measure, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
+                    settings = features.kernel(kernel, median * width, self.kernel_of)
+                    yield Place(features, settings, graph=width in GRAPH_WIDTHS and kernel == self.kernels[0])
 
     def _with_graphs(self, places: list[Place]) -> Iterator[list[Candidate]]:
         """Yield candidates with graphs: one graph at each place first, then all graphs at the best of these."""
@@ -167,9 +166,9 @@ class ModelSelection:
         if len(self.X) > FUNCTIONS:
             others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
         centers = self.X[np.concatenate([rows, others])]
-        near = {one: Graphs(self.X, one) for one in dict.fromkeys(place.measure for place in places)}
+        near = {one: Graphs(self.X, one) for one in dict.fromkeys(place.features for place in places)}
         for place in places:
-            graphs, kernel = near[place.measure], self.kernel_of(*place.settings)
+            graphs, kernel = near[place.features], self.kernel_of(*place.settings)
             K = kernel(centers)
             K[np.diag_indices_from(K)] += 1e-10 * float(np.mean(np.diag(K)))  # so that it has a Cholesky factor
             factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
@@ -207,25 +206,25 @@ class ModelSelection:
         """Return the candidates of one kernel matrix of labels, one for each C."""
         own, kind, (kernel, scale) = self.labeled, GRAPH, place.settings
         if graph is None:
-            kind = NONE if place.measure.linear is None else MEASURE
-        values = leave_one_out(K, own.target, own.weight, self.Cs, self.intercept)
+            kind = NONE if place.features.linear is None else FEATURES
+        values = leave_one_out(K, own.target, own.weight, self.Cs, True)
         each = zip(self.Cs, values, strict=True)
         return [Candidate(kind, kernel, scale, graph, nu, C, *own.scored(found)) for C, found in each]
 
 
 class Graphs:
-    """Graphs of neighbors of points X by a measure of distance."""
+    """Graphs of neighbors of points X after a map of features."""
 
-    def __init__(self, X: Matrix, measure: Measure) -> None:
-        self.measure, self.most = measure, min(max(NEIGHBORS), len(X) - 1)
-        self.distances, self.neighbors = nearest(measure.points(X), self.most)
+    def __init__(self, X: Matrix, features: FeatureMap) -> None:
+        self.features, self.most = features, min(max(NEIGHBORS), len(X) - 1)
+        self.distances, self.neighbors = nearest(features.points(X), self.most)
 
     def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
         """Return the graph, its Laplacian L and the trace of L^p."""
         count = min(count, self.most)
         W = normalized(neighbor_weights(self.distances[:, :count], self.neighbors[:, :count]))
         trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
-        graph = Graph(count, power, scale=self.measure.unit, components=self.measure.components)
+        graph = Graph(count, power, scale=self.features.unit, components=self.features.components)
         return graph, laplacian_of(W), trace
 
 
@@ -281,7 +280,7 @@ class Choice:
 
     @property
     def sentence(self) -> str:
-        """What unlabeled points were worth, in plain words; then what the discriminant is worth, if there is one."""
+        """A sentence on the gain by unlabeled points, and on the discriminant if there is one."""
         best, plain, graph = self.best, self.plain, self.of(GRAPH)
         regression = self.labeled.classes is None
         what = "root mean squared error" if regression else "errors"
@@ -289,30 +288,33 @@ class Choice:
         def shown(one: Candidate) -> str:
             return f"{one.error:.4g}" if regression else f"{100 * one.error:.1f} %"
 
-        if not self.unlabeled or (graph is None and best.kind != MEASURE):
-            why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows to learn from"
-            text = f"Without each label in turn: {shown(best)} {what}. {why}."
-        elif best.kind not in (MEASURE, GRAPH):
-            assert graph is not None  # as it was tried
-            text = f"Unlabeled rows did not help: {shown(best)} {what} without them, {shown(graph)} with them."
+        count = len(self.labeled.rows)
+        if not self.unlabeled or (graph is None and best.kind != FEATURES):
+            why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
+            text = f"Leave-one-out: {shown(best)} {what}. {why}."
+        elif best.kind not in (FEATURES, GRAPH):
+            assert graph is not None  # since it was tried
+            if graph.error < best.error:
+                text = (
+                    f"Unlabeled rows were not used: {shown(graph)} {what} with them and {shown(best)} without them is "
+                    f"no significant difference for {count} labels."
+                )
+            else:
+                text = f"Unlabeled rows did not help: {shown(best)} {what} without them, {shown(graph)} with them."
         elif best.error < plain.error:
             text = f"Unlabeled rows helped: {shown(best)} {what} instead of {shown(plain)}."
         else:
-            text = f"Unlabeled rows helped a little: {shown(best)} {what}, {shown(plain)} before, and less doubt."
+            text = f"Unlabeled rows lowered the squared error only: {shown(best)} {what}, {shown(plain)} without them."
         rule, error = self.discriminant
-        if rule is None:
-            return text
-        return f"{text} Classes lie between others: told by where the scores of each are, {100 * error:.1f} % errors."
+        return text if rule is None else f"{text} A linear discriminant of the scores has {100 * error:.1f} % errors."
 
     def report(self) -> dict[str, Any]:
-        """Return `selection_report_`: what was tried, what it was worth, and one plain sentence about it."""
+        """Return `selection_report_`: the best candidate of each kind, the chosen one, and a sentence about them."""
         tried = [one for one in map(self.of, KINDS) if one is not None]
         return {
             "sentence": self.sentence,
-            "candidates": [
-                {"knowledge": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried
-            ],
-            "chosen": {"knowledge": self.best.kind, **self.best.params},
+            "candidates": [{"prior": one.kind, "error": one.error, "loss": one.loss, **one.params} for one in tried],
+            "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.scores[self.found.index(self.best)]),
         }
 

@@ -24,6 +24,7 @@ from rkhs._backend.arrays import Vector, as_column, owned
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._estimators.calibration import Calibration, HeldOutOfRows, HeldOutOfSums
 from rkhs._estimators.data import (
+    ClassPrior,
     Sample,
     as_numpy,
     as_weights,
@@ -32,8 +33,8 @@ from rkhs._estimators.data import (
     class_weights,
     of_one_kind,
 )
-from rkhs._estimators.length_scales import as_kernel, is_learned
-from rkhs._estimators.options import check_in_span, check_number, check_unchanged, parameters
+from rkhs._estimators.length_scales import AGOP, as_kernel, is_learned
+from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters
 from rkhs._estimators.problem import WeightNormalization, formulate, invariance_term, multiplicity, points_of, size_of
 from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
@@ -42,7 +43,8 @@ from rkhs._problem import Problem
 from rkhs._problem.subspace import solution_of
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces.base import check_sums
-from rkhs.exceptions import BlockError, warn
+from rkhs._warnings import warn
+from rkhs.exceptions import BlockError
 from rkhs.functionals import Evaluation
 from rkhs.invariances._base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
@@ -59,29 +61,25 @@ class InvariantEstimator(BaseKernelEstimator):
     kernel: Any = "gaussian"
     _: KW_ONLY
     scale: Any = "median"
-    metric: str | None = None
     loss: Any = "squared"
     C: float = 1.0
     invariance: Any = "gradient"
     nu: float = 0.03
-    invariance_loss: Any = "squared"
-    epsilon: float = 0.1
     shape: Any = None
-    shape_box: Any = None
-    shape_time_limit: float | None = None
     fit_intercept: bool = True
     unlabeled: Any = None
     approximation: Any = None
     solver: Any = "auto"
     tol: float = 1e-4
-    device: str | None = None
-    precision: str | None = None
-    random_state: Any = None
     verbose: bool = False
 
     def _is_streamed(self, X: Any) -> bool:
         """Return whether rows are summed up block by block."""
-        return self.approximation is not None and shape_of(self) is None and (self.metric is None or in_blocks(X))
+        return self.approximation is not None and shape_of(self) is None and (in_blocks(X) or not self._learns_metric)
+
+    @property
+    def _learns_metric(self) -> bool:
+        return isinstance(self.scale, str) and self.scale in AGOP
 
     def _fit_sample(self, sample: Sample) -> Problem:
         """Fit the estimator to points in memory, and return the problem."""
@@ -106,7 +104,7 @@ class InvariantEstimator(BaseKernelEstimator):
             weight = None if sample_weight is None else as_weights(sample_weight, points)
             stream = blocks(points, column_or_1d(as_column(as_numpy(y))), weight)
         look, learn = replayed(stream)
-        with closing(Monitor(self.tol, verbose=self.verbose or None)) as monitor:
+        with closing(Monitor(self.tol, verbose=self.verbose)) as monitor:
             with monitor.showing(CHOICE):
                 plan, seen = self._plan(telling(look, monitor, LOOKING), None)
             if learn.replays:
@@ -148,17 +146,18 @@ class InvariantEstimator(BaseKernelEstimator):
                 )
             sums = sums + _sums(plan, block)
         found = _solved(sums, plan, self.tol)
-        self._keep_in_span(plan, *found, seen, Monitor(self.tol, verbose=False))
+        self._keep_in_span(plan, *found, seen, Monitor(self.tol))
         self._sums = (plan, sums, index + 1, seen, parameters(self))
 
     def _plan(self, look: Blocks, classes: Any) -> tuple[Plan, Reservoir]:
         """Learn classes and columns from the blocks; return the plan for all of them and the sample it is made from."""
-        check_sums(self.precision)
+        options = SolverOptions.of(self.solver)
+        check_sums(options.precision)
         if shape_of(self) is not None:
             raise ValueError("A shape that holds everywhere is proved with all rows in memory: use `fit` with arrays.")
         invariances = as_invariances(self.invariance)
         for one in invariances:
-            if one.functional in ("laplacian", "local_average") or one.once:
+            if one.functional == "local_average" or one.once:
                 raise ValueError(
                     f"The invariance {one.functional!r} looks at all points at once, and an approximation sees them in "
                     'blocks: use "gradient", or a callable X -> functionals of single points, such as '
@@ -174,15 +173,14 @@ class InvariantEstimator(BaseKernelEstimator):
             check_classes(found, weights, seen.totals[1], self.unlabeled, name)
             self.classes_ = own.classes_ = found
             config = self._config()
-            if config.class_prior is not None or config.class_weight == "balanced":  # which are about all rows
+            if isinstance(config.class_weight, str | ClassPrior):  # which are about all rows
                 if classes is not None:
                     raise ValueError(
-                        'class_weight="balanced" and class_prior are not known before all rows are: give partial_fit '
-                        "a dict as class_weight."
+                        f"class_weight={config.class_weight!r} depends on the labels of all rows, which partial_fit "
+                        "does not know: give a dict."
                     )
-                each = class_weights(config.class_weight, found, np.arange(len(found)), weights, config.class_prior)
+                each = class_weights(config.class_weight, found, np.arange(len(found)), weights)
                 own.set_params(class_weight=dict(zip(found.tolist(), each.tolist(), strict=True)))
-            own.set_params(class_prior=None)
         elif facts.labels == 0:
             raise ValueError(f"{name} needs points with a target; every y is unlabeled.")
         self.n_features_in_, self._kind = facts.width, ("numpy", "cpu")
@@ -200,7 +198,7 @@ class InvariantEstimator(BaseKernelEstimator):
         else:
             kernel = as_kernel(own.kernel, own.scale, block.X)
         terms = terms.scaled(kernel, block, seen.totals)
-        plan = planned(kernel, terms, terms(block), config.basis, self.approximation, self.device)
+        plan = planned(kernel, terms, terms(block), config.basis, self.approximation, options.device)
         return plan, replace(seen, facts=None)
 
     def _keep_in_span(

@@ -98,7 +98,7 @@ class ThinPlateRegressor(Regressor):
     Parameters
     ----------
     null_space : "kept", "dropped", or "auto": dropped if linear functions go through all points
-    C, loss, epsilon, quantile, solver, tol, verbose : as in `InvariantRegressor`
+    C, loss, solver, tol, verbose : as in `InvariantRegressor`
 
     Attributes
     ----------
@@ -116,8 +116,6 @@ class ThinPlateRegressor(Regressor):
     C: float = 1.0
     _: KW_ONLY
     loss: Any = "squared"
-    epsilon: float = 0.1
-    quantile: float = 0.5
     null_space: str = "auto"
     solver: Any = "auto"
     tol: float = 1e-4

@@ -60,7 +60,7 @@ class Monitor:
     tol: float
     time_limit: float | None = None
     callback: Callable[[Record], Any] | None = None
-    verbose: bool | None = None  # None: show progress after two seconds, on a terminal
+    verbose: bool = False  # print progress to standard error after two seconds
     started: float = field(default_factory=perf_counter)
     work: float = 0.0  # products so far, those of a part of the matrix by their share
     seconds_each: float = 0.0  # of a product, estimated or measured
@@ -158,16 +158,10 @@ class Monitor:
             self._display = None
 
     def _show(self, seconds: float, line: str) -> None:
-        wanted = self.verbose if self.verbose is not None else sys.stderr.isatty()
-        if not wanted or seconds < PATIENCE:
+        if not self.verbose or seconds < PATIENCE:
             return
         if self._display is None:
-            try:
-                from rich.console import Console
-            except ImportError:  # progress is a courtesy of the extra `cli`
-                self.verbose = False
-                return
-            self._display = Console(stderr=True).status(line)
+            self._display = _display(line)
             self._display.start()
         self._display.update(line)
 
@@ -179,9 +173,35 @@ class Monitor:
         )
 
 
+class _PlainDisplay:
+    """Prints a line every two seconds, where rich, which updates one line in place, is not installed."""
+
+    def __init__(self) -> None:
+        self.printed = -inf
+
+    def start(self) -> None:
+        pass
+
+    def update(self, line: str) -> None:
+        if perf_counter() - self.printed > PATIENCE:
+            print(line, file=sys.stderr, flush=True)
+            self.printed = perf_counter()
+
+    def stop(self) -> None:
+        pass
+
+
+def _display(line: str) -> Any:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return _PlainDisplay()
+    return Console(stderr=True).status(line)
+
+
 def quiet(tol: float, seconds: float = inf) -> Monitor:
     """For a problem inside another, of which nobody hears: it stops after so many seconds."""
-    return Monitor(tol, None if seconds == inf else max(seconds, 0.0), verbose=False)
+    return Monitor(tol, None if seconds == inf else max(seconds, 0.0))
 
 
 @dataclass

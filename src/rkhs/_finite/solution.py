@@ -65,7 +65,7 @@ class Solution:
 
     @property
     def posterior(self) -> Posterior:
-        """Error bars: what is known of f around this minimizer, where all losses are squared; an `rkhs.Posterior`.
+        """Error bars: what is known of f around this minimizer, where all losses are squared; an `rkhs.results.Posterior`.
 
         `mean(L)`, `std(L)`, `cov(L, M)` and `sample(L, n)` for any functionals L, in their shape.
 

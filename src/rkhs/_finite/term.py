@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
 from rkhs.functionals._base import Functional
-from rkhs.kernels._base import Open
+from rkhs.kernels._base import Tunable
 from rkhs.losses._base import Loss
 
 
@@ -25,7 +25,7 @@ class Term:
     loss : the loss on each L_i(f)
     target : a number, an array of the shape of L, or one with a further axis for several outputs
         (classes, for example, which then share all work).  NaN is for what was not observed: such rows are left out
-    weight : a number, or one for each functional; zero leaves a functional out; `rkhs.learn()`, or `rkhs.learn() * w`,
+    weight : a number, or one for each functional; zero leaves a functional out; `rkhs.Tunable()`, or `rkhs.Tunable() * w`,
         where `Problem.tune` is to find it
 
     Examples
@@ -62,7 +62,7 @@ class Term:
             object.__setattr__(self, "weight", self._on_observed(observed))
 
     def __repr__(self) -> str:
-        weight = f"{self.weight}" if isinstance(self.weight, (float, Open)) else f"{len(self.weight)} weights"
+        weight = f"{self.weight}" if isinstance(self.weight, (float, Tunable)) else f"{len(self.weight)} weights"
         return f"Term({self.functional!r}, {self.loss!r}, weight={weight})"
 
     @property
@@ -90,7 +90,7 @@ class Term:
 
     def weights(self) -> Array:
         """The weights as a column, (size, 1)."""
-        if isinstance(self.weight, Open):
+        if isinstance(self.weight, Tunable):
             raise ValueError(
                 f"{self!r} is not known yet: its weight is left open. Let problem.tune() find what is open, or give a "
                 "number."
@@ -142,14 +142,14 @@ class Term:
 
     def _on_observed(self, observed: np.ndarray[Any, Any]) -> Any:
         """The weights, zero where nothing was observed."""
-        if isinstance(self.weight, Open):
+        if isinstance(self.weight, Tunable):
             shares = np.ones(self.size) if self.weight.shares is None else self.weight.shares
             return replace(self.weight, shares=np.where(observed, shares, 0.0))
         return np.where(observed, self.weight, 0.0)
 
     def _as_weight(self) -> Any:
         """A float, (size,) in NumPy, or open."""
-        if isinstance(self.weight, Open):
+        if isinstance(self.weight, Tunable):
             shares = self.weight.shares
             if self.weight.each:
                 raise ValueError(f"The weight of a term is one number: leave each=True out of {self.weight!r}.")

@@ -26,7 +26,7 @@ from rkhs.kernels._base import Kernel
 from rkhs.kernels._gaussian import Gaussian
 
 
-def integration_error(kernel: Kernel, L: Integral) -> Array:
+def quadrature_error(kernel: Kernel, L: Integral) -> Array:
     """Return how far integrals by finitely many nodes may be off, as a share: (t,).
 
     |L - L*| / |L| in the space of the kernel, so that |L(f) - L*(f)| is at most this share of |L| |f| for every f.  L*
@@ -37,9 +37,9 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
     --------
     >>> import rkhs
     >>> L = rkhs.Integral.boxes([[0.0, 0.0]], [[1.0, 2.0]], nodes=4)
-    >>> rkhs.integration_error(rkhs.Gaussian(scale=1.0), L).round(4)
+    >>> rkhs.quadrature_error(rkhs.Gaussian(scale=1.0), L).round(4)
     array([0.0002])
-    >>> bool(rkhs.integration_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
+    >>> bool(rkhs.quadrature_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
     True
     """
     if not isinstance(L, Integral):
@@ -55,8 +55,8 @@ def integration_error(kernel: Kernel, L: Integral) -> Array:
     return xp.minimum(like(bound, seen) / xp.sqrt(size), seen)
 
 
-def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
-    """Return the same integrals with the fewest nodes a side whose `integration_error` is at most tol.
+def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
+    """Return the same integrals with the fewest nodes a side whose `quadrature_error` is at most tol.
 
     For Gaussian kernels (and sums, products and linear changes of input of them) that is integrals to rounding: 8 nodes
     a side for sides of a scale, 13 for three, 31 for ten, 141 for fifty.  Other kernels are rougher: ask for a tol of
@@ -66,7 +66,7 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
     --------
     >>> import rkhs
     >>> bins = rkhs.Integral.boxes([[0.0], [2.0]], [[2.0], [6.0]])
-    >>> rkhs.enough_nodes(rkhs.Gaussian(scale=1.0), bins)
+    >>> rkhs.quadrature_nodes(rkhs.Gaussian(scale=1.0), bins)
     Integral(2 boxes in R^1, 16 nodes a side)
     """
     if not isinstance(L, Integral):
@@ -79,7 +79,7 @@ def enough_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integral:
         found = L.with_nodes(nodes)
         bound = bounded(kernel, found)
         if bound is None:
-            left = float(np.max(to_numpy(integration_error(kernel, found))))
+            left = float(np.max(to_numpy(quadrature_error(kernel, found))))
         elif np.all(bound <= tol * size):  # |L| is known to some digits by then
             size = np.sqrt(to_numpy(gram(kernel, found).diagonal()))
             left = float(np.max(bound / size))

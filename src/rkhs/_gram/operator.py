@@ -94,7 +94,7 @@ class Gram:
     --------
     >>> import numpy as np, rkhs
     >>> G = rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(np.zeros((1, 3))))
-    >>> isinstance(G, rkhs.Gram), G.shape, G @ np.ones(3)
+    >>> isinstance(G, rkhs.results.Gram), G.shape, G @ np.ones(3)
     (True, (3, 3), array([1., 1., 1.]))
     """
 

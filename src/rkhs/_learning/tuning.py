@@ -32,7 +32,7 @@ from rkhs._learning.leave_one_out import informative_rows, log_left_out
 from rkhs._learning.observations import Hyperparameter, Observations, check_squared
 from rkhs._progress import interrupted
 from rkhs._spaces import Landmarks, LandmarkSpace
-from rkhs.kernels._base import Kernel, Open
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._scaled import median_scale
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Tuning:
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 1, 20)[:, None]
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]), weight=100.0)
-    >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn()), [term]).tune()
+    >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.Tunable()), [term]).tune()
     >>> problem.tuning.status
     'converged'
     """
@@ -104,7 +104,7 @@ def tuned_problem(
     time_limit: float | None,
     iterations: int,
     random_state: Any,
-    verbose: bool | None,
+    verbose: bool,
 ) -> Problem:
     """Tune a problem as `Problem.tune` does."""
     if criterion not in CRITERIA:
@@ -118,13 +118,13 @@ def tuned_problem(
         raise ValueError(f"amplitude is a positive number, or None for the best one, got {amplitude!r}.")
     check_squared(problem, "Tuning")
     numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
-    if not any(isinstance(number, Open) for number in numbers):
+    if not any(isinstance(number, Tunable) for number in numbers):
         raise ValueError(
             f"Nothing is left open in {problem.kernel!r} and the weights of its terms: mark what is to be found with "
-            "rkhs.learn(), as in rkhs.Gaussian(scale=rkhs.learn())."
+            "rkhs.Tunable(), as in rkhs.Gaussian(scale=rkhs.Tunable())."
         )
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
-    shares = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Open) else t for t in problem.terms]
+    shares = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
     every = Observations.of(RepresenterProblem.of(problem.kernel, shares, problem.basis))
     observations = every.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
@@ -167,7 +167,7 @@ def tuned_problem(
     return replace(problem, kernel=kernel, terms=terms, tuning=tuning)
 
 
-def _weight(value: float, marked: Open) -> Any:
+def _weight(value: float, marked: Tunable) -> Any:
     return value if marked.shares is None else value * marked.shares
 
 
@@ -195,7 +195,7 @@ class SearchSpace:
         kernel, found = _initialized(kernel, points if len(points) <= 1000 else random.choice(points, 1000, False))
         order = list(kernel.parameters())
         found.sort(key=lambda h: order.index(str(h.parameter)))
-        open_terms = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Open)}
+        open_terms = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
         sizes = _variances(kernel, observations, random) if open_terms else {}
         for k, marked in open_terms.items():
             mean = float(np.mean(observations.weight[observations.term == k]))
@@ -256,7 +256,7 @@ class SearchSpace:
         return self.kernel.with_parameters(parameters), tuple(terms), weights
 
 
-def _hyperparameter(marked: Open, start: float, kind: str, **what: Any) -> Hyperparameter:
+def _hyperparameter(marked: Tunable, start: float, kind: str, **what: Any) -> Hyperparameter:
     """Return a hyperparameter with the range that the user has given, else with that which the data suggest."""
     given, start = marked.start is not None, marked.start or start
     low, high = (
@@ -275,7 +275,7 @@ def _initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter
         found += [replace(h, parameter=f"{place}.{h.parameter}") for h in inside]
     for name in kernel.positive:
         marked = getattr(kernel, name)
-        if isinstance(marked, Open):
+        if isinstance(marked, Tunable):
             starts = _starts(kernel, name, marked, X)
             own = [
                 _hyperparameter(marked, start, name, parameter=name, feature=j if marked.each else None)
@@ -286,7 +286,7 @@ def _initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter
     return kernel, found
 
 
-def _starts(kernel: Any, name: str, marked: Open, X: Matrix) -> list[float]:
+def _starts(kernel: Any, name: str, marked: Tunable, X: Matrix) -> list[float]:
     """Return where the data suggest to begin: one number, or one for each feature."""
     if marked.each and name != "scale":
         raise ValueError(f"{kernel!r} has one {name}: leave each=True out, which is for scales.")
@@ -298,7 +298,7 @@ def _starts(kernel: Any, name: str, marked: Open, X: Matrix) -> list[float]:
     if marked.start is None and len(np.unique(X, axis=0)) < 2:
         raise ValueError(
             f"{kernel!r} is to find its scale, and all functionals are at one point, which says nothing about it: give "
-            "the scale as a number, or a start, as in rkhs.learn(start=1.0)."
+            "the scale as a number, or a start, as in rkhs.Tunable(start=1.0)."
         )
     if not marked.each:
         return [marked.start or median_scale(X, distance=kernel.distance)]

@@ -7,13 +7,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.neighbors import kneighbors_graph
 
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._estimators.data import one_vs_rest, predicted_codes
 from rkhs._finite.certificate import CONVERGED
 from rkhs._play.scene import DIRECTIONS, Scene, SceneError
-from rkhs.invariances._graph import laplacian
 from rkhs.plotting._boundary import Active
 
 RASTER = 48  # values along each side of the board, which the browser interpolates
@@ -69,7 +69,8 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     if scene.gradient:
         terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=scene.nu))
     if scene.graph:
-        graph = laplacian(X, NEIGHBORS)
+        near = kneighbors_graph(X, min(NEIGHBORS, len(X) - 1))
+        graph = rkhs.functionals.GraphDifference(X, near.maximum(near.T))
         first, second = graph.edges.T
         alike = rkhs.Difference(X[first], X[second]) if quick else graph  # the same; pairs are faster in a span
         terms.append(rkhs.Term(alike, rkhs.Squared(), weight=scene.nu))
@@ -106,10 +107,11 @@ def python_code(scene: Scene) -> str:
     points = "[\n    " + ",\n    ".join(rows) + ",\n]"
     axis, sign = DIRECTIONS[scene.monotone] or (0, 1)
     rising = f"{float(sign)} * rkhs.Derivative(X, axes=[{axis}]), rkhs.SquaredOneSided(), weight={RISING * nu!r}"
+    graph = "rkhs.functionals.GraphDifference(X, near.maximum(near.T))"
     moved = f"rkhs.Difference(X, X + np.array([{scene.shift!r}, 0.0])), rkhs.Squared(), weight={nu!r}"
     knowledge = [
         (scene.gradient, f"rkhs.Gradient(X), rkhs.Squared(), weight={nu!r}", "f changes slowly where there are points"),
-        (scene.graph, f"laplacian(X, {NEIGHBORS}), rkhs.Squared(), weight={nu!r}", "neighbors are alike"),
+        (scene.graph, f"{graph}, rkhs.Squared(), weight={nu!r}", "neighbors are alike"),
         (scene.monotone, rising, "f grows in this direction"),
         (scene.repeats, moved, "f is the same a step further to the right"),
     ]
@@ -123,11 +125,12 @@ def python_code(scene: Scene) -> str:
         "import numpy as np",
         "",
         "import rkhs",
-        *(["from rkhs.invariances._graph import laplacian"] if scene.graph else []),
+        *(["from sklearn.neighbors import kneighbors_graph"] if scene.graph else []),
         "",
         f"X = np.array({points})",
         f"y = np.array({scene.y.tolist()})  # -1: no label",
         "",
+        *([f"near = kneighbors_graph(X, {min(NEIGHBORS, len(scene.X) - 1)})"] if scene.graph else []),
         "known = y >= 0",
         f"codes = np.searchsorted({classes}, y[known])",
         f"target = {target}",

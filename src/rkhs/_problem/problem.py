@@ -40,7 +40,7 @@ class Problem:
 
     Parameters
     ----------
-    kernel : the `rkhs.Kernel` whose norm |f| is
+    kernel : the `rkhs.extend.Kernel` whose norm |f| is
     terms : a list of `rkhs.Term`
     basis : functions that are not penalized: `rkhs.Constant`, `rkhs.Polynomials`, `rkhs.Functions`, or None
     null_space : "kept": a conditionally positive definite kernel brings its polynomials by itself; "dropped": f has no
@@ -151,7 +151,7 @@ class Problem:
         time_limit: float | None = None,
         callback: Callable[[Record], Any] | None = None,
         start: Solution | None = None,
-        verbose: bool | None = None,
+        verbose: bool = False,
     ) -> Solution:
         """The minimizer, to a certified relative duality gap of at most `tol`.
 
@@ -162,7 +162,7 @@ class Problem:
         time_limit : seconds after which the best iterate is returned, with its true gap
         callback : called with a `Record` after each iteration; a true answer stops the solver
         start : a solution of a problem with the same functionals, to start from
-        verbose : progress; by default on a terminal, when a solve takes more than two seconds
+        verbose : whether to print progress to standard error
 
         Ctrl-C returns the best iterate so far, with its true gap.
         """
@@ -199,7 +199,7 @@ class Problem:
         tol: float = 1e-4,
         time_limit: float | None = None,
         callback: Callable[[Record], Any] | None = None,
-        verbose: bool | None = None,
+        verbose: bool = False,
     ) -> np.ndarray[Any, Any]:
         """The solutions over a grid of weights, and over folds, sharing all that can be shared.
 
@@ -309,9 +309,9 @@ class Problem:
         time_limit: float | None = None,
         iterations: int = 200,
         random_state: Any = 0,
-        verbose: bool | None = None,
+        verbose: bool = False,
     ) -> Problem:
-        """The problem with numbers in the place of all that was left open by `rkhs.learn()`.
+        """The problem with numbers in the place of all that was left open by `rkhs.Tunable()`.
 
         What was found, and how, is in `problem.tuning`.  All losses have to be squared.
 
@@ -324,13 +324,13 @@ class Problem:
         prior : how much the logarithms of scales of features may differ: their standard deviation around their mean;
             None leaves them free
         amplitude : the tau of the evidence, where it is known: 1.0 for a kernel in the units of the targets (as
-            `rkhs.learn() * kernel` may be) and weights 1 / (2 noise^2); None for the best one
+            `rkhs.Tunable() * kernel` may be) and weights 1 / (2 noise^2); None for the best one
         functionals : how many are looked at together, at most.  Of more than that, all that was observed at some
             points, drawn at random; with landmarks the search ends with all of them, in the span
         time_limit : seconds after which the best so far is taken
         iterations : of L-BFGS from each start, at most
         random_state : a seed
-        verbose : progress; by default on a terminal, when it takes more than two seconds
+        verbose : whether to print progress to standard error
 
         Ctrl-C returns the best so far, and is raised where there is nothing yet.
 
@@ -338,8 +338,8 @@ class Problem:
         --------
         >>> import numpy as np, rkhs
         >>> X = np.random.default_rng(0).uniform(size=(40, 3))
-        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 1]), weight=rkhs.learn())
-        >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.learn(each=True)), [term], basis=rkhs.Constant()).tune()
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 1]), weight=rkhs.Tunable())
+        >>> problem = rkhs.Problem(rkhs.Gaussian(scale=rkhs.Tunable(each=True)), [term], basis=rkhs.Constant()).tune()
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """

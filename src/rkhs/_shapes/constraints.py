@@ -61,13 +61,13 @@ class Constraint:
     box: Matrix  # (2, n)
 
     @classmethod
-    def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float, seed: int) -> Constraint:
+    def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float) -> Constraint:
         """Return the constraint at the first points, which fill the box and its faces evenly.
 
         `size` is that of f (`size_of`).  Room and weight are in units of L_x f that it implies: a slope is about `size`
         divided by the side of the box, or by the scale of the kernel where the box has no extent.
         """
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(0)
         (lower,) = lower_bounds([claim], Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]))
         points = filling(FIRST, box, lower.active, random)
         directions = np.zeros_like(points)
@@ -220,7 +220,7 @@ def can_seed(problem: Problem) -> bool:
     return quadratic and few and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
 
 
-def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool | None = None) -> list[Constraint]:
+def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool = False) -> list[Constraint]:
     """Return the constraints at points where they are needed, so that the claims hold at all points that are tried.
 
     It ends early, with the points found so far, when the time is over or the small problem cannot be solved: points

@@ -22,7 +22,7 @@ from rkhs._shapes.claims import parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
 from rkhs._shapes.derivatives import along
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
-from rkhs.exceptions import warn
+from rkhs._warnings import warn
 from rkhs.invariances._base import as_invariances
 
 ROUNDS = 10  # of solving, proving and adding points
@@ -55,54 +55,90 @@ class ShapeCertificate:
         return f"ShapeCertificate({'; '.join(map(repr, self.proofs))}; constraints at {self.points} points{mended})"
 
 
-def shape_of(estimator: BaseEstimator) -> Any:
-    """Return what an estimator states of f everywhere: its `shape` and invariances that hold everywhere, else None."""
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """The shape that a learned function has everywhere on a box; for the parameter `shape` of estimators.
+
+    Parameters
+    ----------
+    constraints : dict
+        For a feature, by its number or the name of its column, "increasing", "decreasing", "convex", "concave" or a
+        list of these; for several features together, such as (0, 1), "convex" or "concave"; for "f" itself a pair of
+        bounds, either of which may be None.
+    box : array-like of shape (2, n), optional
+        The lowest and the highest value of each feature; by default those of the training points.
+    time_limit : float, optional
+        Seconds for a fit, to about one second: the fit without the shape first, then constraints and proofs.  What is
+        not proved by then is open in `shape_certificate_`, with a warning.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> shape = rkhs.Shape({0: "increasing", "f": (-1, 1.2)}, box=[[0.0], [7.0]])
+    >>> rkhs.InvariantRegressor(scale=1.0, shape=shape).fit(X, np.tanh(X[:, 0] - 3)).shape_certificate_.proved
+    True
+    """
+
+    constraints: Mapping[Any, Any]
+    box: Any = None
+    time_limit: float | None = None
+
+    @classmethod
+    def of(cls, shape: Any) -> Shape:
+        """Return a shape as it is, or that of bare constraints."""
+        return shape if isinstance(shape, Shape) else cls(shape)
+
+
+def shape_of(estimator: BaseEstimator) -> Shape | None:
+    """Return the shape of f everywhere: that of an estimator's `shape` and of invariances that hold everywhere."""
     given, known = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
     counts = getattr(estimator, "nu", 1.0) > 0 and not isinstance(known, str)
     said = [one.hard_constraint for one in as_invariances(known if counts else None) if one.hard_constraint is not None]
-    if not said or not (given is None or isinstance(given, Mapping)):
-        return given
+    if given is None and not said:
+        return None
+    shape = Shape.of({} if given is None else given)
+    if not said or not isinstance(shape.constraints, Mapping):
+        return shape
     together: dict[Any, list[Any]] = {}
-    for one in [*said, given or {}]:
+    for one in [*said, shape.constraints]:
         for key, words in one.items():
             together.setdefault(key, []).append(words)
     for key, words in together.items():
         several = [word for some in words for word in ([some] if isinstance(some, str) else some)]
         together[key] = words[0] if len(words) == 1 else several
-    return together
+    return replace(shape, constraints=together)
 
 
 def solve_with_shape(
     problem: Problem,
-    shape: Any,
+    shape: Shape,
     solve: Callable[[Problem], Solution],
     *,
     names: Sequence[str] | None = None,
-    box: Any = None,
-    seconds: float | None = None,
-    seed: Any = 0,
-    verbose: bool | None = None,
+    verbose: bool = False,
 ) -> tuple[Problem, Solution, Function, ShapeCertificate]:
     """Solve a problem whose f has a shape everywhere on a box, by default that of the problem's points.
 
     Each round solves the problem with constraints at points, tries a proof, and adds points where it fails.  The choice
-    of points, solutions and proofs share the `seconds`.  Returns the problem with its constraints, its solution, f,
+    of points, solutions and proofs share the time limit.  Returns the problem with its constraints, its solution, f,
     which may be mended, and what is proved.
     """
+    seconds = shape.time_limit
     if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
-        raise ValueError(f"shape_time_limit is a positive number of seconds, or None, got {seconds!r}.")
+        raise ValueError(f"time_limit of a Shape must be a positive number of seconds, or None, got {seconds!r}.")
     parts = [part for term in problem.terms for part in term.functional.parts]
     points = np.concatenate([to_numpy(part.atoms.points).astype(np.float64) for part in parts])
-    claims, given = parse_shape(shape, names, points.shape[1]), box
+    claims, given = parse_shape(shape.constraints, names, points.shape[1]), shape.box
     box = np.array([points.min(axis=0), points.max(axis=0)] if given is None else given, dtype=np.float64)
     if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
         raise ValueError(
-            f"shape_box has the lowest and the highest value of each feature, (2, {points.shape[1]}), got {given!r}."
+            f"box of a Shape must have the lowest and the highest value of each feature, (2, {points.shape[1]}), got "
+            f"{given!r}."
         )
     size, solution = size_of(problem, claims), None
     proofs: tuple[ClaimProof, ...] = ()
-    seed = seed if isinstance(seed, int) else 0
-    constraints = [Constraint.of(claim, problem, box, size, seed) for claim in claims]
+    constraints = [Constraint.of(claim, problem, box, size) for claim in claims]
     with limited(None if seconds is None else float(seconds)):
         whole, stopped = problem, False
         if seconds_left() < np.inf:  # the fit without a shape comes first: it takes least, and there has to be one

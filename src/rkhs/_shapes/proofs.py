@@ -80,7 +80,7 @@ def prove(
     seconds: float | None = None,
     enough: int = 64,
     hurried: bool = False,
-    verbose: bool | None = None,
+    verbose: bool = False,
 ) -> tuple[ClaimProof, ...]:
     """Branch and bound over the box (2, n), until it is proved, `enough` failures are found, or the cells are spent.
 

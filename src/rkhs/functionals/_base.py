@@ -83,7 +83,7 @@ class Functional(ABC):
     --------
     >>> import numpy as np, rkhs
     >>> L = rkhs.Evaluation([[1.0]]) - 2 * rkhs.Evaluation([[0.0]])
-    >>> isinstance(L, rkhs.Functional), L.shape
+    >>> isinstance(L, rkhs.extend.Functional), L.shape
     (True, (1,))
     """
 

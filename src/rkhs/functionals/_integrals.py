@@ -2,7 +2,7 @@
 
 With q nodes a side the rule is exact for polynomials of degree 2q - 1; for a function that is smooth on the scale s
 and sides of length h, its error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
-three scales of a Gaussian.  `rkhs.integration_error` says what is left for a kernel, and `rkhs.enough_nodes` takes as
+three scales of a Gaussian.  `rkhs.quadrature_error` says what is left for a kernel, and `rkhs.quadrature_nodes` takes as
 many as leave nothing.
 """
 

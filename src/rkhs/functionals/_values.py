@@ -79,7 +79,7 @@ class GraphDifference(AtPoints):
     Examples
     --------
     >>> import rkhs
-    >>> L = rkhs.GraphDifference([[0.0], [1.0], [3.0]], edges=[[1, 0], [2, 1]], weights=[1.0, 4.0])
+    >>> L = rkhs.functionals.GraphDifference([[0.0], [1.0], [3.0]], edges=[[1, 0], [2, 1]], weights=[1.0, 4.0])
     >>> L(rkhs.Polynomials(degree=1))
     array([[0., 1.],
            [0., 4.]])
@@ -251,7 +251,7 @@ class Components(AtPoints):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.Components(np.zeros((5, 2))).shape, rkhs.Components(np.zeros((5, 2)), 3).shape
+    >>> rkhs.functionals.Components(np.zeros((5, 2))).shape, rkhs.functionals.Components(np.zeros((5, 2)), 3).shape
     ((5, 2), (5, 3))
     """
 

@@ -1,6 +1,6 @@
 """Prior knowledge in the form of callables X -> functionals."""
 
-from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled, as_invariances
+from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled
 from rkhs.invariances._graph import Graph
 from rkhs.invariances._images import ImageTangents, RandomMotion
 from rkhs.invariances._tangents import Moved, SignalTangents, Tangents, copies
@@ -16,6 +16,5 @@ __all__ = [
     "Sampled",
     "SignalTangents",
     "Tangents",
-    "as_invariances",
     "copies",
 ]

@@ -2,8 +2,8 @@
 
 An invariance states: for the points x_1 .. x_t, L_1(f), L_2(f), .. are (about) zero.  It is given as
 
-- a callable X -> rkhs.Functional, for example ``rkhs.Gradient``,
-- the name of one: "gradient", "local_average", "laplacian", "graph",
+- a callable X -> rkhs.extend.Functional, for example ``rkhs.Gradient``,
+- the name of one: "gradient", "local_average", "graph",
 - an `Invariance`, which adds a weight, a loss, a target and the points it is about,
 - or a list of these.
 """
@@ -39,9 +39,9 @@ class Invariance:
 
     Parameters
     ----------
-    functional : a callable X -> rkhs.Functional, or "gradient", "local_average" or "laplacian"
+    functional : a callable X -> rkhs.extend.Functional, or "gradient", "local_average" or "graph"
     weight : a factor on the `nu` of an estimator
-    loss : an rkhs loss or its name; None for the estimator's `invariance_loss`
+    loss : an rkhs loss or its name, "squared" by default
     on : the points X it is about: "all", "labeled" or "unlabeled"
     target : what L(f) should be near to, in units of L(f)
 
@@ -55,7 +55,7 @@ class Invariance:
 
     functional: Knowledge | str
     weight: float = 1.0
-    loss: Loss | str | None = None
+    loss: Loss | str = "squared"
     on: str = "all"
     target: float = 0.0
 

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
-from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference, LocalDeviation
+from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
 
 MANY, COMPONENTS = 20_000, 50  # points beyond which neighbors are searched by so many principal components
 
@@ -194,29 +194,8 @@ def local_average(X: Array) -> Functional:
     return LocalDeviation(X, width=float(np.median(distances)) / sqrt(points.shape[1]))
 
 
-def laplacian(X: Array, neighbors: int = 10) -> GraphDifference:
-    """Return f(x_i) - f(x_j) along the edges of the graph of nearest neighbors.
-
-    The squared loss on it is f'Lf with the graph Laplacian L, in which two points are joined if one is among the
-    `neighbors` nearest of the other.
-
-    Examples
-    --------
-    >>> laplacian([[0.0], [1.0], [3.0]], neighbors=1)
-    GraphDifference(3 points in R^1, 2 edges)
-    """
-    points = as_points(X)
-    rows = to_numpy(points)
-    graph, most = csr_array((len(rows), len(rows))), min(neighbors, len(rows) - 1)
-    if most > 0:
-        distances, which = NearestNeighbors(n_neighbors=most).fit(rows).kneighbors()
-        graph = neighbor_weights(distances, which, "ones")
-    return GraphDifference(points, graph)
-
-
 NAMED: dict[str, Callable[[Array], Functional]] = {
     "gradient": Gradient,
     "local_average": local_average,
-    "laplacian": laplacian,
     "graph": Graph(),
 }

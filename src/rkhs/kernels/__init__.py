@@ -3,7 +3,7 @@
 from rkhs._calculus.maps import Features, InverseDistances
 from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
-from rkhs.kernels._base import Kernel, learn
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
 from rkhs.kernels._gaussian import Gaussian, Periodic
 from rkhs.kernels._laplace import Laplace
@@ -37,8 +37,8 @@ __all__ = [
     "Sum",
     "Symmetrized",
     "ThinPlate",
+    "Tunable",
     "additive",
     "components",
-    "learn",
     "median_scale",
 ]

@@ -17,7 +17,7 @@ from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_cova
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._calculus.maps import Map
-from rkhs.kernels._base import Kernel, Open
+from rkhs.kernels._base import Kernel, Tunable
 
 
 class _Several(Kernel):
@@ -43,7 +43,7 @@ class Sum(_Several):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Gaussian(scale=1.0) + 0.1 * rkhs.Linear()
+    >>> rkhs.Gaussian(scale=1.0) + 0.1 * rkhs.kernels.Linear()
     Gaussian(scale=1.0) + 0.1 * Linear()
     """
 
@@ -157,7 +157,7 @@ class Multiple(_Derived):
     positive: ClassVar[tuple[str, ...]] = ("factor",)
 
     def __post_init__(self) -> None:
-        if isinstance(self.factor, Open):
+        if isinstance(self.factor, Tunable):
             return
         if not (isinstance(self.factor, Real) and 0 < float(self.factor) < inf):
             raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")

@@ -32,7 +32,7 @@ class Kernel(ABC):
     Examples
     --------
     >>> import rkhs
-    >>> isinstance(rkhs.Gaussian() + 2 * rkhs.Linear(), rkhs.Kernel)
+    >>> isinstance(rkhs.Gaussian() + 2 * rkhs.kernels.Linear(), rkhs.extend.Kernel)
     True
     """
 
@@ -176,10 +176,10 @@ class Kernel(ABC):
     def __add__(self, other: Kernel) -> Kernel:
         return self.operations["sum"]((self, other)) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel | float | Open) -> Kernel:
+    def __mul__(self, other: Kernel | float | Tunable) -> Kernel:
         if isinstance(other, Kernel):
             return self.operations["product"]((self, other))
-        return self.operations["multiple"](other, self) if isinstance(other, (Real, Open)) else NotImplemented
+        return self.operations["multiple"](other, self) if isinstance(other, (Real, Tunable)) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -200,7 +200,7 @@ class FormKernel(Kernel):
 
 def check_known(kernel: Kernel) -> None:
     """Refuse a kernel with settings that are left open."""
-    left = [name for name, value in kernel.parameters().items() if isinstance(value, Open)]
+    left = [name for name, value in kernel.parameters().items() if isinstance(value, Tunable)]
     if left:
         raise ValueError(
             f"{kernel!r} is not known yet: {', '.join(left)} {'is' if len(left) == 1 else 'are'} left open. Let "
@@ -209,8 +209,25 @@ def check_known(kernel: Kernel) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class Open:
-    """A positive number that is not known yet; made by `learn`."""
+class Tunable:
+    """A positive number that is not known yet and that `Problem.tune` is to find.
+
+    It may stand wherever a kernel or the weight of a term takes a positive number.
+
+    Parameters
+    ----------
+    start, low, high : float, optional
+        Where the search begins, and its bounds.  What is not given is taken from the data; the start is then the best
+        of several.
+    each : bool
+        Of a length scale, whether each feature has one of its own.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Tunable() * rkhs.Gaussian(scale=rkhs.Tunable(each=True)) + rkhs.kernels.Linear()
+    Tunable() * Gaussian(scale=Tunable(each=True)) + Linear()
+    """
 
     start: float | None = None
     low: float | None = None
@@ -218,47 +235,29 @@ class Open:
     each: bool = False
     shares: Vector | None = field(default=None, compare=False)  # what it is multiplied with, in a term
 
-    __array_ufunc__ = None  # so that `array * learn()` comes to us
+    __array_ufunc__ = None  # so that `array * Tunable()` comes to us
 
     def __post_init__(self) -> None:
         given = [name for name in ("low", "start", "high") if getattr(self, name) is not None]
         for name in given:
             value = getattr(self, name)
             if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf):
-                raise ValueError(f"learn needs a positive, finite {name}, got {value!r}.")
+                raise ValueError(f"Tunable needs a positive, finite {name}, got {value!r}.")
             object.__setattr__(self, name, float(value))
         values = [getattr(self, name) for name in given]
         if values != sorted(values):
             told = ", ".join(f"{name}={value:g}" for name, value in zip(given, values, strict=True))
-            raise ValueError(f"learn needs low <= start <= high, got {told}.")
+            raise ValueError(f"Tunable needs low <= start <= high, got {told}.")
 
     def __repr__(self) -> str:
         given = [f"{name}={value!r}" for name in ("start", "low", "high") if (value := getattr(self, name)) is not None]
         factor = "" if self.shares is None else f" * {len(self.shares)} weights"
-        return f"learn({', '.join([*given, 'each=True'] if self.each else given)}){factor}"
+        return f"Tunable({', '.join([*given, 'each=True'] if self.each else given)}){factor}"
 
-    def __mul__(self, shares: Any) -> Open:
-        """`learn() * weights`: weights of which only the size is open."""
+    def __mul__(self, shares: Any) -> Tunable:
+        """`Tunable() * weights`: weights of which only the size is open."""
         if not isinstance(shares, (np.ndarray, list, tuple)):
             return NotImplemented
         return replace(self, shares=np.asarray(shares, dtype=np.float64).reshape(-1))
 
     __rmul__ = __mul__
-
-
-def learn(start: float | None = None, low: float | None = None, high: float | None = None, each: bool = False) -> Open:
-    """Return a setting that `Problem.tune` is to find, wherever a positive number may stand.
-
-    Parameters
-    ----------
-    start, low, high : where the search begins, and its bounds; taken from the data where they are not given: a start is
-        then the best of several
-    each : of a `scale`, whether each feature has its own
-
-    Examples
-    --------
-    >>> import rkhs
-    >>> rkhs.learn() * rkhs.Gaussian(scale=rkhs.learn(each=True)) + rkhs.Linear()
-    learn() * Gaussian(scale=learn(each=True)) + Linear()
-    """
-    return Open(start, low, high, each)

@@ -1,7 +1,7 @@
 """Kernels of vector fields: functions F(x, e) = <e, v(x)> of a point and a direction, linear in the direction.
 
 Points of R^2n are (x, e), one after the other; the value at (x, e_c) is component c of the field at x, and
-`rkhs.Components(X)` are the functionals that give all of them.
+`rkhs.functionals.Components(X)` are the functionals that give all of them.
 
     curl-free           v = grad g          F = D_e g,           K = D_e D_e' k
     divergence-free     in the plane        v = (dg/dy, -dg/dx), F = D_Je g
@@ -54,15 +54,15 @@ class CurlFree(FieldKernel):
 
     v = grad g, where g has the kernel k_1.
 
-    Points are (x, e), the value is <e, v(x)>; see `rkhs.Components`.
+    Points are (x, e), the value is <e, v(x)>; see `rkhs.functionals.Components`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> term = rkhs.Term(rkhs.Components(X), rkhs.Squared(), target=2 * X, weight=1e6)  # v = grad |x|^2
+    >>> term = rkhs.Term(rkhs.functionals.Components(X), rkhs.Squared(), target=2 * X, weight=1e6)  # v = grad |x|^2
     >>> v = rkhs.Problem(rkhs.kernels.CurlFree(rkhs.Gaussian(scale=2.0)), [term]).solve().function
-    >>> rkhs.Components([[1.0, 1.0]])(v).round(1)
+    >>> rkhs.functionals.Components([[1.0, 1.0]])(v).round(1)
     array([[1.7, 1.7]])
     """
 
@@ -77,7 +77,7 @@ class CurlFree(FieldKernel):
 class DivergenceFree(FieldKernel):
     """Vector fields without sources, exactly, in the plane or in space: their divergence is zero.
 
-    Points are (x, e), the value is <e, v(x)>; see `rkhs.Components`.
+    Points are (x, e), the value is <e, v(x)>; see `rkhs.functionals.Components`.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class DivergenceFree(FieldKernel):
     >>> X = np.array([[0.3, 0.1]])
     >>> slopes = rkhs.Gradient(np.hstack([np.repeat(X, 2, axis=0), np.eye(2)]))  # of both components
     >>> divergence = np.array([[1.0, 0, 0, 0, 0, 1, 0, 0]]) @ slopes
-    >>> np.abs(rkhs.gram(K, divergence, rkhs.Components(np.ones((1, 2)))).dense()).max() < 1e-15
+    >>> np.abs(rkhs.gram(K, divergence, rkhs.functionals.Components(np.ones((1, 2)))).dense()).max() < 1e-15
     np.True_
     """
 
@@ -138,7 +138,7 @@ def _half(dimension: int, who: Any) -> int:
     if dimension % 2:
         raise ValueError(
             f"{who!r} is a kernel of points (x, e) with as many numbers for the direction e as for x, got "
-            f"R^{dimension}: use rkhs.Components(X) for the components of a field at X."
+            f"R^{dimension}: use rkhs.functionals.Components(X) for the components of a field at X."
         )
     return dimension // 2
 
@@ -148,13 +148,13 @@ def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
 
         K((x, e), (y, e')) = k(x, y) e'Be
 
-    Points are (x, e) of R^(n+m), e = e_c for output c: `rkhs.Components(X, m)`.
+    Points are (x, e) of R^(n+m), e = e_c for output c: `rkhs.functionals.Components(X, m)`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
     >>> K = rkhs.kernels.components(rkhs.Gaussian(scale=1.0), dimension=1, covariance=[[1.0, 0.5], [0.5, 1.0]])
-    >>> rkhs.gram(K, rkhs.Components([[0.0]], 2)).dense()
+    >>> rkhs.gram(K, rkhs.functionals.Components([[0.0]], 2)).dense()
     array([[1. , 0.5],
            [0.5, 1. ]])
     """

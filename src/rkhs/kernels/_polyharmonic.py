@@ -24,7 +24,7 @@ class Polyharmonic(FormKernel):
     Examples
     --------
     >>> import rkhs
-    >>> k = rkhs.Polyharmonic(power=2)
+    >>> k = rkhs.kernels.Polyharmonic(power=2)
     >>> k.order, k.null_space
     (2, Polynomials(degree=1))
     """

@@ -75,7 +75,7 @@ class Linear(Polynomial):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Linear()([[1.0, 2.0]], [[3.0, 1.0]])
+    >>> rkhs.kernels.Linear()([[1.0, 2.0]], [[3.0, 1.0]])
     array([[5.]])
     """
 
@@ -186,13 +186,13 @@ class ConstantKernel(FormKernel):
 
         k(x, y) = 1,  and |c| is the norm of the constant c
 
-    In a sum, `k + learn() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
+    In a sum, `k + Tunable() * ConstantKernel()`, it is an offset that is drawn to zero; one that is not is the basis
     `rkhs.Constant()`.
 
     Examples
     --------
     >>> import rkhs
-    >>> (rkhs.Linear() + 4.0 * rkhs.kernels.ConstantKernel())([[1.0]], [[2.0], [0.0]])
+    >>> (rkhs.kernels.Linear() + 4.0 * rkhs.kernels.ConstantKernel())([[1.0]], [[2.0], [0.0]])
     array([[6., 4.]])
     """
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace
 from rkhs._calculus.forms import Form
-from rkhs.kernels._base import FormKernel, Kernel, Open
+from rkhs.kernels._base import FormKernel, Kernel, Tunable
 from rkhs.kernels._gaussian import GaussianMixture
 from rkhs.kernels._scaled import Scale, Weighted
 
@@ -36,7 +36,7 @@ class RationalQuadratic(GaussianMixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.alpha, Open):
+        if isinstance(self.alpha, Tunable):
             return
         if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < inf):
             raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")

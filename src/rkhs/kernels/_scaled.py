@@ -14,11 +14,11 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, name
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
-from rkhs.kernels._base import FormKernel, Kernel, Open, check_known
+from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
 MOST_POINTS = 5000  # above this, the median is that of a random sample
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # of a scale: the square of a smaller one underflows
-Scale = float | tuple[float, ...] | str | Open
+Scale = float | tuple[float, ...] | str | Tunable
 
 
 def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
@@ -57,7 +57,7 @@ class Scaled(Kernel):
         scale: Any = self.scale
         if isinstance(scale, str) and scale != "median":
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
-        if isinstance(scale, (str, Open)):
+        if isinstance(scale, (str, Tunable)):
             return
         values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
         if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
@@ -76,7 +76,7 @@ class Scaled(Kernel):
                 f"{self!r} has no scale yet: resolve it where the data are, with kernel.resolved(X), "
                 "or give the scale as a number."
             )
-        if isinstance(self.scale, Open):
+        if isinstance(self.scale, Tunable):
             check_known(self)
         factors = 1.0 / np.asarray(self.scale, dtype=np.float64)
         return np.full(dimension, factors) if factors.ndim == 0 else factors

@@ -12,7 +12,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import Push, PushedKernel
-from rkhs.kernels._base import Kernel, Open
+from rkhs.kernels._base import Kernel, Tunable
 
 EXACT = 1e-9  # relative, in which products of the group and the invariance of the kernel are checked
 
@@ -104,7 +104,7 @@ class Symmetrized(PushedKernel):
 
     def _check_invariant(self) -> None:
         """Refuse a kernel that an element changes; it is looked at on a few points."""
-        values = [value for value in self.kernel.parameters().values() if isinstance(value, (Open, str))]
+        values = [value for value in self.kernel.parameters().values() if isinstance(value, (Tunable, str))]
         if values:
             return  # not known yet
         X = np.random.default_rng(0).standard_normal((4, self.group.shape[1]))

@@ -28,7 +28,7 @@ class Loss(ABC):
     Examples
     --------
     >>> import rkhs
-    >>> isinstance(rkhs.Huber(0.1), rkhs.Loss), rkhs.Huber(0.1).smooth
+    >>> isinstance(rkhs.Huber(0.1), rkhs.extend.Loss), rkhs.Huber(0.1).smooth
     (True, True)
     """
 

@@ -59,7 +59,7 @@ class SmoothedHinge(_Margin):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.SmoothedHinge(width=1.0).value(np.array([0.5, 3.0, -1.0]), np.array([1.0, 1.0, 1.0]))
+    >>> rkhs.losses.SmoothedHinge(width=1.0).value(np.array([0.5, 3.0, -1.0]), np.array([1.0, 1.0, 1.0]))
     array([0.125, 0.   , 1.5  ])
     """
 

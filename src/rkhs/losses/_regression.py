@@ -100,7 +100,7 @@ class SquaredEpsilonInsensitive(Quadratic, _Tolerant):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.SquaredEpsilonInsensitive(epsilon=0.5).value(np.array([0.0, 3.0]), np.array([0.1, 1.0]))
+    >>> rkhs.losses.SquaredEpsilonInsensitive(epsilon=0.5).value(np.array([0.0, 3.0]), np.array([0.1, 1.0]))
     array([0.  , 2.25])
     """
 

@@ -1,7 +1,9 @@
 """One algorithm per file; `auto` chooses."""
 
+from typing import Any
+
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import NotApplicableError, Solver
+from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._galerkin import Galerkin, GreedyCoordinate
@@ -24,8 +26,14 @@ __all__ = [
     "LibSVM",
     "Newton",
     "NonlinearCG",
-    "NotApplicableError",
     "ProximalNewton",
     "SchurComplement",
     "Solver",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from rkhs._moved import SINCE, SOLVERS
+
+    moved = f" since rkhs {SINCE}: use rkhs.solvers.{SOLVERS[name]}" if name in SOLVERS else ""
+    raise AttributeError(f"module 'rkhs.solvers' has no attribute {name!r}{moved}")

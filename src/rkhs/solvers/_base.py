@@ -15,24 +15,10 @@ from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._gram.matrix import GramMatrix, GramOperator
+from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._costs import Estimate
 
 COPIES = 4  # of the Gram matrix that a dense solver may hold: itself, a system of equations, its factor, one to spare
-
-
-class NotApplicableError(ValueError):
-    """A solver cannot solve this problem; the message says why and which can.
-
-    Examples
-    --------
-    >>> import rkhs
-    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
-    >>> try:
-    ...     rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.Newton())
-    ... except rkhs.NotApplicableError:
-    ...     print("Newton's method needs smooth losses")
-    Newton's method needs smooth losses
-    """
 
 
 @dataclass(frozen=True)

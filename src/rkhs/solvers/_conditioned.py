@@ -155,7 +155,7 @@ class ConditionedGram:
         problem: Problem | RepresenterProblem,
         tol: float = 1e-8,
         time_limit: float | None = None,
-        verbose: bool | None = None,
+        verbose: bool = False,
     ) -> ConditionedGram:
         """Condition on the quadratic terms of a `Problem`, or of its `represented`.
 
@@ -163,7 +163,7 @@ class ConditionedGram:
         ----------
         tol : the relative accuracy of conjugate gradients, where there are too many terms for a factorization
         time_limit : seconds for everything that is asked of the result, after which a TimeoutError is raised
-        verbose : progress; by default on a terminal, when it takes more than two seconds
+        verbose : whether to print progress to standard error
         """
         represented = represented_by(problem, "ConditionedGram")
         if not any(t.loss.quadratic for t in represented.rows):

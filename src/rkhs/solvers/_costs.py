@@ -16,8 +16,7 @@ import numpy as np
 
 from rkhs._backend.arrays import taken, to_numpy
 from rkhs._finite.problem import FiniteProblem
-from rkhs._gram.matrix import CALL
-from rkhs._gram.matrix import ENTRY as STORED_ENTRY
+from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY
 
 ENTRY = 18e-9  # s, to compute an entry of a dense Gram matrix
 FLOP = 1 / 25e9  # s, of a factorization or a matrix product

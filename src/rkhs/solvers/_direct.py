@@ -18,7 +18,8 @@ from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
-from rkhs.solvers._base import DenseSolver, NotApplicableError, Solver, fits_once, from_memory, in_memory, in_numpy
+from rkhs.exceptions import NotApplicableError
+from rkhs.solvers._base import DenseSolver, Solver, fits_once, from_memory, in_memory, in_numpy
 from rkhs.solvers._costs import Estimate, factorization
 
 
@@ -34,7 +35,7 @@ class Direct(DenseSolver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 1, 20)[:, None]
     >>> values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e6)
-    >>> solution = rkhs.Problem(rkhs.Polyharmonic(3), [values]).solve(rkhs.solvers.Direct())
+    >>> solution = rkhs.Problem(rkhs.kernels.Polyharmonic(3), [values]).solve(rkhs.solvers.Direct())
     >>> solution.status, round(float(solution.function([[0.5]])[0]), 3)
     ('converged', 0.141)
     """

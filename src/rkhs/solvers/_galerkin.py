@@ -27,7 +27,8 @@ from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import joined
-from rkhs.solvers._base import NotApplicableError, Solver
+from rkhs.exceptions import NotApplicableError
+from rkhs.solvers._base import Solver
 from rkhs.solvers._costs import FLOP, SHARED, Estimate, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS
 from rkhs.solvers._nonlinear_cg import NonlinearCG

@@ -39,8 +39,9 @@ from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
+from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import NotApplicableError, OutputSolver
+from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate, factorization
 
 FACTORIZATIONS = 15  # as a rule, those of the crossover among them

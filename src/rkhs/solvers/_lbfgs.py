@@ -21,7 +21,8 @@ from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._finite.certificate import bounds, certify, relative_gap
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs.solvers._base import NotApplicableError, Solver
+from rkhs.exceptions import NotApplicableError
+from rkhs.solvers._base import Solver
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
+from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
-from rkhs.solvers._base import NotApplicableError, OutputSolver
+from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._interior_point import BoxDual
 

@@ -23,8 +23,9 @@ from rkhs._finite.certificate import FEASIBLE, certificate_of
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
+from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import NotApplicableError, OutputSolver
+from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate, factorization
 from rkhs.solvers._reduced import ReducedProblem
 

@@ -102,7 +102,7 @@ class ProjectedProblem:
         if block.count and block.tiles is None and self.reread is None:
             raise MemoryError(
                 f"{block.count} rows have the loss {block.loss!r}, too many to keep their {len(self.turn)} features "
-                "each. Use a squared loss, which is summed up, or an estimator or rkhs.StreamedProblem with rows "
+                "each. Use a squared loss, which is summed up, or an estimator or rkhs.streams.StreamedProblem with rows "
                 "that can be read again: arrays, files, or a function that returns an iterator."
             )
         if not block.count or block.tiles is None:

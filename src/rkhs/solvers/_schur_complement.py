@@ -25,7 +25,8 @@ from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs.solvers._base import NotApplicableError, Solver, cheapest, from_memory, in_memory, to_memory
+from rkhs.exceptions import NotApplicableError
+from rkhs.solvers._base import Solver, cheapest, from_memory, in_memory, to_memory
 from rkhs.solvers._conditioned import SEEN, QuadraticTerms, factorable
 from rkhs.solvers._costs import FLOP, Estimate, factorization
 from rkhs.solvers._direct import Direct

@@ -56,7 +56,7 @@ class Block:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rows = next(iter(rkhs.blocks(np.zeros((5, 2)), np.arange(5.0), rows=3)))
+    >>> rows = next(iter(rkhs.streams.blocks(np.zeros((5, 2)), np.arange(5.0), rows=3)))
     >>> rows.X.shape, rows.y
     ((3, 2), array([0., 1., 2.]))
     """
@@ -107,13 +107,13 @@ class Block:
 
 
 class Blocks(ABC):
-    """A stream of blocks of rows; see `rkhs.blocks`.
+    """A stream of blocks of rows; see `rkhs.streams.blocks`.
 
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rows = rkhs.blocks(np.zeros((5, 2)), rows=2)
-    >>> isinstance(rows, rkhs.Blocks)
+    >>> rows = rkhs.streams.blocks(np.zeros((5, 2)), rows=2)
+    >>> isinstance(rows, rkhs.streams.Blocks)
     True
     """
 
@@ -265,7 +265,7 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     ...         X = random.standard_normal((500, 3))
     ...         yield X, np.sin(X[:, 0])
     >>> model = rkhs.InvariantRegressor(scale=2.0, C=10.0, nu=1.0, approximation=rkhs.Landmarks(200))
-    >>> model = model.fit(rkhs.blocks(read))
+    >>> model = model.fit(rkhs.streams.blocks(read))
     >>> X = np.zeros((1, 3))
     >>> bool(abs(model.predict(X)[0]) < 0.05)
     True
@@ -325,7 +325,7 @@ def parquet(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     frame.to_parquet(f"{folder}/rows.parquet")
     ...     model = rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(50))
-    ...     model = model.fit(rkhs.parquet(f"{folder}/rows.parquet", target="y"))
+    ...     model = model.fit(rkhs.streams.parquet(f"{folder}/rows.parquet", target="y"))
     >>> model.n_features_in_
     2
     """

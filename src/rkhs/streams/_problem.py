@@ -18,7 +18,7 @@ from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
 from rkhs._problem.subspace import SubspaceProblem, solution_of, solve_weightings
 from rkhs._spaces.base import Approximation, Orthonormal
-from rkhs.kernels._base import Kernel, Open
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 from rkhs.streams._plan import Plan, TermsOf, Wanted, lazy_images, sample
@@ -45,8 +45,8 @@ class StreamedProblem:
     ...         rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=10.0),
     ...         rkhs.Term(rkhs.Gradient(block.X), rkhs.Squared(), weight=0.01),
     ...     ]
-    >>> stream = rkhs.blocks(X, np.sin(X[:, 0]), rows=500)
-    >>> problem = rkhs.StreamedProblem(rkhs.Gaussian(scale=2.0), terms, stream, rkhs.Landmarks(200))
+    >>> stream = rkhs.streams.blocks(X, np.sin(X[:, 0]), rows=500)
+    >>> problem = rkhs.streams.StreamedProblem(rkhs.Gaussian(scale=2.0), terms, stream, rkhs.Landmarks(200))
     >>> problem.solve().status
     'converged'
     """
@@ -59,10 +59,10 @@ class StreamedProblem:
     device: str | None = None  # where sums are computed, as in `rkhs.Problem`
     tuning: Tuning | None = None  # what `tune` found
 
-    def solve(self, *, tol: float = 1e-6, verbose: bool | None = None) -> Solution:
+    def solve(self, *, tol: float = 1e-6, verbose: bool = False) -> Solution:
         """Return the minimizer in the space of the approximation, its gap certified there.
 
-        Progress is shown on a terminal after two seconds (`verbose=True`: everywhere).  Ctrl-C is raised: sums of some
+        Ctrl-C is raised: sums of some
         rows are not those of the problem.
         """
         look, learn = replayed(self.blocks)
@@ -74,7 +74,7 @@ class StreamedProblem:
             return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
-        """Return the problem with numbers for all that was left open by `rkhs.learn()`, found on a sample of its rows.
+        """Return the problem with numbers for all that was left open by `rkhs.Tunable()`, found on a sample of its rows.
 
         The sample is that from which landmarks are chosen, 5,000 rows or ten for each landmark.  Its problem is tuned
         as `Problem.tune` does it, with the same options; the search ends with the evidence of all sampled rows in the
@@ -86,9 +86,9 @@ class StreamedProblem:
         >>> X = np.random.default_rng(0).uniform(size=(200, 2))
         >>> y = np.sin(6 * X[:, 1]) + 0.1 * np.random.default_rng(1).standard_normal(200)
         >>> def terms(block):
-        ...     return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=rkhs.learn())]
-        >>> kernel, stream = rkhs.Gaussian(scale=rkhs.learn(each=True)), rkhs.blocks(X, y, rows=100)
-        >>> tuned = rkhs.StreamedProblem(kernel, terms, stream, rkhs.Landmarks(30)).tune()
+        ...     return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=rkhs.Tunable())]
+        >>> kernel, stream = rkhs.Gaussian(scale=rkhs.Tunable(each=True)), rkhs.streams.blocks(X, y, rows=100)
+        >>> tuned = rkhs.streams.StreamedProblem(kernel, terms, stream, rkhs.Landmarks(30)).tune()
         >>> int(np.argmin(tuned.kernel.scale)), tuned.solve().status
         (1, 'converged')
         """
@@ -116,7 +116,7 @@ def _with_weights(terms: TermsOf, found: Mapping[str, float], block: Block) -> l
     """Return the terms of a block with numbers for weights that were left open, by names such as "terms[1].weight"."""
     filled = []
     for k, term in enumerate(terms(block)):
-        if isinstance(term.weight, Open):
+        if isinstance(term.weight, Tunable):
             weight, shares = found[f"terms[{k}].weight"], term.weight.shares
             term = term.changed(weight=weight if shares is None else weight * shares)
         filled.append(term)

@@ -15,6 +15,7 @@ from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._finite.solution import CONVERGED, Record, Solution
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
+from rkhs.exceptions import NotApplicableError
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
 from rkhs.losses import (
@@ -28,7 +29,7 @@ from rkhs.losses import (
     Squared,
     SquaredHinge,
 )
-from rkhs.solvers._base import NotApplicableError, Solver, cheapest
+from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._schur_complement import DENSE
 from rkhs.testing._laws import ROUNDING, demand
 
@@ -128,13 +129,13 @@ class Trial:
 
     @cached_property
     def solution(self) -> Solution:
-        return self.one.solve(self.solver, tol=TOL, verbose=False)
+        return self.one.solve(self.solver, tol=TOL)
 
     @cached_property
     def reference(self) -> Solution:
         """Of a problem of its own, in case the solver changes the one that it is given."""
         fresh = self.problem(self.target[:, 0])
-        return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP, verbose=False)
+        return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP)
 
     def demand(self, law: str, measured: float, allowed: float) -> None:
         demand(self.solver, f"that {law}, on {self}", measured, allowed)
@@ -191,18 +192,18 @@ def reports_what_it_keeps(trial: Trial) -> None:
 
 def outputs_are_separate(trial: Trial) -> None:
     """Each output has the minimum that it has alone."""
-    together = trial.problem(trial.target).solve(trial.solver, tol=TOL, verbose=False)
+    together = trial.problem(trial.target).solve(trial.solver, tol=TOL)
     trial.converged("it solves several outputs", together)
     values = to_numpy(together.certificate.primal)
     for k in range(OUTPUTS):
         alone = trial.problem(trial.target[:, k])
-        least = alone.solve(cheapest(DENSE, alone.system, SHARP), tol=SHARP, verbose=False).primal
+        least = alone.solve(cheapest(DENSE, alone.system, SHARP), tol=SHARP).primal
         trial.demand("outputs are separate problems", abs(values[k] - least), 2 * TOL * abs(least) + EPS)
 
 
 def takes_a_warm_start(trial: Trial) -> None:
     """From the solution, no more iterations than from nothing."""
-    again = trial.one.solve(trial.solver, tol=TOL, start=trial.solution, verbose=False)
+    again = trial.one.solve(trial.solver, tol=TOL, start=trial.solution)
     trial.converged("it converges from a warm start", again)
     extra = again.iterations - trial.solution.iterations
     trial.demand("a start at the solution costs no more iterations", extra, 1)

@@ -1,4 +1,4 @@
-"""Rivals of the invariant classifier: manifold regularization, and virtual samples."""
+"""Support vector machines trained on transformed copies of the labeled points (virtual samples)."""
 
 from __future__ import annotations
 
@@ -14,73 +14,9 @@ from rkhs._estimators.base import transactional
 from rkhs._estimators.classifier import Classifier
 from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.problem import WeightNormalization, formulate
+from rkhs._estimators.problem import WeightNormalization
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Functional
-from rkhs.invariances._graph import Graph
-
-
-@dataclass(eq=False, repr=False)
-class LaplacianSVC(Classifier):
-    """SVM that also wants neighbors in a graph to have similar values (LapSVM).
-
-        min 1/2 |f|^2 + C sum_i loss(f(x_i); y_i) + nu f'L^p f / tr(L^p): LapSVM
-
-    Two points, labeled or not, are joined by an edge if one is among the nearest neighbors of the other; L is the
-    Laplacian of that graph, see `rkhs.invariances.Graph`.  Divided by its trace, the sum of squares means the same in
-    all units and for any number of points, and so does nu.  `InvariantClassifierCV` finds out whether a graph helps.
-
-    Parameters
-    ----------
-    n_neighbors : the number of neighbors
-    power : p; above one it also asks that f is smooth along the graph
-    C : weight of the loss of each labeled point
-    nu : weight of the graph: 100 is mild, 10,000 (images) follows it wherever some 50 labels leave it open, a million
-        wherever two do.  In the usual terms C = 1 / (2 gamma_A l) and, for p = 1, nu = gamma_I tr(L) / (2 gamma_A t^2),
-        for l labels of t points
-    kernel, scale, loss, fit_intercept, class_weight, class_prior, unlabeled, solver, tol, verbose : as in
-        `InvariantClassifier`
-
-    Attributes
-    ----------
-    function_, solution_, problem_, classes_, labeled_, n_features_in_, feature_names_in_ : as in
-        `InvariantClassifier`
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> from sklearn.datasets import make_moons
-    >>> X, y = make_moons(200, noise=0.05, random_state=0)
-    >>> few = np.full(200, -1)  # no label
-    >>> few[[3, 4]] = y[[3, 4]]
-    >>> rkhs.LaplacianSVC(scale=0.2, nu=1e6).fit(X, few).score(X, y)
-    1.0
-    """
-
-    n_neighbors: int = 10
-    _: KW_ONLY
-    power: int = 2
-    C: float = 100.0
-    nu: float = 1000.0
-    kernel: Any = "gaussian"
-    scale: Any = "median"
-    loss: Any = "hinge"
-    fit_intercept: bool = True
-    class_weight: Any = None
-    class_prior: Any = None
-    unlabeled: Any = -1
-    solver: Any = "auto"
-    tol: float = 1e-3
-    verbose: bool = False
-
-    @transactional
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LaplacianSVC:
-        """Learn f from points X (t, n) and their classes y, `unlabeled` where there is none."""
-        sample = self._sample(X, y, sample_weight)
-        kernel = as_kernel(self.kernel, self.scale, sample.X)
-        found = formulate(self._config(kernel=kernel, invariance=Graph(self.n_neighbors, self.power)), sample)
-        self._learn(found.problem, sample, found.variance)
-        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +33,7 @@ class VirtualSampleSVC(Classifier):
         those of `rkhs.invariances.copies` and `rkhs.invariances.RandomMotion`
     features : transformer (`fit`, `transform`) of points and copies, such as `rkhs.preprocessing.EdgeDirections`; None:
         the kernel sees points as they are
-    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose, device, precision : as in
+    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose : as in
         `InvariantClassifier`
 
     Attributes
@@ -126,8 +62,6 @@ class VirtualSampleSVC(Classifier):
     solver: Any = "auto"
     tol: float = 1e-4
     verbose: bool = False
-    device: str | None = None
-    precision: str | None = None
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
@@ -151,7 +85,8 @@ class VirtualSampleSVC(Classifier):
         kernel = as_kernel(self.kernel, self.scale, larger.X[: sample.size])
         norms = WeightNormalization.at(kernel, larger.X, larger.weight)
         terms = [norms.observed(config.label_term(larger))]
-        problem = Problem(kernel, terms, config.basis, device=self.device, precision=self.precision)
+        options = config.options
+        problem = Problem(kernel, terms, config.basis, device=options.device, precision=options.precision)
         self._learn(problem, larger, norms.variance, copies=len(copies))
         return self
 

@@ -1,0 +1,63 @@
+"""What the names of earlier versions are called now, for errors that name the remedy."""
+
+from collections.abc import Collection, Iterable
+
+SINCE = "0.3.0"
+
+# Attributes of `rkhs`, with what to write instead
+NAMES = {
+    "LaplacianSVC": 'InvariantClassifier(loss="hinge", invariance=rkhs.invariances.Graph(), C=100, nu=1000)',
+    "Observed": "Measurement",
+    "learn": "Tunable",
+    "surface": "reconstruct_surface",
+    "class_proportions": "ClassPrior.estimate",
+    "LeftOut": "results.LeaveOneOut",
+    "Symmetrised": "kernels.Symmetrized",
+    "errors": "exceptions",
+    **{name: f"results.{name}" for name in ("Evidence", "Gram", "Posterior", "Tuning")},
+    **{name: f"streams.{name}" for name in ("Block", "Blocks", "StreamedProblem", "blocks", "parquet")},
+    **{
+        name: f"exceptions.{name}"
+        for name in ("BlockError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError")
+    },
+    **{name: f"extend.{name}" for name in ("Functional", "Kernel", "Loss")},
+    **{name: f"kernels.{name}" for name in ("Linear", "Polyharmonic", "median_scale")},
+    **{
+        name: f"functionals.{name}"
+        for name in ("Components", "GraphDifference", "quadrature_nodes", "quadrature_error")
+    },
+    **{name: f"losses.{name}" for name in ("SmoothedHinge", "SquaredEpsilonInsensitive")},
+}
+
+# Attributes of `rkhs.solvers`
+SOLVERS = {
+    "Absorption": "SchurComplement",
+    "Descent": "NonlinearCG",
+    "Growth": "GreedyCoordinate",
+    "Splitting": "ADMM",
+}
+
+# Parameters of estimators
+PARAMETERS = {
+    "metric": 'scale="agop" or "agop-diagonal"; of the CV estimators scales="auto" or "median"',
+    "epsilon": "a loss with its width, such as loss=rkhs.Huber(0.5)",
+    "epsilons": "a list of losses, such as loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]",
+    "quantile": "loss=rkhs.Quantile(level)",
+    "invariance_loss": 'invariance=rkhs.Invariance("gradient", loss=..)',
+    "gradient_loss": "rkhs.FunctionalRegressor with rkhs.Measurement(rkhs.Gradient(X), slopes, loss=..)",
+    "shape_box": "shape=rkhs.Shape(constraints, box=..)",
+    "shape_time_limit": "shape=rkhs.Shape(constraints, time_limit=..)",
+    "class_prior": "class_weight=rkhs.ClassPrior(shares)",
+    "device": "solver=rkhs.SolverOptions(device=..)",
+    "precision": "solver=rkhs.SolverOptions(precision=..)",
+    "random_state": "nothing: results do not depend on a seed (folds of a CV estimator: cv=StratifiedKFold(..))",
+    "cv_tol": "tol: models of the grid are solved to 100 times it",
+    "fit_intercept": "GridSearchCV with the plain estimator: the CV estimators always have an intercept",
+}
+
+
+def check_parameters(given: Iterable[str], known: Collection[str], owner: str) -> None:
+    """Raise a TypeError that names the remedy for parameters of earlier versions."""
+    for name in given:
+        if name in PARAMETERS and name not in known:
+            raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: use {PARAMETERS[name]}.")

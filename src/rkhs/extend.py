@@ -1,0 +1,45 @@
+"""Base classes, for kernels, functionals, losses, solvers, spaces and priors of your own.
+
+The pages under "Extend" of the documentation have one example of each; `rkhs.testing` has the checks.
+"""
+
+from rkhs._backend.arrays import namespace
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.forms import Form
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierSpace, LandmarkSpace
+from rkhs.functionals._base import Functional, Part
+from rkhs.invariances import Invariance
+from rkhs.kernels._base import FormKernel, Kernel
+from rkhs.kernels._scaled import ScaledKernel
+from rkhs.losses._base import Loss
+from rkhs.losses._interval import IntervalLoss
+from rkhs.solvers._base import Solver
+
+__all__ = [
+    "Approximation",
+    "Atoms",
+    "DenseSpace",
+    "FiniteProblem",
+    "FiniteSpace",
+    "Form",
+    "FormKernel",
+    "FourierSpace",
+    "FunctionSpace",
+    "Functional",
+    "IntervalLoss",
+    "Invariance",
+    "Iterate",
+    "Kernel",
+    "LandmarkSpace",
+    "Loss",
+    "Monitor",
+    "OutOfIterations",
+    "Part",
+    "ScaledKernel",
+    "Solver",
+    "Stopped",
+    "namespace",
+]
