@@ -110,20 +110,13 @@ def template_environment(loader):
 
 numpydoc.docscrape_sphinx.SandboxedEnvironment = template_environment
 
-ITEM = re.compile(r"(?P<names>[\w*][\w, *]*) : (?P<text>.*)")
-
-
-def described(app, what, name, obj, options, lines):
-    """Move the text of "name : text" to a line below the name; numpydoc would take it for a type."""
-    for k in range(len(lines) - 1, -1, -1):
-        found = ITEM.fullmatch(lines[k])
-        if found and heading(lines, k) in ("Parameters", "Attributes", "Returns"):
-            lines[k : k + 1] = [found["names"], "    " + found["text"]]
-
-
-def heading(lines, k):
-    """Return the last underlined line above line k."""
-    return next((lines[j - 1] for j in range(k - 1, 0, -1) if re.fullmatch("-{3,}", lines[j])), "")
+def class_signature(app, what, name, obj, options, signature, annotation):
+    """Return the signature of the class: that of a wrapped `__init__` is (*_, **given)."""
+    if what == "class" and "**given" in (signature or ""):
+        parameters = inspect.signature(obj).parameters.values()
+        plain = [one.replace(annotation=inspect.Parameter.empty) for one in parameters]
+        return str(inspect.Signature(plain)), ""
+    return None
 
 
 def plain_formulas(app, what, name, obj, options, lines):
@@ -177,6 +170,6 @@ def show_navigation(app, pagename, templatename, context, doctree):
 def setup(app):
     """Connect what runs before numpydoc, and around furo."""
     app.connect("autodoc-process-docstring", plain_formulas, priority=400)
-    app.connect("autodoc-process-docstring", described, priority=401)
+    app.connect("autodoc-process-signature", class_signature, priority=400)
     app.connect("html-page-context", hide_toctree, priority=400)
     app.connect("html-page-context", show_navigation, priority=600)
