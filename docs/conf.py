@@ -1,10 +1,16 @@
-"""How the documentation is built: `make docs`."""
+"""Configure Sphinx: `make docs` builds the site into build/docs."""
 
 import inspect
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version as installed
+
+import numpydoc.docscrape_sphinx
+from bs4 import BeautifulSoup
+from furo.navigation import get_navigation_tree
+from jinja2.sandbox import SandboxedEnvironment
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
 project = "rkhs"
 author = "the rkhs developers"
@@ -17,7 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
-    "sphinx-mathjax-offline",  # MathJax comes from this package and is part of the site: nothing is fetched by readers
+    "sphinx-mathjax-offline",  # MathJax is part of the site, so that readers fetch nothing from elsewhere
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
@@ -41,14 +47,34 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-def properties(module, name):
-    """The documented properties of a class, for its page."""
-    found = inspect.getmembers_static(getattr(import_module(module), name))
-    return [key for key, value in found if isinstance(value, PROPERTY) and key[0] != "_" and inspect.getdoc(value)]
-
-
 PROPERTY = (property, cached_property)
-autosummary_context = {"properties": properties}
+HIDDEN = ("__init__", "get_metadata_routing", "with_traceback", "add_note")
+
+
+def class_members(module, name):
+    """Return the public methods and properties of a class with the first lines of their docstrings, for its page.
+
+    Methods that scikit-learn defines are named and not documented again.  The template makes its tables from this
+    list: `autosummary` would import every object and render every docstring a second time.
+    """
+    found = {"methods": [], "properties": [], "inherited": []}
+    for key, value in inspect.getmembers_static(getattr(import_module(module), name)):
+        text = inspect.getdoc(value)
+        if key.startswith("_") or key in HIDDEN or key.endswith("_request") or not text:
+            continue
+        summary = text.splitlines()[0].replace("|", r"\|")
+        if isinstance(value, PROPERTY):
+            found["properties"].append((key, summary))
+        elif callable(value) or isinstance(value, classmethod | staticmethod):
+            origin = getattr(value, "__module__", "") or ""
+            if origin.startswith("sklearn"):
+                found["inherited"].append(key)
+            else:
+                found["methods"].append((key, summary))
+    return found
+
+
+autosummary_context = {"class_members": class_members}
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -64,30 +90,38 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "write_computation_times": False,  # that page would fetch scripts from elsewhere
+    "write_computation_times": False,  # its page would fetch scripts from elsewhere
     "min_reported_time": 1,
 }
 
 
-ITEM = re.compile(r"(?P<names>[\w*][\w, *]*) : (?P<text>.*)")
+ENVIRONMENTS = {}
 
 
-def described(app, what, name, obj, options, lines):
-    """Docstrings say "name : what it is"; numpydoc would take that for a type, and wants the text on its own line."""
-    for k in range(len(lines) - 1, -1, -1):
-        found = ITEM.fullmatch(lines[k])
-        if found and heading(lines, k) in ("Parameters", "Attributes", "Returns"):
-            lines[k : k + 1] = [found["names"], "    " + found["text"]]
+def template_environment(loader):
+    """Return one Jinja environment for each kind of loader; all loaders of numpydoc read the same folder.
+
+    numpydoc makes a new environment, and compiles its template again, for each of 4,000 docstrings.
+    """
+    if type(loader) not in ENVIRONMENTS:
+        ENVIRONMENTS[type(loader)] = SandboxedEnvironment(loader=loader)
+    return ENVIRONMENTS[type(loader)]
 
 
-def heading(lines, k):
-    """The last line above k that is underlined."""
-    return next((lines[j - 1] for j in range(k - 1, 0, -1) if re.fullmatch("-{3,}", lines[j])), "")
+numpydoc.docscrape_sphinx.SandboxedEnvironment = template_environment
+
+def class_signature(app, what, name, obj, options, signature, annotation):
+    """Return the signature of the class: that of a wrapped `__init__` is (*_, **given)."""
+    if what == "class" and "**given" in (signature or ""):
+        parameters = inspect.signature(obj).parameters.values()
+        plain = [one.replace(annotation=inspect.Parameter.empty) for one in parameters]
+        return str(inspect.Signature(plain)), ""
+    return None
 
 
 def plain_formulas(app, what, name, obj, options, lines):
-    """Show an indented formula after the purpose as it is; elsewhere |f| is a norm, not a substitution of reST."""
-    if len(lines) > 2 and not lines[1].strip() and lines[2].startswith("    "):  # purpose, blank line, formula
+    """Show an indented formula after the summary literally; elsewhere escape |f|, a substitution in reST."""
+    if len(lines) > 2 and not lines[1].strip() and lines[2].startswith("    "):  # summary, blank line, formula
         lines[2:2] = [".. code-block:: text", ""]
         text = [k for k, line in enumerate(lines) if k > 3 and line.strip() and not line.startswith(" ")]
         end = text[0] if text else len(lines)
@@ -98,7 +132,44 @@ def plain_formulas(app, what, name, obj, options, lines):
             lines[k] = line.replace("|", r"\|")
 
 
+# Furo resolves the whole table of contents for every page, a third of the build.  It is the same tree each time, but for
+# relative addresses and the branch that is open: resolve it once, and change these two.
+
+
+@cache
+def navigation(app):
+    """Return furo's navigation tree with addresses relative to the root, and its links by page."""
+    options = {"collapse": False, "titles_only": True, "maxdepth": -1, "includehidden": True}
+    tree = global_toctree_for_doc(app.env, app.config.root_doc, app.builder, tags=app.tags, **options)
+    soup = BeautifulSoup(get_navigation_tree(app.builder.render_partial(tree)["fragment"]), "html.parser")
+    return soup, {link["href"]: link for link in soup.find_all("a", class_="internal")}
+
+
+def hide_toctree(app, pagename, templatename, context, doctree):
+    """Keep furo from computing the tree."""
+    context.pop("toctree", None)
+
+
+def show_navigation(app, pagename, templatename, context, doctree):
+    """Open the branch of this page and make addresses relative to it."""
+    soup, links = navigation(app)
+    link = links.get(app.builder.get_target_uri(pagename))
+    branch = [] if link is None else link.find_parents("li")
+    for depth, item in enumerate(branch):
+        item["class"] += ["current"] + ["current-page"] * (depth == 0)
+        for box in item.find_all("input", recursive=False):
+            box["checked"] = ""
+    html = re.sub(r'href="(?![#:]|\w+:)', lambda found: found[0] + "../" * pagename.count("/"), str(soup))
+    for depth, item in enumerate(branch):
+        del item["class"][-2 if depth == 0 else -1 :]
+        for box in item.find_all("input", recursive=False):
+            del box["checked"]
+    context["furo_navigation_tree"] = html
+
+
 def setup(app):
-    """Before numpydoc reads them."""
+    """Connect what runs before numpydoc, and around furo."""
     app.connect("autodoc-process-docstring", plain_formulas, priority=400)
-    app.connect("autodoc-process-docstring", described, priority=401)
+    app.connect("autodoc-process-signature", class_signature, priority=400)
+    app.connect("html-page-context", hide_toctree, priority=400)
+    app.connect("html-page-context", show_navigation, priority=600)
