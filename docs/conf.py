@@ -110,6 +110,7 @@ def template_environment(loader):
 
 numpydoc.docscrape_sphinx.SandboxedEnvironment = template_environment
 
+
 def class_signature(app, what, name, obj, options, signature, annotation):
     """Return the signature of the class: that of a wrapped `__init__` is (*_, **given)."""
     if what == "class" and "**given" in (signature or ""):
@@ -132,8 +133,8 @@ def plain_formulas(app, what, name, obj, options, lines):
             lines[k] = line.replace("|", r"\|")
 
 
-# Furo resolves the whole table of contents for every page, a third of the build.  It is the same tree each time, but for
-# relative addresses and the branch that is open: resolve it once, and change these two.
+# Furo resolves the whole table of contents for every page, a third of the build.  The tree is the same each time, except
+# for relative addresses and the open branch: resolve it once, and change these two.
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Broken tables and options: each has a sentence with a remedy and no traceback, and nothing is written."""
+"""Test broken tables and options: each has a message with a remedy and no traceback, and nothing is written."""
 
 import numpy as np
 import pandas as pd
@@ -13,39 +13,49 @@ ROWS = GOOD.splitlines()
 # name -> (table, options, what is wrong, what to do)
 BROKEN = {
     "no file": (None, [], "There is no file", "Did you mean 'tables.csv'?"),
-    "empty": ("", [], "has no columns", "the first line of a table has their names"),
-    "only a header": ("a,label\n", [], "has no rows", "a line for each row"),
-    "short row": (GOOD + "1,2\n", [], "its cells are 2 and the names in the header 3", "put cells with a separator"),
-    "long row": (GOOD + "1,2,x,3\n", [], "its cells are 4", "or name another with --separator"),
+    "empty": ("", [], "has no columns", "the first line of a table must name them"),
+    "only a header": ("a,label\n", [], "has no rows", "add a line for each row"),
+    "short row": (GOOD + "1,2\n", [], "has 2 cells and the header 3 names", "quote cells that contain a separator"),
+    "long row": (GOOD + "1,2,x,3\n", [], "has 4 cells", "or name another separator with --separator"),
     "open quote": (
         GOOD + '1,2,"x\n',
         [],
         "opens a quote that is never closed",
-        "write a quote within a quoted cell twice",
+        "double a quote within a quoted cell",
     ),
     "no name": (",b,label\n1,2,x\n", [], "Column 1 of table.csv has no name", "give it one in the header"),
-    "same names": ("a,a,label\n1,2,x\n", [], "two columns 'a'", "give each a name of its own"),
-    "other encoding": (GOOD.encode() + b"1,2,\xe9\n", [], "is no text in UTF-8", "save it in that encoding"),
-    "binary": (b"\x00\x01" * 50, [], "NUL byte", "this is no CSV text"),
+    "same names": ("a,a,label\n1,2,x\n", [], "two columns 'a'", "rename one of them"),
+    "other encoding": (GOOD.encode() + b"1,2,\xe9\n", [], "is not text in UTF-8", "save the file in that encoding"),
+    "binary": (b"\x00\x01" * 50, [], "NUL byte", "not CSV text"),
     "word among numbers": (GOOD + "one,2,x\n", [], "has 'one', while most cells are numbers", "leave the cell empty"),
-    "infinite": (GOOD + "inf,2,x\n", [], "has 'inf'", "or name it with --missing"),
-    "too large": (GOOD + "1e300,2,x\n", [], "numbers beyond 1e+100", "use other units"),
-    "long integers": (GOOD + "9007199254740993,2,x\n", [], "an integer that float64 cannot hold", "--text or leave"),
-    "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "a number in a form of its own", "write numbers with"),
+    "infinite": (GOOD + "inf,2,x\n", [], "has 'inf'", "use another unit"),
+    "too large": (GOOD + "1e300,2,x\n", [], "numbers beyond 1e+100", "use another unit"),
+    "long integers": (
+        GOOD + "9007199254740993,2,x\n",
+        [],
+        "an integer that float64 cannot represent",
+        "--text or leave",
+    ),
+    "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "neither a number", "write it like these"),
     "thousands": (
         "a;label\n1,234;x\n2,345;y\n1,111;x\n2,1;y\n3,222;x\n".replace("2,1;", "2,100;"),
         [],
-        "decimal comma",
-        "--decimal",
+        "whose comma may be",
+        "state --decimal",
     ),
     "dates of two orders": ("a,label\n2/3/2024,x\n4/3/2024,y\n", [], "day or month may be first", "write 2024-02-29"),
-    "no such date": ("a,label\n2024-02-29,x\n2023-02-29,y\n", [], "no such date", "column 'a' has '2023-02-29'"),
-    "years of two digits": ("a,label\n1.2.24,x\n3.4.24,y\n", [], "year has two digits", "write four"),
+    "no such date": (
+        "a,label\n2024-02-29,x\n2023-02-29,y\n",
+        [],
+        "nor a date such as 2024-02-29",
+        "column 'a' has '2023-02-29'",
+    ),
+    "years of two digits": ("a,label\n1.2.24,x\n3.4.24,y\n", [], "'1.2.24', neither", "write it like these"),
     "one class": ("a,label\n1,x\n2,x\n3,x\n", [], "one class only, 'x'", "add rows of another class"),
     "single row of a class": (
         GOOD + "1,2,z\n",
         [],
-        "Class 'z' of column 'label' has a single row",
+        "Class 'z' of column 'label' has fewer than three rows",
         "add rows, or leave",
     ),
     "no label": ("a,label\n1,\n2,\n", [], "Every row of column 'label' is empty", "some rows need a target"),
@@ -63,7 +73,7 @@ BROKEN = {
         "--text 'who'",
     ),
     "all the same": (
-        "a,label\n1,x\n1,y\n1,x\n1,y\n",
+        "a,label\n" + "1,x\n1,y\n" * 3,
         [],
         "are the same in the columns",
         "add a column in which they differ",
@@ -79,20 +89,24 @@ BROKEN = {
     ),
     "negative C": (GOOD, ["--C", "-1"], "--C must be a finite number > 0", "10 is a good start"),
     "infinite nu": (GOOD, ["--nu", "inf"], "--nu must be a finite number >= 0", "1 is a good start"),
-    "long separator": (GOOD, ["--separator", "::"], "--separator must be one sign", "such as ;"),
-    "odd decimal sign": (GOOD, ["--decimal", "'"], "--decimal must be the sign . or the sign ,", "'"),
-    "same signs": (GOOD, ["--decimal", ",", "--separator", ","], "are both ','", "give each a sign of its own"),
-    "monotone without a sign": (GOOD, ["--monotone", "a"], "takes columns with +1", "as in age=+1,income=-1"),
-    "monotone twice": (GOOD, ["--monotone", "a=1,a=-1"], "names column 'a' twice", "give it one sign"),
-    "monotone elsewhere": (GOOD, ["--monotone", "c=+1"], "'c' is no column to learn from", "those are a, b"),
-    "monotone text": (GOOD, ["--monotone", "a=+1", "--text", "a"], "is no column of numbers or dates", "those are b"),
-    "monotone classes": (
-        GOOD + "1,2,z\n3,4,z\n",
-        ["--monotone", "a=+1"],
+    "long separator": (GOOD, ["--separator", "::"], "--separator must be one character", "such as ;"),
+    "odd decimal sign": (GOOD, ["--decimal", "'"], "--decimal must be . or ,", "'"),
+    "same signs": (GOOD, ["--decimal", ",", "--separator", ","], "are both ','", "they must differ"),
+    "increasing and decreasing": (
+        GOOD,
+        ["--increasing", "a", "--decreasing", "a"],
+        "is both --increasing and --decreasing",
+        "keep one of them",
+    ),
+    "increasing elsewhere": (GOOD, ["--increasing", "c"], "'c' is not a column to learn from", "that do are a, b"),
+    "decreasing text": (GOOD, ["--decreasing", "a", "--text", "a"], "has neither numbers nor dates", "that do are b"),
+    "increasing classes": (
+        GOOD + "1,2,z\n3,4,z\n5,6,z\n",
+        ["--increasing", "a"],
         "has 3 classes",
         "leave it out, or predict numbers",
     ),
-    "words to predict": (GOOD, ["--regression"], "which is no number", "Without --regression classes are predicted"),
+    "words to predict": (GOOD, ["--regression"], "which is not a number", "Without --regression classes are predicted"),
     "few numbers": ("a,label\n1,2\n2,3\n", ["--regression"], "has 2 numbers", "add rows with one"),
     "picture of no kind": (GOOD, ["--picture", "p.xyz"], "names no kind of picture", "it can end in"),
     "one file for two": (
@@ -120,31 +134,33 @@ def test_each_has_a_remedy(content, options, wrong, remedy, tmp_path, monkeypatc
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit)
     assert done.stdout == ""
-    said = " ".join(done.stderr.split())
-    assert said.startswith("Error: ")
-    assert wrong in said
-    assert remedy in said
-    assert "Traceback" not in said
+    message = " ".join(done.stderr.split())
+    assert message.startswith("Error: ")
+    assert wrong in message
+    assert remedy in message
+    assert "Traceback" not in message
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_all_problems_are_told_at_once(tmp_path, monkeypatch):
+def test_all_problems_are_reported_at_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = pd.DataFrame({"a": ["1", "2", "x"] * 4, "b": ["1%"] * 12, "c": ["1/2/2024"] * 12, "label": ["x"] * 12})
     frame.to_csv("table.csv", index=False)
-    options = ["--C", "0", "--ignore", "d", "--monotone", "a", "--invariance", "magic"]
+    options = ["--C", "0", "--ignore", "d", "--increasing", "a", "--decreasing", "a", "--invariance", "magic"]
     done = CliRunner().invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", *options])
     first, *each = done.stderr.strip().splitlines()
     assert first == "Error: there are 8 problems."
     for number, (line, part) in enumerate(
-        zip(each, ["magic", "--C", "--monotone", "'d'", "'x', while", "'1%'", "'1/2/2024'", "one class"], strict=True),
+        zip(
+            each, ["magic", "--C", "--increasing", "'d'", "'x', while", "'1%'", "'1/2/2024'", "one class"], strict=True
+        ),
         1,
     ):
         assert line.startswith(f"  {number}. ")
         assert part in line
 
 
-def test_all_columns_that_a_model_misses_are_told(tmp_path, monkeypatch):
+def test_all_missing_columns_are_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text(GOOD)
     assert (

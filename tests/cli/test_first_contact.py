@@ -1,16 +1,22 @@
-"""The commands of the README as printed, and what the options say: dates, names of rows, decimals, monotone columns."""
+"""Test the commands of the README as printed, and options for dates, names of rows, decimals and monotone columns."""
 
+import json
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 import rkhs
 from rkhs._cli.commands import app
+from rkhs._cli.sample import ROWS, customers, unlabeled
+from rkhs._cli.tables import NOTES, Format, Kinds, features_of, read
 from rkhs._cli.terminal import show
 from rkhs._io import notes_of
 from rkhs.plotting import GridDisplay
@@ -28,7 +34,7 @@ def churn(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         command("sample churn.csv")
-        command("fit churn.csv --target churn --out churn.skops")
+        (home / "printed.txt").write_text(command("fit churn.csv --target churn --out churn.skops"))
         command("predict churn.skops new.csv --out predictions.csv")
     return home
 
@@ -44,6 +50,68 @@ def test_sample_fit_predict(churn):
     table = pd.read_csv(churn / "churn.csv")
     assert table["churn"].isna().mean() > 0.5
     assert "fee [EUR/month]" in table.columns
+
+
+def test_the_sample_shows_the_gain_and_prints_nothing_twice(churn):
+    notes, printed = notes_of(churn / "churn.skops")["notes"], (churn / "printed.txt").read_text()
+    assert notes["comparison"]["verdict"] == "better"
+    assert notes["priors"][0]["compared with"] == "one without the unlabeled rows"
+    assert notes["rows learned from"] == notes["rows of the choice"] == notes["rows"]
+    assert "landmarks" not in printed
+    lines = [line.strip() for line in printed.splitlines() if len(line.split()) > 3]
+    assert len(set(lines)) == len(lines)
+
+
+def errors_on_new_rows(seed):
+    """Return the errors of `rkhs fit` and of a tuned SVM with the same labels on 2000 new rows, and the facts."""
+    frame = customers(ROWS + 2000, seed)
+    unlabeled(frame[:ROWS], seed).to_csv("churn.csv", index=False)
+    frame[ROWS:].to_csv("new.csv", index=False)
+    facts = json.loads(command("fit churn.csv --target churn --out churn.skops --force --json"))
+    ours = json.loads(command("predict churn.skops new.csv --force --json"))["error"]
+    kinds = Kinds(**{kind: facts[note] for note, kind in NOTES.items()})
+    old, new = (read(Path(name), Format()) for name in ("churn.csv", "new.csv"))
+    encoder = kinds.encoder().fit(features_of(old, kinds))
+    X, y = encoder.transform(features_of(old, kinds)), old.column("churn").labels()
+    grid = {
+        "C": np.logspace(-1, 4, 6),
+        "gamma": [0.5 / (s * rkhs.kernels.median_scale(X)) ** 2 for s in (0.25, 0.5, 1, 2, 4)],
+    }
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    svm = GridSearchCV(SVC(), grid, cv=folds).fit(X[y != ""], y[y != ""])
+    plain = np.mean(svm.predict(encoder.transform(features_of(new, kinds))) != frame["churn"][ROWS:])
+    return ours, plain, facts
+
+
+def agrees(facts):
+    """Check that the words of a report follow from the numbers beside them."""
+    for one in (facts["comparison"], *facts["priors"], facts["labels"]):
+        clear = abs(one["difference"]) > 2 * one["standard error"]
+        word = ("better" if one["difference"] > 0 else "worse") if clear else "no clear difference"
+        assert one["verdict"] == word
+        assert word in one["sentence"]
+        for error in (one["error"], one["its error"]):
+            assert f"{100 * error:.1f} %" in one["sentence"]
+
+
+def test_the_model_of_the_sample_beats_a_tuned_svm_on_new_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ours, plain, facts = errors_on_new_rows(seed=1)
+    assert ours < plain - 0.02
+    agrees(facts)
+
+
+@pytest.mark.slow
+def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gains = []
+    for seed in range(10):
+        ours, plain, facts = errors_on_new_rows(seed)
+        agrees(facts)
+        gains.append(plain - ours)
+    print(np.round(gains, 4))
+    assert np.sum(np.array(gains) > 0) >= 9
+    assert np.mean(gains) > 2 * np.std(gains, ddof=1) / 10**0.5
 
 
 def test_sample_replaces_nothing_and_can_write_parquet(churn, monkeypatch):
@@ -87,26 +155,31 @@ def slopes(model, frame, column):
 def test_monotone_columns_are_monotone(table):
     fit = "fit table.csv --target y --regression --invariance none --C 1000"
     command(f"{fit} --out free.skops")
-    command(f"{fit} --out rising.skops --monotone 'a [1/h]=+1,b=-1'")
+    command(f"{fit} --out rising.skops --increasing 'a [1/h]' --decreasing b")
     free, rising = rkhs.load("free.skops"), rkhs.load("rising.skops")
     assert slopes(free, table, "a [1/h]").min() < -0.5
     assert slopes(rising, table, "a [1/h]").min() > -0.01
     assert slopes(rising, table, "b").max() < 0.01
     notes = notes_of("rising.skops")["notes"]
-    assert notes["monotone"] == {"a [1/h]": 1, "b": -1}
-    assert notes["prior knowledge"] == ["monotone"]
-    assert [row["prior knowledge"] for row in notes["gained"]] == ["monotone"]
+    assert (notes["increasing"], notes["decreasing"]) == (["a [1/h]"], ["b"])
+    assert [one["compared with"] for one in notes["priors"]] == ["one without --increasing 'a [1/h]' --decreasing 'b'"]
     command("predict rising.skops table.csv")
     found = pd.read_csv("predictions.csv")
     inside = (found["lower (90 %)"] <= table["y"]) & (table["y"] <= found["upper (90 %)"])
     assert inside.mean() > 0.8  # intervals of held-out rows, without a standard deviation
 
 
-def test_a_nu_of_zero_is_no_prior_knowledge(table):
+def test_a_nu_of_zero_is_no_prior(table):
     out = command("fit table.csv --target y --regression --invariance gradient --nu 0 --out m.skops")
-    assert "rkhs, without prior knowledge" in out
-    assert "with gradient" not in out
-    assert notes_of("m.skops")["notes"]["prior knowledge"] is None
+    assert "The model uses no prior." in out
+    notes = notes_of("m.skops")["notes"]
+    assert (notes["prior"], notes["priors"]) == ("none", [])
+
+
+def test_a_column_in_which_predictions_rise_is_suggested(table):
+    table.assign(y=table["a [1/h]"] + 0.1 * table["b"]).to_csv("line.csv", index=False)
+    out = command("fit line.csv --target y --regression --invariance none --out m.skops")
+    assert "--increasing 'a [1/h]'" in " ".join(out.split())
 
 
 def test_separators_and_decimal_signs(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The pieces of the command: labels, columns, samples, and the plain SVM."""
+"""Test the parts of the command: columns, samples, folds, the plain SVM, and the words of a comparison."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -7,24 +7,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._cli.assessment import Comparison, OutOfFold, average_slope, plain_svm
+from rkhs._cli.charts import reliability
 from rkhs._cli.columns import TableColumn
-from rkhs._cli.demo import customers
-from rkhs._cli.learning import Examples, parse_signs
+from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, Difference, OutOfFold, plain_svm
+from rkhs._cli.effects import slopes
+from rkhs._cli.learning import Examples
 from rkhs._cli.outputs import escaped
 from rkhs._cli.predict import new_texts
-from rkhs._cli.report import reliability
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, classify, encoder, features_of
+from rkhs._cli.sample import customers
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, classify, features_of
 from rkhs._cli.terminal import CommandError, Problems, finite, suggest
 
 
 def table(**columns):
-    """A table of some series."""
-    made = {name: TableColumn(name, values, lambda row: f"here, line {row + 2}") for name, values in columns.items()}
+    made = {name: TableColumn(name, values) for name, values in columns.items()}
     return Table(Path("here.csv"), len(next(iter(columns.values()))), made)
 
 
@@ -49,7 +49,7 @@ def test_points_are_standardized_and_one_hot():
         table(a=pd.Series([1.0, 3.0, None, 5.0], dtype="double[pyarrow]"), b=text("x", "y", None, "x")),
         Kinds(["a"], ["b"]),
     )
-    points = encoder(names).fit_transform(features_of(found, names))
+    points = names.encoder().fit_transform(features_of(found, names))
     assert points.shape == (4, 4)  # a, and three categories: the empty one too
     assert abs(points[:, 0].mean()) < 1e-12
     assert points[2, 0] == points[1, 0]  # the median
@@ -60,7 +60,7 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
     cells = [f"often {k}" for k in range(MAX_CATEGORIES - 1) for _ in range(3)] + [f"rare {k}" for k in range(40)]
     names = Kinds([], ["b"])
     ready = features_of(table(b=text(*cells)), names)
-    columns = encoder(names).fit(ready)
+    columns = names.encoder().fit(ready)
     points = columns.transform(ready)
     assert points.shape == (len(cells), MAX_CATEGORIES)
     assert_array_equal(points.sum(axis=1), 1)
@@ -86,15 +86,22 @@ def test_a_sample_keeps_rare_classes_and_some_unlabeled_rows():
     assert len(points.sample(1000, 300).y) == len(y)
 
 
-def test_the_plain_svm_is_scikit_learns_and_the_best_of_its_settings():
+def test_the_plain_svm_is_tuned_and_trained_without_the_fold_that_it_predicts():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     y = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0, "yes", "no")
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    grid = {"C": [0.1, 3.0, 100.0], "gamma": [1 / (2 * s**2) for s in (0.7, 1.5)]}
-    expected = GridSearchCV(SVC(), grid, cv=folds).fit(X, y)
-    svm, K = plain_svm(X, y, [0.7, (1.5, 1.5, 1.5)], grid["C"], False, folds)
-    assert np.mean(cross_val_predict(svm, K, y, cv=folds) == y) == pytest.approx(expected.best_score_)
+    folds = [test for _, test in StratifiedKFold(4, shuffle=True, random_state=0).split(X, y)]
+    fold_of = np.empty(60, dtype=int)
+    for k, fold in enumerate(folds):
+        fold_of[fold] = k
+    grid = {"gamma": [0.5 / (s * rkhs.kernels.median_scale(X)) ** 2 for s in PLAIN_SCALES], "C": PLAIN_CS}
+    found = plain_svm(X, y, False, folds)
+    for k, fold in enumerate(folds):
+        rest = np.flatnonzero(fold_of != k)
+        expected = GridSearchCV(SVC(), grid, cv=PredefinedSplit(fold_of[rest])).fit(X[rest], y[rest])
+        errors = 1 - expected.cv_results_["mean_test_score"]
+        ties = [expected.cv_results_["params"][i] for i in np.flatnonzero(errors < errors.min() + 1e-9)]
+        assert any((SVC(**one).fit(X[rest], y[rest]).predict(X[fold]) == found[fold]).all() for one in ties)
 
 
 def test_sorted_tables_are_shuffled_into_folds_that_hold_every_class():
@@ -114,21 +121,34 @@ def held_out(right):
 
 
 @pytest.mark.parametrize(
-    ("ours", "plain", "said"),
+    ("ours", "plain", "verdict", "sentence"),
     [
-        (100, 50, "The model is better than the plain SVM, with error 0.0 % compared with 50.0 %."),
-        (51, 50, "The model is better than the plain SVM, by no more than chance may make, with error 49.0 %"),
-        (50, 50, "The model is as good as the plain SVM, with error 50.0 %"),
-        (49, 50, "The plain SVM is better on this table, by no more than chance may make, with error 50.0 %"),
-        (50, 100, "The plain SVM is better on this table, with error 0.0 % compared with 50.0 %:"),
+        (100, 50, BETTER, "The model is better than a plain SVM by 50.0 ± 5.0 points: 0.0 % errors, compared with 50"),
+        (51, 50, UNCLEAR, "There is no clear difference between the model and a plain SVM (1.0 ± 1.0 points): 49.0 %"),
+        (50, 50, UNCLEAR, "There is no clear difference between the model and a plain SVM (0.0 ± 0.0 points): 50.0 %"),
+        (50, 100, WORSE, "The model is worse than a plain SVM by 50.0 ± 5.0 points: 50.0 % errors, compared with 0.0"),
     ],
 )
-def test_who_is_better_in_words(ours, plain, said):
+def test_words_follow_from_the_paired_difference(ours, plain, verdict, sentence):
     rows = np.arange(100)
-    assert Comparison(held_out(rows < ours), held_out(rows < plain), []).sentence("error").startswith(said)
+    found = Difference.between(held_out(rows < ours), held_out(rows < plain), "a plain SVM")
+    assert found.verdict == verdict
+    assert found.sentence().startswith(sentence)
 
 
-def test_intervals_hold_the_share_that_they_say():
+def test_the_difference_of_root_mean_squares_and_its_standard_error():
+    rng, truth = np.random.default_rng(0), np.zeros(4000)
+    noise = rng.standard_normal((2, 200, 4000))
+    gains = [
+        Difference.between(OutOfFold(truth, a), OutOfFold(truth, 1.2 * b), "x") for a, b in zip(*noise, strict=True)
+    ]
+    assert gains[0].gain == pytest.approx(gains[0].other_error - gains[0].error)
+    assert np.std([one.gain for one in gains]) == pytest.approx(
+        np.mean([one.standard_error for one in gains]), rel=0.15
+    )
+
+
+def test_intervals_hold_the_stated_share():
     rng = np.random.default_rng(0)
     truth, spread = rng.standard_normal(500), rng.uniform(0.5, 2.0, 500)
     own = OutOfFold(truth, truth + spread * rng.standard_normal(500), deviation=spread)
@@ -146,20 +166,16 @@ def test_intervals_hold_the_share_that_they_say():
 
 def test_dates_are_those_of_python():
     days = [date(1970, 1, 1) + timedelta(days=k) for k in range(-4000, 40000, 997)]
-    column = TableColumn("d", text(*(day.isoformat() for day in days)), str)
-    assert column.date_form() == "year-month-day"
+    column = TableColumn("d", text(*(day.isoformat() for day in days)))
+    assert column.kind() == "year-month-day"
     assert_array_equal(column.days("year-month-day"), [(day - date(1970, 1, 1)).days for day in days])
 
 
-def test_average_slopes_of_smooth_and_of_rough_functions():
+def test_slopes_of_smooth_and_of_rough_functions():
     f = rkhs.Function(rkhs.kernels.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
-    assert average_slope(f, np.eye(2), 0).tolist() == [2.0]
+    assert slopes(f, np.eye(2), 0).tolist() == [[2.0], [2.0]]
     rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
-    assert average_slope(rough, np.array([[1.0]]), 0).round(2).tolist() == [-0.37]
-
-
-def test_signs_of_monotone_columns():
-    assert parse_signs("age=+1, size, in cm=-1") == {"age": 1, "size, in cm": -1}
+    assert slopes(rough, np.array([[1.0]]), 0).round(2).tolist() == [[-0.37]]
 
 
 def test_cells_that_spreadsheets_would_compute():
@@ -184,4 +200,4 @@ def test_problems_are_reported_together():
 def test_small_facts():
     assert suggest("lable", ["label", "width"]) == " Did you mean 'label'?"
     assert finite({"error": [float("nan"), 0.5]}) == {"error": [None, 0.5]}
-    assert customers(1)["customer"] == ["C1001"]
+    assert customers(1)["customer"].tolist() == ["C1001"]

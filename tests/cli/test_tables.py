@@ -1,4 +1,4 @@
-"""Odd tables: each is read right, which is asserted on its values, or refused with file, line and remedy."""
+"""Test odd tables: each is read right or refused with file, line and remedy."""
 
 import gzip
 from decimal import Decimal
@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
 from rkhs._cli.commands import app
-from rkhs._cli.fit import points_of
+from rkhs._cli.fit import examples_of
 from rkhs._cli.learning import Request
 from rkhs._cli.outputs import write_table
 from rkhs._cli.tables import Format
@@ -22,10 +22,10 @@ NAN = np.nan
 
 
 def seen(path, target="label", regression=False, ignore=(), text=(), missing=(), **form):
-    """What `rkhs fit` would learn from: its columns, its targets, and what it tells."""
+    """Return what `rkhs fit` would learn from: columns, targets, and facts."""
     request = Request(path, target, regression=regression, ignore=ignore, as_text=text, form=Format(missing, **form))
-    points, _, told = points_of(request)
-    return {name: list(points.features[name]) for name in points.features.columns}, points.y.tolist(), told
+    examples, _, facts = examples_of(request)
+    return {name: list(examples.features[name]) for name in examples.features.columns}, examples.y.tolist(), facts
 
 
 def same(found, expected):
@@ -110,11 +110,11 @@ READ = {
 def test_read_right(content, columns, labels, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_bytes(content.encode())
-    found, y, told = seen(path)
+    found, y, facts = seen(path)
     same(found, columns)
     assert y == labels
-    assert told["rows with a target"] == sum(1 for label in labels if label)
-    assert told["rows without a target"] == labels.count("")
+    assert facts["rows with a target"] == sum(1 for label in labels if label)
+    assert facts["rows without a target"] == labels.count("")
 
 
 ENCODED = {
@@ -146,26 +146,32 @@ REFUSED = {
     "empty": ("", "odd.csv has no columns"),
     "blank": ("\n \n\n", "odd.csv has no columns"),
     "header_only": ("a,label\n", "odd.csv has no rows"),
-    "short_row": ("a,b,label\n1,2,x\n3,y\n", "odd.csv, line 3: its cells are 2 and the names in the header 3"),
-    "long_row": ("a,label\n1,x\n2,y,3\n", "odd.csv, line 3: its cells are 3 and the names in the header 2"),
-    "row_names_of_r": ("a,label\n1,1.5,x\n2,-2,y\n", "odd.csv, line 2: its cells are 3 and the names in the header 2"),
-    "long_row_after_newlines": ('a,label\n"1\n2\n",x\n2,y,3\n', "odd.csv, line 5: its cells are 3"),
-    "decimal_commas_between_commas": ("a,label\n1,5,x\n", "odd.csv, line 2: its cells are 3"),
+    "short_row": ("a,b,label\n1,2,x\n3,y\n", "odd.csv, line 3 has 2 cells and the header 3 names"),
+    "long_row": ("a,label\n1,x\n2,y,3\n", "odd.csv, line 3 has 3 cells and the header 2 names"),
+    "row_names_of_r": ("a,label\n1,1.5,x\n2,-2,y\n", "odd.csv, line 2 has 3 cells and the header 2 names"),
+    "long_row_after_newlines": ('a,label\n"1\n2\n",x\n2,y,3\n', "odd.csv, line 5 has 3 cells"),
+    "decimal_commas_between_commas": ("a,label\n1,5,x\n", "odd.csv, line 2 has 3 cells"),
     "pandas_index": (",a,label\n0,1,x\n1,2,y\n", "Column 1 of odd.csv has no name"),
     "unnamed_column": ("a,,label\n0,1,x\n1,2,y\n", "Column 2 of odd.csv has no name"),
     "same_names": ("a,a,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
     "same_names_but_for_spaces": ("a,a ,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
     "open_quote": ('a,label\n1,x\n2,"y\n3,x\n', "odd.csv, line 3 opens a quote that is never closed"),
-    "text_behind_a_quote": ('a,label\n1,"x"y\n', "odd.csv, line 2 has text behind a closing quote"),
-    "backslashed_quote": ('a,label\n1,x\n2,"5\\" y"\n', "odd.csv, line 3 has text behind a closing quote"),
-    "nul": ("a,label\n1,x\n2,\0y\n", "odd.csv, line 3 has a NUL byte"),
-    "infinite": ("a,label\n1,x\ninf,y\n3,x\n", "odd.csv, line 3: column 'a' has 'inf', while most cells are numbers"),
+    "text_behind_a_quote": ('a,label\n1,"x"y\n', "odd.csv, line 2 has text after a closing quote"),
+    "backslashed_quote": ('a,label\n1,x\n2,"5\\" y"\n', "odd.csv, line 3 has text after a closing quote"),
+    "nul": ("a,label\n1,x\n2,\0y\n", "odd.csv, line 3 contains a NUL byte"),
+    "infinite": (
+        "a,label\n1,x\ninf,y\n3,x\n",
+        "odd.csv, line 3: column 'a' has 'inf', and the squares of numbers beyond",
+    ),
     "not_a_number": (
         "a,label\n1,x\nNaN,y\n3,x\n",
         "has 'NaN', while most cells are numbers: leave the cell empty, or name",
     ),
     "mixed": ("a,label\n1,x\n2,y\n?,x\n", "odd.csv, line 4: column 'a' has '?', while most cells are numbers"),
-    "too_large": ("a,label\n1,x\n1e400,y\n3,x\n", "odd.csv, line 3: column 'a' has '1e400', and numbers beyond 1e+100"),
+    "too_large": (
+        "a,label\n1,x\n1e400,y\n3,x\n",
+        "odd.csv, line 3: column 'a' has '1e400', and the squares of numbers beyond",
+    ),
     "beyond_2_53": (
         "a,label\n1,x\n9007199254740993,y\n3,x\n",
         "line 3: column 'a' has '9007199254740993', an integer that",
@@ -176,41 +182,47 @@ REFUSED = {
     ),
     "thousands": (
         'a,label\n"1,234",x\n"2,345",y\n',
-        "has '1,234', a number in a form of its own: write numbers with a dec",
+        "has '1,234', neither a number such as 1234.5 nor",
     ),
     "thousands_or_decimals": (
         "a;label\n1,234;x\n2,345;y\n",
-        "has '1,234', which may be a decimal comma, or set thousands",
+        "has '1,234', whose comma may be a decimal or a thousands separator: state --decimal",
     ),
-    "thousands_of_switzerland": ("a,label\n1'234,x\n2'345,y\n", 'has "1\'234", a number in a form of its own'),
-    "thousands_and_decimals": ("a;label\n1.234,5;x\n2.345,6;y\n", "has '1.234,5', a number in a form of its own"),
-    "quoted_decimal_commas": ('a,label\n"1,5",x\n"2,5",y\n', "has '1,5', a number in a form of its own"),
-    "percents": ("a,label\n10%,x\n20 %,y\n", "has '10%', a number in a form of its own"),
-    "prices": ("a,label\n$10,x\n€20.5,y\n", "has '$10', a number in a form of its own"),
+    "thousands_of_switzerland": ("a,label\n1'234,x\n2'345,y\n", 'has "1\'234", neither a number such as 1234.5 nor'),
+    "thousands_and_decimals": ("a;label\n1.234,5;x\n2.345,6;y\n", "has '1.234,5', neither a number such as 1234.5 nor"),
+    "quoted_decimal_commas": ('a,label\n"1,5",x\n"2,5",y\n', "has '1,5', neither a number such as 1234.5 nor"),
+    "percents": ("a,label\n10%,x\n20 %,y\n", "has '10%', neither a number such as 1234.5 nor"),
+    "prices": ("a,label\n$10,x\n€20.5,y\n", "has '$10', neither a number such as 1234.5 nor"),
     "dates_of_two_orders": (
         "a,label\n02/03/2024,x\n03/04/2024,y\n",
-        "has '02/03/2024', a date whose day or month may be first: write 2024-02-29, leave the column out with --ign",
+        "has '02/03/2024', a date whose day or month may be first: write 2024-02-29; --ignore 'a' leaves",
     ),
     "dates_in_both_orders": (
         "a,label\n29/3/2024,x\n3/29/2024,y\n",
-        "line 3: column 'a' has '3/29/2024', while in other",
+        "line 3: column 'a' has '3/29/2024', neither a number",
     ),
-    "years_of_two_digits": ("a,label\n29.2.24,x\n1.3.24,y\n", "has '29.2.24', a date whose year has two digits"),
-    "no_such_date": ("a,label\n2023-02-28,x\n2023-02-29,y\n", "line 3: column 'a' has '2023-02-29', and no such date"),
-    "no_such_month": ("a,label\n2023-13-28,x\n2023-02-03,y\n", "line 2: column 'a' has '2023-13-28', and no such date"),
-    "no_such_time": ("a,label\n23:59,x\n12:61,y\n", "line 3: column 'a' has '12:61', and there is no such time"),
+    "years_of_two_digits": (
+        "a,label\n29.2.24,x\n1.3.24,y\n",
+        "has '29.2.24', neither a number such as 1234.5 nor a date such as 2024-02-29",
+    ),
+    "no_such_date": ("a,label\n2023-02-28,x\n2023-02-29,y\n", "line 3: column 'a' has '2023-02-29', neither"),
+    "no_such_month": ("a,label\n2023-13-28,x\n2023-02-03,y\n", "line 2: column 'a' has '2023-13-28', neither"),
+    "no_such_time": ("a,label\n23:59,x\n12:61,y\n", "line 3: column 'a' has '12:61', neither"),
     "word_among_dates": ("a,label\n2024-02-29,x\nsoon,y\n2024-02-03,x\n", "has 'soon', while most cells are dates"),
     "underscores": ("a,label\n1,x\n1_000,y\n3,x\n", "line 3: column 'a' has '1_000', while most cells are numbers"),
     "hexadecimal": ("a,label\n1,x\n0x10,y\n3,x\n", "line 3: column 'a' has '0x10', while most cells are numbers"),
     "other_digits": ("a,label\n1,x\n\u0661,y\n3,x\n", "line 3: column 'a' has '\u0661', while most cells are numbers"),
-    "long_class": (f"a,label\n1,x\n2,{'y' * 5000}\n", "yyy...', a text of more than 1000 characters, which is no name"),
+    "long_class": (
+        f"a,label\n1,x\n2,{'y' * 5000}\n",
+        "yyy...', a text of more than 1000 characters, too long for a class",
+    ),
     "no_target": ("a,b\n1,x\n2,y\n", "odd.csv has no column 'label'; its columns are a, b"),
     "only_empty_columns": ("a,label\n,x\n,y\n", "odd.csv has no column to learn from"),
 }
 
 
 def refused(*arguments):
-    """What a command that cannot be done says: one line for each problem."""
+    """Return the message of a command that fails: one line for each problem."""
     done = CliRunner().invoke(app, list(map(str, arguments)))
     assert done.exit_code == 1, done.output
     assert done.exception is None or isinstance(done.exception, SystemExit)
@@ -228,9 +240,9 @@ def test_refused_with_the_place_and_the_remedy(content, complaint, tmp_path, mon
 
 
 UNDECODABLE = {
-    "latin1": ("a,label\n1,x\n2,é\n".encode("latin-1"), "odd.csv, line 3 is no text in UTF-8"),
-    "utf16_without_a_mark": ("a,label\n1,x\n2,y\n".encode("utf-16-le"), "odd.csv, line 1 has a NUL byte"),
-    "utf16_cut_off": ("a,label\n1,x\n2,y\n".encode("utf-16")[:-1], "odd.csv is no text in UTF-8"),
+    "latin1": ("a,label\n1,x\n2,é\n".encode("latin-1"), "odd.csv, line 3 is not text in UTF-8"),
+    "utf16_without_a_mark": ("a,label\n1,x\n2,y\n".encode("utf-16-le"), "odd.csv, line 1 contains a NUL byte"),
+    "utf16_cut_off": ("a,label\n1,x\n2,y\n".encode("utf-16")[:-1], "odd.csv is not text in UTF-8"),
     "utf32": ("a,label\n1,x\n2,y\n".encode("utf-32"), "NUL byte"),
     "zip": (b"PK\x03\x04\x14\x00\x00\x00\x08\x00\xe9\xff", "odd.csv, line 1"),
     "parquet_by_another_name": (b"PAR1\x15\x04\x15\x00\x00", "odd.csv, line 1"),
@@ -238,7 +250,7 @@ UNDECODABLE = {
 
 
 @pytest.mark.parametrize(("content", "complaint"), UNDECODABLE.values(), ids=UNDECODABLE)
-def test_what_is_no_text_is_refused(content, complaint, tmp_path, monkeypatch):
+def test_what_is_not_text_is_refused(content, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "odd.csv").write_bytes(content)
     assert complaint in refused("fit", "odd.csv", "--target", "label")
@@ -322,7 +334,10 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
-        ({"a": pa.array([1.0, np.inf, 2.0])}, "odd.parquet, row 2: column 'a' has 'inf', and numbers beyond 1e+100"),
+        (
+            {"a": pa.array([1.0, np.inf, 2.0])},
+            "odd.parquet, row 2: column 'a' has 'inf', and the squares of numbers beyond",
+        ),
         ({"a": pa.array([1, 2**53 + 1, 2])}, "odd.parquet, row 2: column 'a' has '9007199254740993', an integer that"),
         ({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}, "row 2: column 'a' has '18446744073709551615', an integer"),
         (
@@ -359,11 +374,11 @@ def test_parquet_without_rows_or_columns_or_with_damage(tmp_path, monkeypatch):
 def test_what_the_user_calls_missing_is_missing(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("a,b,label\n1.5,NA,x\nNA,y,NA\n?,y,?\n3,?,na\n")
-    found, y, told = seen(path, missing=("NA", "?"))
+    found, y, facts = seen(path, missing=("NA", "?"))
     same(found, {"a": [1.5, NAN, NAN, 3.0], "b": ["", "y", "y", ""]})
     assert y == ["x", "", "", "na"]
-    assert told["classes"] == {"na": 1, "x": 1}
-    assert [row["missing"] for row in told["table"]] == [2, 2, 2]
+    assert facts["classes"] == {"na": 1, "x": 1}
+    assert [row["missing"] for row in facts["table"]] == [2, 2, 2]
     pq.write_table(pa.table({"a": [1, -999, 2], "b": [0.5, -999.0, 1.0], "label": Y}), tmp_path / "odd.parquet")
     found, _, _ = seen(tmp_path / "odd.parquet", missing=("-999", "NA"))
     same(found, {"a": [1.0, NAN, 2.0], "b": [0.5, NAN, 1.0]})
@@ -381,10 +396,10 @@ def test_what_the_user_calls_text_is_text(tmp_path):
 def test_numbers_to_predict(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("a;label\n1,5;0,25\n-2;\n3;1e3\n")
-    found, y, told = seen(path, regression=True)
+    found, y, facts = seen(path, regression=True)
     same(found, {"a": X})
     assert_array_equal(y, [0.25, NAN, 1000.0])
-    assert told["rows without a target"] == 1
+    assert facts["rows without a target"] == 1
     for wrong, line in (("NA", 3), ("inf", 3), ("9007199254740993", 3), ("1e300", 3)):
         path.write_text(f"a,label\n1,2\n2,{wrong}\n3,4\n")
         complaint = refused("fit", path, "--target", "label", "--regression", "--out", tmp_path / "m.skops")
@@ -411,8 +426,8 @@ def test_no_text_is_written_as_a_formula(tmp_path):
 def test_the_table_of_what_was_read(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("a,b,c,d,label\n1.5,red,,u,x\n,red,,v,\n3,blue,,,y\n1.5,,,w,y\n")
-    _, _, told = seen(path, ignore=("d",))
-    assert told == {
+    _, _, facts = seen(path, ignore=("d",))
+    assert facts == {
         "table": [
             {"column": "a", "kind": "numbers", "values": 2, "cells": "1.5 to 3", "missing": 1},
             {"column": "b", "kind": "text", "values": 2, "cells": "red (2), blue (1)", "missing": 1},

@@ -91,7 +91,7 @@ def test_drag_a_point_and_undo(page):
     assert page.run(POINTS)[1] == pytest.approx([0.5, 0, 1], abs=0.01)
 
 
-def test_knowledge_weights_and_comparison(page):
+def test_priors_weights_and_comparison(page):
     before = page.run("document.getElementById('facts').textContent")
     for name in ("gradient", "repeats", "compare"):
         press(page, f"[name={name}]")
@@ -115,7 +115,7 @@ def test_copy_save_and_reload(page, server):
     code = page.run("window.copied")
     compile(code, "copied", "exec")
     assert "rkhs.Problem(" in code
-    assert "laplacian(X" in code
+    assert "GraphDifference(X" in code
     page.run("HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.href] }")
     press(page, "#save")
     page.wait("window.saved !== undefined")

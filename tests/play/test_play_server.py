@@ -97,7 +97,7 @@ def test_other_origins_are_refused(server, origin):
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{}", "0.0.0.0:{}"])
 def test_other_names_are_refused(server, host):
-    """A name of somebody else's that leads to this machine."""
+    """A name of somebody else's that leads to this computer."""
     assert ask(server, "GET", path(server), Host=host.format(server.server_port))[0] == 403
 
 
@@ -158,7 +158,7 @@ def test_who_says_nothing_is_not_waited_for(server, monkeypatch):
     assert ask(server, "GET", path(server))[0] == 200
 
 
-def test_only_this_machine_is_answered(server):
+def test_only_this_computer_is_answered(server):
     assert server.server_address[0] == "127.0.0.1"
 
 

@@ -21,7 +21,7 @@ PLAIN = {
     "monotone": "",
     "repeats": False,
 }
-KNOWLEDGE = [
+PRIORS = [
     {},
     {"gradient": True},
     {"graph": True},
@@ -43,13 +43,13 @@ def drawn(found):
     return values.reshape(RASTER * RASTER, -1)
 
 
-@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_code_gives_what_is_drawn(knowledge, classes, monkeypatch):
+def test_the_code_gives_what_is_drawn(prior, classes, monkeypatch):
     import matplotlib.pyplot as plt
 
     monkeypatch.setattr(plt, "show", lambda: None)
-    scene = Scene.of({"points": points(classes=classes), **PLAIN, **knowledge})
+    scene = Scene.of({"points": points(classes=classes), **PLAIN, **prior})
     space = {}
     exec(python_code(scene), space)
     plt.close("all")
@@ -60,9 +60,9 @@ def test_the_code_gives_what_is_drawn(knowledge, classes, monkeypatch):
     assert found["certificate"]["certified"]
 
 
-@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
-def test_quick_is_near_exact(knowledge):
-    scene = Scene.of({"points": points(300), **PLAIN, **knowledge})
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_quick_is_near_exact(prior):
+    scene = Scene.of({"points": points(300), **PLAIN, **prior})
     quick, exact = solved(scene, quick=True), solved(scene, quick=False)
     assert quick["certificate"]["span"] is not None
     assert (exact["certificate"]["span"] is None) == (exact["certificate"]["functionals"] <= EXACT)
@@ -79,7 +79,7 @@ def test_f_grows_where_it_is_said_to(direction):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_are_scenes_and_their_knowledge_shows(name):
+def test_examples_are_scenes_and_their_priors_shows(name):
     given = json.loads(json.dumps(example(name)))
     assert given == example(name)
     scene = Scene.of(given)
@@ -135,14 +135,14 @@ def test_one_class_is_not_enough(own):
 @pytest.mark.parametrize(
     "own", [[[0, 0, 0], [0, 0, 1]], [[0, 0, 0], [1, 1, 1]], [[0.5, 0.5, -1]] * 30 + [[0, 0, 0], [0, 1, 1]]]
 )
-@pytest.mark.parametrize("knowledge", KNOWLEDGE, ids=str)
-def test_few_points_and_points_on_each_other(own, knowledge):
-    found = solved(Scene.of({"points": own, **PLAIN, **knowledge}), quick=True)
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_few_points_and_points_on_each_other(own, prior):
+    found = solved(Scene.of({"points": own, **PLAIN, **prior}), quick=True)
     assert np.isfinite(drawn(found)).all()
 
 
 def test_300_points_take_less_than_a_tenth_of_a_second():
-    """Of the processor: a busy machine is not our fault.  `python -m benchmarks.play` has all kinds, and the clock."""
+    """Of the processor: a busy computer is not our fault.  `python -m benchmarks.play` has all kinds, and the clock."""
     scene = Scene.of({"points": points(300), **PLAIN, "gradient": True})
     took = []
     for k in range(9):

@@ -1,18 +1,14 @@
-"""The cells of a column as numbers, dates or texts.
+"""Convert the cells of a column to numbers, dates or texts.
 
-A cell is missing if it is empty, or if the user says that its text stands for that; "NA" is a text otherwise.
-
-A column of dates has one form.  Years come first (2024-02-29), or last after a day and a month; which of these is first
-is seen from days after the twelfth, and with points it is the day (29.2.2024).  A column that could be read in two ways
-is refused.
+A cell is missing if it is empty or one of the marks given with `--missing`; "NA" is a text otherwise.  A column of
+dates has one format: the year is first (2024-02-29), or last after day and month.  Which of these two is first follows
+from days after the twelfth; with points it is the day (29.2.2024).  Ambiguous columns are refused.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,28 +16,17 @@ import pandas as pd
 from rkhs._backend.arrays import Vector
 from rkhs._cli.terminal import CommandError
 
-# Patterns of whole cells.  Digits are [0-9], because \d has those of other scripts too.  Without \s and $ Arrow matches
-# them, ten times as fast as Python.
-EXPONENT = r"([eE][+-]?[0-9]+)?"
-NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)" + EXPONENT
-WITH_COMMA = r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)" + EXPONENT
-GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # a number below a million with a decimal comma, or a thousand times it
-UNUSUAL = r"[+-]?[$€£]? ?[0-9][0-9.,' ]*(%|[$€£])?"  # percents, prices, thousands set apart
-# numbers whose decimal sign is known: the other sign sets thousands apart
-WITH_DECIMAL = {
-    sign: rf"[+-]?(([0-9]{{1,3}}(\{other}[0-9]{{3}})+|[0-9]+)(\{sign}[0-9]*)?|\{sign}[0-9]+)" + EXPONENT
-    for sign, other in ((".", ","), (",", "."))
-}
-CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}(?:\.[0-9]+)?))?"
-TIME = rf"(?:[ T]{CLOCK} ?(?:Z|UTC|(?P<zone>[+-][0-9]{{2}}):?(?P<zone_minutes>[0-9]{{2}}))?)?"
-YEAR, MONTH, DAY = r"(?P<year>[0-9]{4})", r"(?P<month>[0-9]{1,2})", r"(?P<day>[0-9]{1,2})"
+NUMBERS, TEXT = "numbers", "text"
+CLOCK = "hour:minute"
+# Replacements that turn a format into ISO 8601.  [0-9] excludes the digits of other scripts.
 DATES = {
-    "year-month-day": f"{YEAR}[-/.]{MONTH}[-/.]{DAY}{TIME}",
-    "day-month-year": f"{DAY}[-/.]{MONTH}[-/.]{YEAR}{TIME}",
-    "month-day-year": f"{MONTH}[-/.]{DAY}[-/.]{YEAR}{TIME}",
-    "hour:minute": CLOCK,
+    "year-month-day": ("^([0-9]{4})[/.]([0-9]{1,2})[/.]", r"\1-\2-"),
+    "day-month-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\2-\1"),
+    "month-day-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\1-\2"),
+    CLOCK: ("^", "1970-01-01 "),
 }
-SHORT_YEAR = r"[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2}(?:[ T].*)?"
+GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # thousands separators, or one decimal comma
+LIKE_NUMBERS = r"[+-]?[$€£]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*(%|[$€£])?"  # also dates, percentages and prices
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,146 +34,110 @@ class TableColumn:
     """A column of a table."""
 
     name: str
-    cells: pd.Series  # texts (`string[pyarrow]`) or numbers, NA where they are missing
-    place: Callable[[int], str]  # from a row to its place in the file, for messages: "data.csv, line 7"
-    comma: bool = False  # whether numbers may have decimal commas, which they cannot where commas separate columns
-    decimal: str | None = None  # the decimal sign if the user has given it, "." or ","
+    cells: pd.Series  # texts (string[pyarrow]) or numbers, NA where missing; the index numbers lines of the file
+    place: str = "line"  # precedes that number in messages, as in "data.csv, line"
+    comma: bool = False  # whether numbers may have decimal commas, because commas do not separate columns
+    decimal: str | None = None  # the decimal sign if the user gave it, "." or ","
 
-    def refuse(self, wrong: Vector, reason: str) -> None:
+    def refuse(self, wrong: Any, reason: str) -> None:
         """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
-        rows = np.flatnonzero(wrong & self.cells.notna().to_numpy())
-        if len(rows):
-            row = int(rows[0])
-            found = str(self.cells.iloc[row])
-            shown = repr(found if len(found) <= 40 else found[:37] + "...")
-            more = f" {len(rows) - 1} more of its cells are like it." if len(rows) > 1 else ""
-            raise CommandError(f"{self.place(row)}: column {self.name!r} has {shown}, {reason}.{more}")
-
-    def matches(self, pattern: str) -> Vector:
-        """Return which texts have a form; missing cells have none."""
-        return self.cells.str.fullmatch(f"(?:{pattern})").to_numpy(bool, na_value=False)
+        found = self.cells[np.asarray(wrong, dtype=bool) & self.cells.notna().to_numpy()]
+        if len(found):
+            text = str(found.iloc[0])
+            shown = repr(text if len(text) <= 40 else text[:37] + "...")
+            more = f" {len(found) - 1} more of its cells are like it." if len(found) > 1 else ""
+            raise CommandError(f"{self.place} {found.index[0]}: column {self.name!r} has {shown}, {reason}.{more}")
 
     def texts(self) -> Vector:
-        """Return the cells as texts, "" where they are missing; a float without a fraction is written as an integer."""
-        if not pd.api.types.is_float_dtype(self.cells.dtype):
-            return self.cells.astype("string[pyarrow]").to_numpy(object, na_value="")
-        values = self.cells.to_numpy(float, na_value=np.nan).tolist()
-        written = (str(int(value) if value.is_integer() else value) for value in values)
-        return np.array([text.replace("nan", "") for text in written], dtype=object)
+        """Return the cells as texts, "" where missing; a float without a fraction is written as an integer."""
+        if pd.api.types.is_float_dtype(self.cells.dtype):
+            values = self.cells.to_numpy(float, na_value=np.nan).tolist()
+            return np.array([f"{int(v)}" if v.is_integer() else "" if v != v else f"{v}" for v in values], dtype=object)
+        return self.cells.astype("string[pyarrow]").to_numpy(object, na_value="")
 
     def labels(self) -> Vector:
-        """Return the cells as names of classes, "" where they are missing."""
+        """Return the cells as names of classes, "" where missing."""
         texts = self.texts()
-        long = np.array([len(text) > 1000 for text in texts])
-        self.refuse(long, "a text of more than 1000 characters, which is no name of a class")
+        self.refuse([len(text) > 1000 for text in texts], "a text of more than 1000 characters, too long for a class")
         return texts.astype(str)
 
-    def counts(self) -> list[tuple[str, int]]:
-        """Return the different texts and their frequencies, the most frequent first."""
-        return Counter(text for text in self.texts() if text).most_common()
+    def counts(self) -> pd.Series:
+        """Return the number of rows of each text, the most frequent first."""
+        texts = pd.Series(self.texts(), dtype=object)
+        return texts[texts != ""].value_counts(sort=False).sort_values(ascending=False, kind="stable")
 
     def numbers(self) -> Vector:
-        """Return the cells in float64, NaN where they are missing; an error names the first that is no number."""
-        cells = self.cells
-        if self.cells.dtype == "string":
-            cells, number = self._with_points()
-            self.refuse(~number, "which is no number: leave unknown cells empty, or name them with --missing")
-        values = cells.to_numpy(float, na_value=np.nan)
+        """Return the cells in float64, NaN where missing; refuse cells that are not numbers."""
+        values = self._parsed()
+        self.refuse(np.isnan(values), "which is not a number: leave unknown cells empty, or name them with --missing")
         size = np.abs(np.nan_to_num(values))
-        self.refuse(size > 1e100, "and numbers beyond 1e+100, whose squares overflow, cannot be used: use other units")
-        inexact = np.zeros(len(values), dtype=bool)
-        for row in np.flatnonzero(size >= 2**53):
-            text = str(cells.iloc[row])
-            inexact[row] = re.fullmatch("[+-]?[0-9]+", text) is not None and int(text) != int(values[row])
-        self.refuse(
-            inexact,
-            "an integer that float64 cannot hold: take it for text with --text or leave the column out with --ignore",
-        )
+        self.refuse(size > 1e100, "and the squares of numbers beyond 1e+100 overflow: use another unit")
+        texts = self.texts()
+        large = [size[k] >= 2**53 and texts[k].lstrip("+-").isdigit() for k in range(len(size))]
+        inexact = [large[k] and int(texts[k]) != int(values[k]) for k in range(len(size))]
+        remedy = "read it as text with --text or leave the column out with --ignore"
+        self.refuse(inexact, f"an integer that float64 cannot represent: {remedy}")
         return values
 
-    def is_numeric(self) -> bool:
-        """Return whether all cells are numbers; refuse numbers in other forms, and text among numbers."""
-        if self.cells.dtype != "string":
-            return True
-        (_, number), missing = self._with_points(), self.cells.isna().to_numpy()
-        known = np.sum(~missing)
-        if (number | missing).all():
-            return True
-        as_text = f"Take column {self.name!r} for text with --text {self.name!r}"
-        if 2 * np.sum(number) > known:
-            self.refuse(
-                ~number,
-                f"while most cells are numbers: leave the cell empty, or name it with --missing. {as_text} if it is",
-            )
-        unusual = self.matches(UNUSUAL)
-        if 2 * np.sum(unusual | number) > known:
-            self.refuse(
-                unusual & ~number,
-                "a number in a form of its own: write numbers with a decimal point and without signs for thousands, "
-                f"currencies and percents, or name the decimal sign with --decimal. {as_text} if it is",
-            )
-        return False
-
-    def _with_points(self) -> tuple[pd.Series, Vector]:
-        """Return texts with decimal points in place of decimal commas, and which of them are numbers."""
+    def _parsed(self) -> Vector:
+        """Return the numbers in the cells, NaN where there is none."""
         cells = self.cells
-        if self.decimal is not None:
-            number = self.matches(WITH_DECIMAL[self.decimal])
-            bare = cells.str.replace("," if self.decimal == "." else ".", "", regex=False)
-            return cells.mask(number, bare.str.replace(",", ".", regex=False)), number
-        commas = cells.str.contains(",", regex=False).to_numpy(bool, na_value=False)
-        if self.comma and commas.any() and (self.matches(WITH_COMMA) | cells.isna().to_numpy()).all():
-            if (self.matches(GROUPED) | ~commas).all():
-                self.refuse(commas, "which may be a decimal comma, or set thousands apart: give --decimal")
-            pointed = cells.str.replace(",", ".", regex=False)
-            return pointed, pointed.notna().to_numpy()
-        return cells, self.matches(NUMBER)
+        if cells.dtype == "string" and self.decimal is not None:
+            other = "," if self.decimal == "." else "."
+            grouped = self._matches(rf"[+-]?[0-9]{{1,3}}(\{other}[0-9]{{3}})+(\{self.decimal}[0-9]*)?")
+            cells = cells.where(grouped | ~self._matches(rf".*\{other}.*"))
+            cells = cells.str.replace(other, "", regex=False).str.replace(self.decimal, ".", regex=False)
+        elif cells.dtype == "string" and self.comma:
+            with_points, commas = cells.str.replace(",", ".", regex=False), self._matches(".*,.*")
+            if commas.any() and pd.to_numeric(with_points, errors="coerce").notna().equals(cells.notna()):
+                if (self._matches(GROUPED) | ~commas).all():
+                    self.refuse(commas, "whose comma may be a decimal or a thousands separator: state --decimal")
+                cells = with_points
+        return pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
 
-    def date_form(self) -> str | None:
-        """Return the form of the dates, None if at most half of the cells are dates; refuse what could be two forms."""
+    def _instants(self, form: str) -> pd.Series:
+        texts = self.cells.str.replace(*DATES[form], regex=True).str.replace(" ?UTC$", "Z", regex=True)
+        return pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+
+    def _matches(self, pattern: str) -> Vector:
+        return self.cells.str.fullmatch(f"(?:{pattern})").to_numpy(bool, na_value=False)
+
+    def kind(self) -> str:
+        """Return NUMBERS, TEXT or the format of the dates; refuse mixtures, ambiguous and unknown formats."""
+        if self.cells.dtype == object:
+            raise CommandError(
+                f"Column {self.name!r} of {self.place.rpartition(',')[0]} holds lists, bytes or other compound values: "
+                f"leave it out with --ignore {self.name!r}."
+            )
         if self.cells.dtype != "string":
-            return None
-        known = self.cells.notna().sum()
-        found = {form: self.matches(pattern) for form, pattern in DATES.items()}
-        short = self.matches(SHORT_YEAR)
-        if 2 * np.sum(np.any([short, *found.values()], axis=0)) <= known:
-            return None
-        remedy = f"leave the column out with --ignore {self.name!r}, or take it for text with --text {self.name!r}"
-        form = max(found, key=lambda name: int(np.sum(found[name])))
-        if 2 * np.sum(short) > known:
-            self.refuse(short, f"a date whose year has two digits: write four, {remedy}")
-        self.refuse(~found[form], f"while most cells are dates ({form}): leave missing cells empty, {remedy}")
-        if form in ("year-month-day", "hour:minute"):
-            return form
-        parts = self._parts("day-month-year")
-        day_first, month_first = np.nanmax(parts["day"]) > 12, np.nanmax(parts["month"]) > 12
-        if day_first and month_first:
-            self.refuse(parts["month"] > 12, f"while in other cells the day is first: write 2024-02-29, {remedy}")
-        if not day_first and not month_first:
-            pointed = self.matches(r"[0-9]+\.[0-9]+\..*")
-            self.refuse(~pointed, f"a date whose day or month may be first: write 2024-02-29, {remedy}")
-        return "month-day-year" if month_first else "day-month-year"
+            return NUMBERS
+        readable = {NUMBERS: ~np.isnan(self._parsed())}
+        known, similar = int(self.cells.notna().sum()), self._matches(LIKE_NUMBERS) | readable[NUMBERS]
+        if 2 * similar.sum() <= known:
+            return TEXT
+        if readable[NUMBERS].sum() < known:
+            readable |= {form: self._instants(form).notna().to_numpy() for form in DATES}
+        counts = {kind: int(mask.sum()) for kind, mask in readable.items()}
+        kind = max(counts, key=lambda one: counts[one])
+        word = NUMBERS if kind == NUMBERS else f"dates ({kind})"
+        remedy = f"--ignore {self.name!r} leaves the column out, --text {self.name!r} reads it as text"
+        if counts[kind] < known and 2 * counts[kind] > known:
+            self.refuse(
+                ~readable[kind],
+                f"while most cells are {word}: leave the cell empty, or name it with --missing; {remedy}",
+            )
+        self.refuse(
+            ~readable[kind],
+            "neither a number such as 1234.5 nor a date such as 2024-02-29: write it like these, or state the decimal "
+            f"sign with --decimal; {remedy}",
+        )
+        if kind == "day-month-year" and counts["month-day-year"] == known:
+            ambiguous = ~self._matches(r"[0-9]+\.[0-9]+\..*")
+            self.refuse(ambiguous, f"a date whose day or month may be first: write 2024-02-29; {remedy}")
+        return kind
 
     def days(self, form: str) -> Vector:
-        """Return days since 1970, or hours for times of a day; NaN where they are missing."""
-        self.refuse(~self.matches(DATES[form]), f"which is no date of the form {form}")
-        parts = self._parts(form)
-        no_time = (parts["hour"] > 24) | (parts["minute"] > 59) | (parts["second"] > 60)
-        self.refuse(no_time, "and there is no such time of a day")
-        hours = parts["hour"] + parts["minute"] / 60 + np.nan_to_num(parts["second"]) / 3600
-        if form == "hour:minute":
-            return hours
-        known = np.isfinite(parts["year"])
-        year, month, day = (np.where(known, parts[name], 1).astype(int) for name in ("year", "month", "day"))
-        first = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
-        date = first.astype("datetime64[D]") + (day - 1)
-        self.refuse(known & ((month < 1) | (month > 12) | (date.astype("datetime64[M]") != first)), "and no such date")
-        # float("-00") is -0.0, so that the sign of -00:30 is not lost
-        ahead = np.nan_to_num(parts["zone"] + np.copysign(parts["zone_minutes"], parts["zone"]) / 60)
-        return np.where(known, date.astype(float) + (np.nan_to_num(hours) - ahead) / 24, np.nan)
-
-    def _parts(self, form: str) -> dict[str, Vector]:
-        """Return the numbers in dates by name, NaN where there are none."""
-        rows, texts = pd.factorize(self.cells)  # dates repeat; a missing cell has row -1, the NaN that is appended
-        found = texts.to_series().str.extract(DATES[form])
-        return {name: np.append(part.to_numpy(float, na_value=np.nan), np.nan)[rows] for name, part in found.items()}
+        """Return days since 1970, or hours for times of day; NaN where missing."""
+        instants = self._instants(form)
+        self.refuse(instants.isna(), f"which is not a date of the format {form}")
+        return ((instants - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(hours=1 if form == CLOCK else 24)).to_numpy(float)

@@ -14,26 +14,26 @@ import rkhs
 from rkhs._cli.terminal import CommandError, finite, show
 
 app = typer.Typer(
-    help="Kernel machines that learn from anything linear you know about the function.",
+    help="Fit kernel models to tables: they learn from labels, from rows without one, and from what you know.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 Facts = dict[str, Any]
-Tell = Callable[[Facts], None]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
 Missing = Annotated[str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")]
 Separator = Annotated[
-    str | None, typer.Option(help="What separates cells, as in ; or \\t for a tab; seen if not given.")
+    str | None,
+    typer.Option(help="The separator of cells, as in ; or \\t for a tab; found from the header if not given."),
 ]
-Decimal = Annotated[str | None, typer.Option(help="The decimal sign, . or , (the other one sets thousands apart).")]
+Decimal = Annotated[str | None, typer.Option(help="The decimal sign, . or , (the other one separates thousands).")]
 Several = list[str] | None
 
 
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
-    """Kernel machines that learn from anything linear you know about the function."""
+    """Fit kernel models to tables: they learn from labels, from rows without one, and from what you know."""
     if version:
         typer.echo(f"rkhs {rkhs.__version__}")
         raise typer.Exit
@@ -45,15 +45,16 @@ def fit(
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     invariance: Annotated[
-        str, typer.Option(help="auto chooses all settings; or gradient, local_average, laplacian, graph, none.")
+        str, typer.Option(help="auto chooses all settings; or gradient, local_average, graph, none.")
     ] = "auto",
     cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
-    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, in the place of one chosen.")] = None,
-    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, in the place of one chosen.")] = None,
-    monotone: Annotated[str, typer.Option(help="Columns with which f rises or falls: age=+1,income=-1.")] = "",
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, instead of a chosen one.")] = None,
+    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, instead of a chosen one.")] = None,
+    increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
+    decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
     ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
-    text: Annotated[Several, typer.Option(help="A column to take for text (may be repeated).")] = None,
+    text: Annotated[Several, typer.Option(help="A column to read as text (may be repeated).")] = None,
     ids: Annotated[
         Several, typer.Option("--id", help="A column that names rows, kept in predictions; repeatable.")
     ] = None,
@@ -65,12 +66,13 @@ def fit(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Learn a model from a table, and write it with a picture and a report: errors compared with a plain SVM's."""
+    """Fit a model to a table; write it with a picture and a report that compares it with a plain SVM."""
     from rkhs._cli.fit import run
     from rkhs._cli.learning import Request
+    from rkhs._cli.report import print_report
     from rkhs._cli.tables import Format
 
-    def work(tell: Tell) -> Facts:
+    def work() -> Facts:
         request = Request(
             data=data,
             target=target,
@@ -79,19 +81,20 @@ def fit(
             cv=cv,
             C=C,
             nu=nu,
-            monotone=monotone,
+            increasing=tuple(increasing or ()),
+            decreasing=tuple(decreasing or ()),
             regression=regression,
             ignore=tuple(ignore or ()),
             as_text=tuple(text or ()),
             ids=tuple(ids or ()),
-            form=Format.of(missing, separator, decimal),
+            form=Format.from_options(missing, separator, decimal),
             picture=picture,
             report=report,
             force=force,
         )
-        return run(request, tell)
+        return run(request)
 
-    _answer(work, as_json)
+    _answer(work, as_json, print_report)
 
 
 @app.command()
@@ -109,7 +112,7 @@ def predict(
     from rkhs._cli.predict import run
     from rkhs._cli.tables import Format
 
-    _answer(lambda _: run(model, data, out, Format.of(missing, separator, decimal), force), as_json)
+    _answer(lambda: run(model, data, out, Format.from_options(missing, separator, decimal), force), as_json)
 
 
 @app.command()
@@ -119,10 +122,10 @@ def sample(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Write sample data to try the other commands with: customers of a telephone company, and who left."""
-    from rkhs._cli.demo import write_sample
+    """Write sample tables for the other commands: customers of a telephone company, and who left."""
+    from rkhs._cli.sample import write_sample
 
-    _answer(lambda _: write_sample(out, new, force), as_json)
+    _answer(lambda: write_sample(out, new, force), as_json)
 
 
 @app.command()
@@ -130,10 +133,10 @@ def inspect(
     model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` or rkhs.save wrote.")],
     as_json: Json = False,
 ) -> None:
-    """Say what is in a model file, without opening the model."""
+    """Print the facts in a model file, without loading the model."""
     from rkhs._io import notes_of
 
-    def work(_: Tell) -> Facts:  # nothing of the model is built, so that files of any version can be inspected
+    def work() -> Facts:  # nothing of the model is built, so that files of any version can be inspected
         found = notes_of(model)
         notes = found.pop("notes", {})
         return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}
@@ -147,24 +150,24 @@ def demo(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Handwritten digits with three labels each: a plain SVM beside machines that know more; table and picture."""
+    """Compare a plain SVM with models that have priors on handwritten digits, three labels each; table and picture."""
     from rkhs._cli.demo import run
 
-    _answer(lambda _: run(out, force), as_json)
+    _answer(lambda: run(out, force), as_json)
 
 
 @app.command()
 def play(
-    port: Annotated[int, typer.Option(help="The port on this machine; 0 takes one that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="The port on this computer; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
-    """Paint points on a page of this machine, turn prior knowledge on and off, and see what is learned."""
+    """Serve a page on this computer: paint points, turn priors on and off, and see what is learned."""
     import webbrowser
     from threading import Timer
 
     from rkhs._play import Server
 
-    def work(tell: Tell) -> Facts:
+    def work() -> Facts:
         if not 0 <= port <= 65535:
             raise CommandError(f"--port must be from 0 to 65535, got {port}: 0 takes any that is free.")
         try:
@@ -172,7 +175,7 @@ def play(
         except OSError as error:
             raise CommandError(f"Port {port} cannot be used ({error.strerror}): take another with --port.") from error
         with server:
-            tell({"page": server.address, "stop": "Ctrl-C"})
+            show({"page": server.address, "stop": "Ctrl-C"})
             if browser:
                 Timer(0.2, webbrowser.open, [server.address]).start()
             server.serve_forever()
@@ -186,16 +189,16 @@ def reproduce(
     name: Annotated[
         str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Compute a small part of it, in seconds.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder for results, page and picture.")] = Path("results"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run was killed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run that was killed.")] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compute a table or figure of the papers again, next to the printed numbers; needs a clone of the repository."""
+    """Reproduce a table or figure of the papers, next to the printed numbers; needs a clone of the repository."""
 
-    def work(_: Tell) -> Facts:
+    def work() -> Facts:
         clone = Path(rkhs.__file__).resolve().parents[2]
         if not (clone / "papers" / "run.py").is_file():
             raise CommandError(
@@ -211,17 +214,10 @@ def reproduce(
     _answer(work, as_json)
 
 
-def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:
-    """Do the work and print its facts, some of them when it tells them; exit with 1 if it fails."""
-    told: Facts = {}
-
-    def tell(facts: Facts) -> None:
-        told.update(facts)
-        if not as_json:
-            show(facts)
-
+def _answer(work: Callable[[], Facts], as_json: bool, print_facts: Callable[[Facts], None] = show) -> None:
+    """Do the work and print its facts; exit with 1 if it fails."""
     try:
-        facts = work(tell)
+        facts = work()
     except (CommandError, ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
         problems = error.problems if isinstance(error, CommandError) else (str(error),)
         if isinstance(error, OSError) and error.filename is None and error.strerror:
@@ -240,4 +236,4 @@ def _answer(work: Callable[[Tell], Facts], as_json: bool) -> None:
     if as_json:
         print(json.dumps(finite(facts), indent=2))
     else:
-        show({name: value for name, value in facts.items() if name not in told})
+        print_facts(facts)

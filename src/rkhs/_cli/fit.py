@@ -1,9 +1,9 @@
-"""`rkhs fit`: from a table to a model file, a picture and a report, compared with a plain SVM."""
+"""`rkhs fit`: from a table to a model file, a picture and a report."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,17 +14,34 @@ from sklearn.pipeline import Pipeline
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.assessment import Comparison, compare, effects
+from rkhs._cli import comparison
+from rkhs._cli.advice import advise
+from rkhs._cli.charts import charts
 from rkhs._cli.columns import TableColumn
-from rkhs._cli.learning import AUTO, LANDMARKS, NONE, UNLABELED, Examples, Learned, Request, learn, parse_signs
+from rkhs._cli.comparison import Comparison, compare
+from rkhs._cli.effects import effects
+from rkhs._cli.learning import (
+    AUTO,
+    LABELED,
+    LANDMARKS,
+    MOST,
+    OTHERS,
+    PRIORS,
+    UNLABELED,
+    Examples,
+    Fit,
+    Request,
+    fit_large,
+)
 from rkhs._cli.outputs import check_outputs, check_picture
-from rkhs._cli.report import draw, write_report
-from rkhs._cli.tables import NOTES, Kinds, classify, describe, encoder, features_of, read
+from rkhs._cli.picture import draw
+from rkhs._cli.report import write_report
+from rkhs._cli.tables import NOTES, Kinds, classify, describe, features_of, read
 from rkhs._cli.terminal import CommandError, Problems, finite, step
 
 
-def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Read, tell what was read, learn, compare, save, draw and report; return all facts."""
+def run(request: Request) -> dict[str, Any]:
+    """Read, fit, compare, save, draw and write the report; return all facts."""
     start = perf_counter()
     problems, stem = Problems(), os.path.splitext(request.out)[0]
     picture, report = request.picture or Path(stem + ".png"), request.report or Path(stem + ".html")
@@ -34,34 +51,50 @@ def run(request: Request, tell: Callable[[dict[str, Any]], None]) -> dict[str, A
         check_outputs({"--out": request.out, "--picture": picture, "--report": report}, [request.data], request.force)
         check_picture(picture)
     with step("reading"), problems.gathered():
-        points, kinds, found = points_of(request, folds=True)
-        columns = encoder(kinds).fit(points.features)
+        examples, kinds, found = examples_of(request, folds=True)
         request = request.with_signs(kinds, len(found["classes"] or ()))
     problems.check()
-    tell(found)
-    with step("choosing settings and learning"):
-        learned = learn(request, points, columns)
-    X = columns.transform(learned.chosen_on.features)
-    with step("comparing with a plain SVM"):
-        comparison = compare(learned, X)
-    facts = found | _facts(request, learned, comparison) | {note: getattr(kinds, kind) for note, kind in NOTES.items()}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # the report has the status of the solution
+        facts = _fit_and_write(request, examples, kinds, found, picture, report)
+    return facts | {"seconds": round(perf_counter() - start, 1)}
+
+
+def _fit_and_write(
+    request: Request, examples: Examples, kinds: Kinds, found: dict[str, Any], picture: Path, report: Path
+) -> dict[str, Any]:
+    """Fit, compare, save, draw and write the report; return all facts."""
+    columns = kinds.encoder().fit(examples.features)
+    few = examples.sample(LABELED, OTHERS)
+    X = columns.transform(few.features)
+    with step("choosing settings and fitting"):
+        fit, learned_from = request.fit(X, few), few
+        if len(few.y) < len(examples.y):
+            learned_from = examples.sample(MOST, OTHERS)
+            fit = fit_large(fit, columns.transform(learned_from.features), learned_from)
+    with step("comparing with a plain SVM") as update:
+        compared_on = few.sample(comparison.LABELED, comparison.OTHERS)
+        compared = compare(fit, compared_on, columns.transform(compared_on.features), update)
+    seen = effects(fit.model.function_, columns, few.features, kinds)
+    facts = found | _facts(request, fit, compared, learned_from) | {"rows of the choice": len(few.y)}
+    facts |= {note: getattr(kinds, kind) for note, kind in NOTES.items()}
+    facts["advice"] = advise(fit, few, X, compared.labels, seen, found["table"])
+    if not request.regression:
+        fit.model.predict_proba(X[:1])  # fits the probabilities, so that the model file holds them
     with step("saving"):
         request.out.parent.mkdir(parents=True, exist_ok=True)
-        pipeline = Pipeline([("columns", columns), ("machine", learned.model)])
-        rkhs.save(pipeline, request.out, notes=finite(facts))
+        rkhs.save(Pipeline([("columns", columns), ("model", fit.model)]), request.out, notes=finite(facts))
     with step("drawing and writing the report"):
-        seen = effects(learned.model.function_, columns, learned.chosen_on.features, kinds)
         try:
-            draw(picture, learned, X, facts)
-            write_report(report, request.data.name, facts, learned, comparison, seen)
+            draw(picture, fit, few, X, facts)
+            classes = None if request.regression else list(found["classes"])
+            write_report(report, request.data.name, facts, charts(compared, seen, fit, classes))
         except OSError as error:
             raise CommandError(f"The model is in {request.out}, but {error.strerror or error}.") from error
-    written = {"model": str(request.out), "picture": str(picture), "report": str(report)}
-    return facts | written | {"seconds": round(perf_counter() - start, 1)}
+    return facts | {"model": str(request.out), "picture": str(picture), "report": str(report)}
 
 
-def points_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, dict[str, Any]]:
-    """Return rows, kinds of columns and facts; refuse all problems at once, with `folds` those of folds too."""
+def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, dict[str, Any]]:
+    """Return rows, kinds of columns and facts; report all problems at once, with `folds` those of folds too."""
     table, problems = read(request.data, request.form), Problems()
     with problems.gathered():
         kinds = classify(table, (request.target, *request.ignore), request.as_text, request.ids)
@@ -75,20 +108,20 @@ def points_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, d
         raise CommandError(
             f"All rows of {request.data} are the same in the columns to learn from: add a column in which they differ."
         )
-    points = Examples(features, y, request.regression)
-    known = int(points.labeled.sum())
+    examples = Examples(features, y, request.regression)
+    known = int(examples.labeled.sum())
     found = {
         "table": describe(table, kinds, features, request.target),
         "rows": len(y),
         "rows with a target": known,
         "rows without a target": len(y) - known,
-        "classes": None if request.regression else points.counts(),
+        "classes": None if request.regression else examples.counts(),
     }
-    return points, kinds, found
+    return examples, kinds, found
 
 
 def _targets(column: TableColumn, regression: bool) -> Vector:
-    """Return the targets of all rows; more than 50 different numbers are no classes."""
+    """Return the targets of all rows; refuse more than 50 different numbers as classes."""
     if regression:
         try:
             return column.numbers()
@@ -101,37 +134,29 @@ def _targets(column: TableColumn, regression: bool) -> Vector:
     return y
 
 
-def _facts(request: Request, learned: Learned, comparison: Comparison) -> dict[str, Any]:
-    """Return what is printed, and kept in the model file."""
-    model, params = learned.model, learned.params
-    measure = "root mean squared error" if request.regression else "error"
-    in_span = f", in the span of {LANDMARKS} landmarks" if learned.learned_from is not learned.chosen_on else ""
-    knowledge = list(learned.knowledge)
-    report = getattr(learned.search, "selection_report_", None)
+def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examples) -> dict[str, Any]:
+    """Return what the report shows and the model file keeps."""
+    model, params = fit.model, fit.params
+    span = f", in the span of {LANDMARKS} landmarks" if len(learned_from.y) > LABELED + OTHERS else ""
     return {
         "target": request.target,
         "regression": request.regression,
+        "measure": "root mean squared error" if request.regression else "error",
         "missing": list(request.form.missing),
-        "rows learned from": len(learned.learned_from.y),
-        "rows for cross-validation": len(learned.chosen_on.y),
+        "rows learned from": len(learned_from.y),
+        "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),
-        "invariance": request.invariance if request.invariance in (AUTO, NONE) or params["nu"] > 0 else NONE,
-        "prior knowledge": knowledge or None,
-        "monotone": parse_signs(request.monotone) or None,
+        "prior": PRIORS.get(fit.prior, (fit.prior, False))[0],
+        "chosen automatically": request.invariance == AUTO,
+        "increasing": list(request.increasing),
+        "decreasing": list(request.decreasing),
         "C": float(params["C"]),
         "nu": float(params["nu"]),
-        "settings tried": len(learned.search.cv_results_["params"]),
-        "unlabeled rows": report["sentence"] if report else None,
-        "solution": f"{model.solution_.status}, relative gap {model.solution_.relative_gap:.1e}{in_span}",
+        "settings tried": len(fit.search.cv_results_["params"]),
+        "solution": f"{model.solution_.status}, relative gap {model.solution_.relative_gap:.1e}{span}",
         "representers": int(model.function_.active),
-        "cross-validated": [
-            {
-                "model": f"rkhs, with {' and '.join(knowledge)}" if knowledge else "rkhs, without prior knowledge",
-                measure: comparison.ours.error,
-            },
-            {"model": "plain SVM", measure: comparison.plain.error},
-        ],
-        "compared": comparison.sentence(measure),
-        "gained": comparison.gains,
-        "interval": comparison.ours.interval() if request.regression else None,
+        "comparison": compared.plain.facts(),
+        "priors": [one.facts() for one in compared.priors],
+        "labels": compared.labels.facts(),
+        "interval": compared.ours.interval() if request.regression else None,
     }

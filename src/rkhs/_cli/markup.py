@@ -13,7 +13,7 @@ from typing import Any
 from matplotlib.ticker import MaxNLocator
 
 WIDTH = 520  # of charts, in units of the SVG
-COLOURS = 8  # classes of color in the style sheet, which repeat
+COLORS = 8  # color classes in the style sheet, which repeat
 
 
 class Markup(str):
@@ -56,7 +56,7 @@ def bars(rows: Sequence[tuple[str, float, str]], label: str) -> str:
     for k, (name, value, shown) in enumerate(rows):
         y, width = 8 + 44 * k, (WIDTH - 110) * value / most
         parts.append(f'<text class="tick" x="4" y="{y + 12}">{escape(short(name, 60))}</text>')
-        parts.append(f'<rect class="fill{k % COLOURS}" x="4" y="{y + 17}" width="{width:.1f}" height="14" rx="3"/>')
+        parts.append(f'<rect class="fill{k % COLORS}" x="4" y="{y + 17}" width="{width:.1f}" height="14" rx="3"/>')
         parts.append(f'<text class="tick" x="{width + 12:.1f}" y="{y + 29}">{escape(shown)}</text>')
     return svg("".join(parts), label, 26 + 44 * len(rows))
 

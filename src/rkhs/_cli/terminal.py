@@ -1,21 +1,23 @@
-"""What the command shows on a terminal: progress, facts, and errors with a sentence for each problem."""
+"""Show progress, facts, and errors with one sentence for each problem on a terminal."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from time import perf_counter
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 
 class CommandError(Exception):
-    """What is wrong and what to do, for somebody at a terminal; one sentence for each problem."""
+    """An error for the user of the command: for each problem one sentence with what is wrong and what to do."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__(" ".join(problems))
@@ -55,14 +57,17 @@ def suggest(name: str, names: Iterable[str]) -> str:
 
 
 @contextmanager
-def step(text: str) -> Iterator[None]:
-    """Show a text on standard error while a block runs, and its time at the end, if that is a terminal."""
+def step(text: str) -> Iterator[Callable[[str], None]]:
+    """Show a text on standard error while a block runs, and its time at the end, if that is a terminal.
+
+    The block may call what it is given with another text, to show how far it is.
+    """
     console, start = Console(stderr=True), perf_counter()
     if not console.is_terminal:
-        yield
+        yield lambda _: None
         return
-    with console.status(Text(text)):
-        yield
+    with console.status(Text(text)) as status:
+        yield lambda now: status.update(Text(now))
     console.print(Text(f"{text} ({perf_counter() - start:.1f} s)", style="dim"))
 
 
@@ -72,19 +77,11 @@ def finite(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(facts: dict[str, Any]) -> None:
-    """Print facts: a line each, lists of dicts as tables, dicts indented.
-
-    No text is taken for markup: a column may be called "rate [/h]".
-    """
-    console = Console(highlight=False, emoji=False, markup=False)
+    """Print facts: a line each, lists of dicts as tables, dicts indented."""
+    console = _console()
     for name, value in facts.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
-            table = Table(title=Text(name), title_justify="left")
-            for heading, cell in value[0].items():
-                table.add_column(Text(heading), justify="left" if isinstance(cell, str) else "right")
-            for row in value[:40]:
-                table.add_row(*(Text(as_text(cell)) for cell in row.values()))
-            console.print(table)
+            show_section(name, [], list(value[0]), [list(row.values()) for row in value[:40]])
             if len(value) > 40:
                 console.print(f"  and {len(value) - 40} more, which --json shows")
         elif isinstance(value, dict) and value:
@@ -95,10 +92,30 @@ def show(facts: dict[str, Any]) -> None:
             console.print(Text.assemble((name, "bold"), f": {as_text(value)}"), soft_wrap=True)
 
 
+def show_section(title: str, sentences: Sequence[str], headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a title, sentences and a table."""
+    console = _console()
+    console.print(Text(title, style="bold"))
+    for sentence in sentences:
+        console.print(Padding(sentence, (0, 0, 0, 2)))
+    if rows:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for k, heading in enumerate(headings):
+            table.add_column(Text(heading), justify="left" if isinstance(rows[0][k], str) else "right")
+        for row in rows:
+            table.add_row(*(Text(as_text(cell)) for cell in row))
+        console.print(Padding(table, (0, 0, 0, 2)))
+
+
+def _console() -> Console:
+    """Return a console that takes no text for markup: a column may be called "rate [/h]"."""
+    return Console(highlight=False, emoji=False, markup=False)
+
+
 def as_text(value: Any) -> str:
     """Return a fact as one line: four digits of a float, at most twelve parts of a list."""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return str(value) if type(value) is not float else f"{value:.4g}"
     if isinstance(value, list | tuple):
         return ", ".join(map(as_text, value[:12])) + (", .." if len(value) > 12 else "")
     return "" if value is None else str(value)

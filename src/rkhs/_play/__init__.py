@@ -1,4 +1,4 @@
-"""`rkhs play`: a page on this machine, where points are painted and what is learned from them is seen at once."""
+"""`rkhs play`: a page on this computer on which points are painted and the fitted function is drawn at once."""
 
 from rkhs._play.server import Server
 

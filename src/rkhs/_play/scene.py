@@ -1,4 +1,4 @@
-"""What is on the screen: points, prior knowledge, weights.  It comes from a browser, so nothing in it is believed."""
+"""Validate the scene that a browser sends: points, priors and weights.  Make the examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING: dict[str, Any] = {"gradient": False, "graph": False, "monotone": "", "r
 
 
 class SceneError(ValueError):
-    """What is wrong with a scene, in one sentence."""
+    """A scene that is not valid; the message is one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Scene:
     shift: float
     gradient: bool  # f changes slowly
     graph: bool  # neighbors are alike
-    monotone: str  # f grows in a direction
+    monotone: str  # the direction in which f increases
     repeats: bool  # f is the same a `shift` further to the right
 
     @classmethod
@@ -104,7 +104,7 @@ def _rings(rng: np.random.Generator) -> Drawn:
 
 
 def _line(rng: np.random.Generator) -> Drawn:
-    """Draw a line with wrong labels: f is known to grow to the right."""
+    """Draw a line with wrong labels: the prior is that f increases to the right."""
     X = rng.uniform(-0.9, 0.9, (80, 2))
     y = (X[:, 0] + 0.35 * rng.standard_normal(80) > 0).astype(int)
     return X, y, 40, {"monotone": "right", "nu": 10.0, "C": 3.0, "scale": 0.3}

@@ -1,4 +1,4 @@
-"""The server of the page: on this machine only, and only for who knows the token in its address.
+"""Serve the page on this computer only, and only to browsers that know the token in its address.
 
 Any page in a browser can send requests to 127.0.0.1.  So a request needs the token, a Host that is this server, and no
 Origin but this server; what it sends is JSON of limited size.  Nothing it sends is executed or written anywhere.
@@ -39,7 +39,7 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page at `address`; 0 takes any port that is free."""
+    """Serve the page at `address`; port 0 takes a free one."""
 
     daemon_threads = True
 
@@ -50,12 +50,12 @@ class Server(ThreadingHTTPServer):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """The names under which a browser may know this server."""
+        """The host names by which a browser may address this server."""
         return tuple(f"{name}:{self.server_port}" for name in (HOST, "localhost"))
 
     @property
     def address(self) -> str:
-        """What to open in a browser."""
+        """The address to open in a browser."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:

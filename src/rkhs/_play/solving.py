@@ -1,4 +1,4 @@
-"""From a scene to what is drawn, and to the Python code of it, which runs and gives the same function."""
+"""Solve the problem of a scene, and write the Python code that gives the same function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RASTER = 48  # values along each side of the board, which the browser interpolat
 TOL = 1e-2  # relative gap
 EXACT = 1200  # functionals up to which no landmarks are needed
 NEIGHBORS = 5  # of a point in the graph
-RISING = 10.0  # weight of a direction to grow in, as a multiple of nu
+RISING = 10.0  # weight of the monotone prior, as a multiple of nu
 
 
 def solved(scene: Scene, quick: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def solved(scene: Scene, quick: bool) -> dict[str, Any]:
 
 
 def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
-    """Return the problem: labels by the squared hinge, and a term for each piece of prior knowledge."""
+    """Return the problem: labels by the squared hinge, and a term for each prior."""
     _check_classes(scene)
     X, known = scene.X, scene.y >= 0
     target = one_vs_rest(np.searchsorted(scene.classes, scene.y[known]), len(scene.classes))
@@ -99,7 +99,7 @@ def board() -> Vector:
 
 
 def python_code(scene: Scene) -> str:
-    """Return a script that learns f from the points and draws its boundary."""
+    """Return a script that fits f to the points and draws its boundary."""
     _check_classes(scene)
     classes, nu = scene.classes, scene.nu
     pairs = [f"[{x!r}, {y!r}]" for x, y in scene.X.tolist()]
@@ -109,10 +109,10 @@ def python_code(scene: Scene) -> str:
     rising = f"{float(sign)} * rkhs.Derivative(X, axes=[{axis}]), rkhs.SquaredOneSided(), weight={RISING * nu!r}"
     graph = "rkhs.functionals.GraphDifference(X, near.maximum(near.T))"
     moved = f"rkhs.Difference(X, X + np.array([{scene.shift!r}, 0.0])), rkhs.Squared(), weight={nu!r}"
-    knowledge = [
+    priors = [
         (scene.gradient, f"rkhs.Gradient(X), rkhs.Squared(), weight={nu!r}", "f changes slowly where there are points"),
         (scene.graph, f"{graph}, rkhs.Squared(), weight={nu!r}", "neighbors are alike"),
-        (scene.monotone, rising, "f grows in this direction"),
+        (scene.monotone, rising, "f increases in this direction"),
         (scene.repeats, moved, "f is the same a step further to the right"),
     ]
     target = "np.where(codes == 1, 1.0, -1.0)"
@@ -135,7 +135,7 @@ def python_code(scene: Scene) -> str:
         f"codes = np.searchsorted({classes}, y[known])",
         f"target = {target}",
         f"terms = [rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight={scene.C!r})]",
-        *(f"terms.append(rkhs.Term({term}))  # {about}" for wanted, term, about in knowledge if wanted),
+        *(f"terms.append(rkhs.Term({term}))  # {about}" for wanted, term, about in priors if wanted),
         f"problem = rkhs.Problem(rkhs.Gaussian(scale={scene.scale!r}), terms, rkhs.Constant())",
         f"solution = problem.solve(tol={TOL!r})",
         "f = solution.function",

@@ -9,7 +9,7 @@ and neither stores p x p numbers.  A `DenseSpace` stores them; so far every spac
 
 All computations are in float64, whatever the dtype of the points, on the device of `prototype`: rows are transferred
 one tile at a time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding
-errors by the inverse of K; docs/scaling.md describes the effect of float32.
+errors by the inverse of K; docs/measurements/scaling.md describes the effect of float32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // The board: f as colors, its boundary and margins as lines, points and representers.  Places are in [-1, 1]^2.
 
-export const COLOURS = [[31, 111, 235], [232, 89, 12], [43, 138, 62]];
+export const COLORS = [[31, 111, 235], [232, 89, 12], [43, 138, 62]];
 const FINE = 250; // pixels of the colored field, which is then stretched
 const SIZE = 1000; // of the canvas
 
@@ -59,7 +59,7 @@ function paintField(pen, { values, outputs, raster, classes }) {
         here[k] = (1 - v) * ((1 - u) * at(a, b) + u * at(a + 1, b)) + v * ((1 - u) * at(a, b + 1) + u * at(a + 1, b + 1));
       }
       const [which, sure] = chosen(here);
-      const color = COLOURS[classes[which]], strength = 0.12 + 0.42 * Math.tanh(sure);
+      const color = COLORS[classes[which]], strength = 0.12 + 0.42 * Math.tanh(sure);
       const place = 4 * (row * FINE + column);
       for (let c = 0; c < 3; c++) image.data[place + c] = 255 + (color[c] - 255) * strength;
       image.data[place + 3] = 255;
@@ -128,7 +128,7 @@ function paintPoint(pen, [x, y, kind]) {
   else if (kind === 0) pen.arc(u, v, 10, 0, 7);
   else if (kind === 1) pen.rect(u - 9, v - 9, 18, 18);
   else { pen.moveTo(u, v - 12); pen.lineTo(u + 11, v + 9); pen.lineTo(u - 11, v + 9); pen.closePath(); }
-  pen.fillStyle = kind === -1 ? "#59636e" : `rgb(${COLOURS[kind]})`;
+  pen.fillStyle = kind === -1 ? "#59636e" : `rgb(${COLORS[kind]})`;
   pen.fill();
   pen.lineWidth = 2;
   pen.strokeStyle = kind === -1 ? "#fff" : "#111";

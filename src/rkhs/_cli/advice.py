@@ -1,0 +1,76 @@
+"""Suggest what would make a model better: labels, priors that could be stated, columns to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Vector
+from rkhs._cli.comparison import BETTER, Difference
+from rkhs._cli.effects import Effect
+from rkhs._cli.learning import Examples, Fit
+from rkhs._estimators.regressor import likely_spread
+
+MONOTONE = 0.95  # the share of rows with slopes of one sign from which a monotone column is suggested
+MATTERS, HARDLY = 0.2, 0.02  # of the largest effect of a column
+SPARSE = 0.2  # the share of missing cells from which a column is worth a look
+
+
+def advise(
+    fit: Fit, examples: Examples, X: Vector, labels: Difference, effects: Sequence[Effect], table: Sequence[Any]
+) -> list[str]:
+    """Return suggestions, one sentence or two each."""
+    more = (
+        "More labels will probably help."
+        if labels.verdict == BETTER
+        else "It is not clear that more labels would help."
+    )
+    found = [f"{more} {labels.sentence()}"]
+    if (lines := uncertain_rows(fit, examples, X)) is not None:
+        unit = examples.features.index.name
+        found.append(f"Label first the rows of which the model is least certain: {unit}s {', '.join(map(str, lines))}.")
+    largest = max(effect.size for effect in effects)
+    stated = (*fit.request.increasing, *fit.request.decreasing)
+    for effect in effects:
+        if effect.slopes is None or effect.column in stated or effect.size < MATTERS * largest:
+            continue
+        rising = float(np.mean(effect.slopes > 0))
+        if effect.slopes.shape[1] == 1 and max(rising, 1 - rising) >= MONOTONE:
+            verb, option = ("rises", "--increasing") if rising > 0.5 else ("falls", "--decreasing")
+            what = "prediction" if examples.regression else f"score of {list(examples.counts())[-1]!r}"
+            found.append(
+                f"The {what} {verb} with {effect.column!r} at {100 * max(rising, 1 - rising):.0f} % of the rows. If it "
+                f"must do so everywhere, add {option} {effect.column!r}."
+            )
+    sparse = [row["column"] for row in table if row["kind"] != "target" and SPARSE <= row["missing"] / len(X) < 1]
+    if sparse:
+        found.append(f"Cells are often missing in {_listed(sparse)}: fill them if you can.")
+    idle = [effect.column for effect in effects if effect.size < HARDLY * largest]
+    if idle:
+        found.append(
+            f"The prediction hardly depends on {_listed(idle)}: check that these columns are read as intended, or "
+            "leave them out with --ignore."
+        )
+    return found
+
+
+def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:
+    """Return the lines of the five unlabeled rows of which the model is least certain; None if that is unknown."""
+    rows = np.flatnonzero(~examples.labeled)
+    if not len(rows):
+        return None
+    if not examples.regression:
+        decided = fit.model.decision_function(X[rows])
+        best = np.sort(decided, axis=1) if decided.ndim == 2 else None
+        certainty = np.abs(decided) if best is None else best[:, -1] - best[:, -2]
+    elif fit.model.solution_.source is not None:
+        certainty = -likely_spread(fit.model, X[rows])
+    else:
+        return None
+    return sorted(int(examples.features.index[row]) for row in rows[np.argsort(certainty)[:5]])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more columns" if len(names) > 5 else "")
