@@ -22,6 +22,10 @@ from rkhs._cli.terminal import as_text, finite, show_section
 from rkhs._files import replacing
 
 Facts = dict[str, Any]
+FEWER = (
+    "These models have fewer targets than the final one, so the errors are a little too large, most of all for a model "
+    "that has nothing but targets to learn from."
+)
 SHOWN = 40  # columns in the table of the data
 DETAILS = (
     "rows learned from",
@@ -68,7 +72,7 @@ def sections(facts: Facts) -> list[Section]:
         Section(
             "compared",
             "Compared with a plain SVM",
-            [compared["sentence"], method],
+            [compared["sentence"], method, FEWER],
             ["model", facts["measure"]],
             [[name, Shown(error, format_error(error, regression))] for name, error in errors],
         ),
