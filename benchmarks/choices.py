@@ -36,8 +36,8 @@ from benchmarks.timing import markdown, show, write
 from benchmarks.unlabeled import svc
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.options import GRAPH_RANGE, WIDE_C_RANGE, as_grid
-from rkhs._estimators.scoring import GRAPH, Candidate, Labeled, falls, leave_one_out
-from rkhs._estimators.selection import SURER, Choice, Graphs, ModelSelection, Place
+from rkhs._estimators.scoring import GRAPH, Candidate, Labeled, falls_significantly, leave_one_out
+from rkhs._estimators.selection import GRAPH_STANDARD_ERRORS, Choice, Graphs, ModelSelection, Place
 
 Vector = np.ndarray[Any, Any]
 CS, NUS = as_grid(10, "Cs", WIDE_C_RANGE), as_grid(6, "nus", GRAPH_RANGE, with_zero=True)
@@ -50,7 +50,7 @@ class Recorded(ModelSelection):
 
     said: dict[Candidate, Vector] = field(default_factory=dict)
     plain: dict[Candidate, Vector] = field(default_factory=dict)
-    places: dict[Candidate, Place] = field(default_factory=dict)
+    point_groups: dict[Candidate, Place] = field(default_factory=dict)
 
     def run(self) -> str:
         status = super().run()
@@ -66,7 +66,7 @@ class Recorded(ModelSelection):
         for one in several:
             self.said[one] = solved(K, self.labeled, one.C).astype(np.float32)
             if place is not None:
-                self.places[one] = place
+                self.point_groups[one] = place
             if one.graph is None:
                 self.plain[one] = K
 
@@ -168,15 +168,15 @@ class Draw:
     def smoothed(self) -> list[Candidate]:
         """Errors are means over the next smaller and larger C, width and nu."""
         medians: dict[Any, list[float]] = {}
-        for place in self.search.places.values():
+        for place in self.search.point_groups.values():
             medians.setdefault((place.measure, str(place.settings[0])[:7]), []).append(_size(place))
         at: dict[Any, Candidate] = {}
-        for one, place in self.search.places.items():
+        for one, place in self.search.point_groups.items():
             widths = sorted(set(medians[place.measure, str(place.settings[0])[:7]]))
             graph = None if one.graph is None else (one.graph.n_neighbors, one.graph.power)
             steps = (widths.index(_size(place)), NUS.index(one.nu), CS.index(one.C))
             at[(place.measure, str(place.settings[0])[:7], graph, *steps)] = one
-        smooth = [one for one in self.found if one not in self.search.places]
+        smooth = [one for one in self.found if one not in self.search.point_groups]
         for (*where, i, j, k), one in at.items():
             near = [(i + a, j + b, k + c) for a, b, c in product((-1, 0, 1), repeat=3) if abs(a) + abs(b) + abs(c) < 2]
             squares = np.mean([at[(*where, *n)].squares for n in near if (*where, *n) in at], axis=0)
@@ -194,7 +194,7 @@ class Draw:
         best: dict[Any, int] = {}
         for i, one in enumerate(self.found):
             if one in self.search.plain:
-                place = self.search.places.get(one)
+                place = self.search.point_groups.get(one)
                 family = (place and place.measure, str(one.kernel)[:7])
                 if family not in best or one.loss < self.found[best[family]].loss:
                     best[family] = i
@@ -206,7 +206,9 @@ class Draw:
         values = list(leave_one_out(K[own.rows], own.target, own.weight, CS, True))
         C = int(np.argmin([own.loss(u) for u in values]))
         graph = min((one for one in self.found if one.kind == GRAPH), key=lambda one: one.loss, default=None)
-        if graph is not None and falls(own.squares(values[C]), graph.squares, own.weight, SURER):
+        if graph is not None and falls_significantly(
+            own.squares(values[C]), graph.squares, own.weight, GRAPH_STANDARD_ERRORS
+        ):
             return self.said(graph)
         return solved(K, own, CS[C])
 

@@ -81,7 +81,7 @@ def main() -> None:
         first = first or fitted
         lines.append([what, took, max(peaks), _apart(fitted, first)])
     start = perf_counter()
-    alone = model(given.landmarks).fit(rkhs.streams.parquet(folder, target="y", rows=PART))
+    alone = model(given.landmarks).fit(rkhs.streams.read_parquet(folder, target="y", rows=PART))
     lines.append(["one process", perf_counter() - start, _peak() / 1024, _apart(alone, first)])
     shown = [[what, f"{took:.0f}", f"{peak:.0f}", f"{apart:.1e}"] for what, took, peak, apart in lines]
     headings = ["", "s", "MiB, the largest", "coefficients apart"]

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 import rkhs
 from benchmarks.data import digits
-from rkhs.invariances import ImageTangents, RandomMotion
+from rkhs.invariances import ImageTangents, RandomImageTransform
 from rkhs.preprocessing import Blur, Deskew, EdgeDirections
 
 SHAPE = (28, 28)
@@ -50,7 +50,7 @@ def model(options: dict[str, Any], device: str) -> Pipeline:
         "tol": options["tol"],
     }
     if options["copies"] or options["edges"]:
-        motions = [RandomMotion(SHAPE, random_state=k) for k in range(options["copies"])]
+        motions = [RandomImageTransform(SHAPE, random_state=k) for k in range(options["copies"])]
         features = EdgeDirections(SHAPE) if options["edges"] else None
         learner = rkhs.VirtualSampleSVC(motions, features=features, **common)
     else:

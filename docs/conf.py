@@ -133,8 +133,8 @@ def plain_formulas(app, what, name, obj, options, lines):
             lines[k] = line.replace("|", r"\|")
 
 
-# Furo resolves the whole table of contents for every page, a third of the build.  The tree is the same each time, except
-# for relative addresses and the open branch: resolve it once, and change these two.
+# Furo resolves the whole table of contents for every page, a third of the build.  The tree is the same each time,
+# except for relative addresses and the open branch: resolve it once, and change these two.
 
 
 @cache

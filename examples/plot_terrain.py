@@ -33,10 +33,10 @@ slopes[wrong] = 4 * rng.standard_normal((wrong.sum(), 2))
 # %%
 # The cubic polyharmonic kernel has no scale to choose.  All three models go through the heights.
 
-told = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), heights, weight=1e6)
-models = {"heights": [told]}
+observed_target = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), heights, weight=1e6)
+models = {"heights": [observed_target]}
 for name, loss in (("and slopes, squared loss", rkhs.Squared()), ("and slopes, Huber's loss", rkhs.Huber(0.2))):
-    models[name] = [told, rkhs.Term(rkhs.Gradient(X), loss, slopes, weight=3.0)]
+    models[name] = [observed_target, rkhs.Term(rkhs.Gradient(X), loss, slopes, weight=3.0)]
 found = {name: rkhs.Problem(rkhs.kernels.Polyharmonic(3), terms).solve().function for name, terms in models.items()}
 
 # %%

@@ -52,8 +52,8 @@ def slope(x):
 
 values = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), target=wave(points), weight=1e4)
 slopes = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), target=slope(points), weight=1e4)
-told = {"4 values": [values], "4 values + 4 slopes": [values, slopes]}
-for ax, (name, terms) in zip(axes[:, 1], told.items(), strict=True):
+observed_target = {"4 values": [values], "4 values + 4 slopes": [values, slopes]}
+for ax, (name, terms) in zip(axes[:, 1], observed_target.items(), strict=True):
     f = rkhs.Problem(rkhs.Gaussian(scale=0.2), terms, basis=rkhs.Constant()).solve().function
     error = np.sqrt(np.mean((f(grid) - wave(grid)) ** 2))
     draw(ax, f, wave, points, wave(points), f"{name}: error {error:.2f}")
@@ -64,7 +64,7 @@ axes[0, 1].legend(loc="upper left", fontsize=9)
 # **Shape.**  Twelve noisy values of something that only rises; below, the model knows that it rises.
 
 random = np.random.default_rng(3)
-places = np.sort(random.random((12, 1)), axis=0)
+point_groups = np.sort(random.random((12, 1)), axis=0)
 
 
 def growth(x):
@@ -72,12 +72,12 @@ def growth(x):
     return np.tanh(6 * (x[:, 0] - 0.4))
 
 
-noisy = growth(places) + 0.25 * random.standard_normal(12)
-values = rkhs.Term(rkhs.Evaluation(places), rkhs.Squared(), target=noisy, weight=30.0)
+noisy = growth(point_groups) + 0.25 * random.standard_normal(12)
+values = rkhs.Term(rkhs.Evaluation(point_groups), rkhs.Squared(), target=noisy, weight=30.0)
 rising = rkhs.Term(rkhs.Derivative(grid[::4], axes=[0]), rkhs.OneSided(), weight=30.0)
-told = {"12 values": [values], "12 values + it rises": [values, rising]}
-for ax, (name, terms) in zip(axes[:, 2], told.items(), strict=True):
+observed_target = {"12 values": [values], "12 values + it rises": [values, rising]}
+for ax, (name, terms) in zip(axes[:, 2], observed_target.items(), strict=True):
     f = rkhs.Problem(rkhs.Gaussian(scale=0.2), terms, basis=rkhs.Constant()).solve().function
     error = np.sqrt(np.mean((f(grid) - growth(grid)) ** 2))
-    draw(ax, f, growth, places, noisy, f"{name}: error {error:.2f}")
+    draw(ax, f, growth, point_groups, noisy, f"{name}: error {error:.2f}")
 plt.show()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from papers.run import EXPERIMENTS, experiment_of, run
-from rkhs._files import ended_when_asked
+from rkhs._files import exit_on_signals
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--force", action="store_true", help="replace the results of an earlier run")
     options = vars(parser.parse_args())
     name, out = options.pop("name"), options.pop("out")
-    with ended_when_asked():
+    with exit_on_signals():
         try:
             print(json.dumps(run(experiment_of(name), out, **options), indent=2))
         except (ValueError, RuntimeError, ImportError, OSError) as error:

@@ -39,7 +39,7 @@ from papers.experiment import (
     table,
 )
 from papers.thin_plate import values_at
-from rkhs.invariances import ImageTangents, copies
+from rkhs.invariances import ImageTangents, transformed_copies
 
 PAIRS = ("4-9", "2-3", "6-5", "7-1")
 MODELS = ("SVM", "VirSVM", "InvSVM")
@@ -49,7 +49,9 @@ SHAPE = (28, 28)
 RADIUS = 14.0  # pixels: one unit of a motion moves the border by a pixel
 AMOUNTS = {"translation": 2.0, "rotation": RADIUS * radians(10), "scaling": RADIUS * log(1.1), "shear": RADIUS * 0.1}
 TRANSFORMATIONS = tuple(  # forth, back, forth, back, ..
-    one for kind, a in AMOUNTS.items() for one in copies(ImageTangents(SHAPE, kinds=(kind,)), amounts=(a, -a))
+    one
+    for kind, a in AMOUNTS.items()
+    for one in transformed_copies(ImageTangents(SHAPE, kinds=(kind,)), amounts=(a, -a))
 )
 CS = (1e3, 1e4, 1e5, 1e6)
 NUS = (1e2, 1e3)

@@ -360,4 +360,4 @@ def test_the_strategies_reach_every_family(d):
 
     collect()
     assert seen >= {"Gaussian", "Matern", "RationalQuadratic", "Polynomial", "Linear", "Polyharmonic", "ThinPlate"}
-    assert seen >= {"Sum", "Product", "Multiple", "Pullback"}
+    assert seen >= {"Sum", "Product", "Multiple", "LinearTransform"}

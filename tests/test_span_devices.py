@@ -130,12 +130,12 @@ def crowded(monkeypatch):
     """A device that takes so many rows at a time, by the list that is returned."""
     room, released, tile = [300], [], LandmarkSpace.tile
 
-    def limited(self, points):
+    def with_time_limit(self, points):
         if len(points) > room[0]:
             raise FullError
         return tile(self, points)
 
-    monkeypatch.setattr(LandmarkSpace, "tile", limited)
+    monkeypatch.setattr(LandmarkSpace, "tile", with_time_limit)
     monkeypatch.setattr("rkhs._finite.features.out_of_memory", lambda: (FullError,))
     monkeypatch.setattr("rkhs._finite.features.release_memory", lambda: released.append(True))
     return room, released

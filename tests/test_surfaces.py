@@ -42,7 +42,7 @@ def test_corners_are_moved_onto_the_zeros():
     f = rkhs.reconstruct_surface(points, normals)
     near, across = sphere(100)
     off = near * (1 + rng.uniform(-0.05, 0.05, (100, 1)))
-    moved = f._onto(off, rng.choice([-1.0, 1.0], (100, 1)) * across, 0.1)
+    moved = f._project(off, rng.choice([-1.0, 1.0], (100, 1)) * across, 0.1)
     assert np.abs(f(off)).max() > 0.02
     assert np.abs(f(moved)).max() < 1e-6
 

@@ -14,12 +14,12 @@ import sklearn.cluster
 import campaign
 import rkhs
 from rkhs._finite import features, monitor as monitors
-from rkhs._finite.certificate import certify, certify_in_haste
+from rkhs._finite.certificate import certify, certify_quickly
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
-from rkhs._linalg.saddle import Halves
-from rkhs._progress import listening
+from rkhs._linalg.saddle import PackedCholesky
+from rkhs._progress import with_progress_callback
 from rkhs._spaces import DenseSpace
 from rkhs.solvers._conditioned import ConditionedGram, QuadraticTerms
 from rkhs.solvers._projected import ProjectedProblem
@@ -88,8 +88,8 @@ def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []
-    halves = Halves(A @ A.T, len(A))
-    with listening(shares.append):
+    halves = PackedCholesky(A @ A.T, len(A))
+    with with_progress_callback(shares.append):
         assert halves.factorize(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
     blocks = -(-size // 8)
     assert len(shares) == blocks * (blocks + 1) // 2
@@ -100,12 +100,12 @@ def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
 def test_a_factorization_that_was_stopped_leaves_the_matrix():
     A = RNG.normal(size=(600, 600))
     G = A @ A.T
-    halves = Halves(G, len(G))
+    halves = PackedCholesky(G, len(G))
 
     def stop(share):
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), listening(stop):
+    with pytest.raises(KeyboardInterrupt), with_progress_callback(stop):
         halves.factorize(np.ones(600), np.zeros((600, 0)), np.zeros((600, 0)))
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
 
@@ -115,7 +115,7 @@ def test_a_matrix_tells_how_far_it_is_and_is_the_same(loss, monkeypatch):
     whole = rkhs.gram(KERNEL, loss).in_double()
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
     shares = []
-    with listening(shares.append):
+    with with_progress_callback(shares.append):
         np.testing.assert_allclose(rkhs.gram(KERNEL, loss).in_double(), whole, atol=1e-14)
     assert len(shares) > 20
     assert shares == sorted(shares)
@@ -260,11 +260,11 @@ def test_certificates_in_haste_are_those_of_one_after_the_other(loss, convert):
         found = rkhs.Problem(KERNEL, [given.terms[0].changed(weight=factor)], rkhs.Constant()).solve(tol=0.1)
         iterate = given.represented.iterate(found.function)
         cells += [(own, iterate), (own, replace(iterate, a=2 * iterate.a)), (own, own.start())]
-    for (own, iterate), certificate in zip(cells, certify_in_haste(cells), strict=True):
+    for (own, iterate), certificate in zip(cells, certify_quickly(cells), strict=True):
         alone = certify(own, iterate, quick=True)
         np.testing.assert_allclose(certificate.primal, alone.primal, rtol=1e-5)
         np.testing.assert_allclose(certificate.gaps, alone.gaps, rtol=1e-4, atol=1e-4)
-    assert certify_in_haste([]) == []
+    assert certify_quickly([]) == []
 
 
 @pytest.mark.parametrize("gradients", [False, True], ids=["in memory", "together"])
@@ -332,7 +332,7 @@ def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_ti
             if next(told) > 2000:
                 raise Stopped("time limit")
 
-        with listening(stop):
+        with with_progress_callback(stop):
             yield
 
     with monkeypatch.context() as patch:

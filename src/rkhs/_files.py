@@ -58,7 +58,7 @@ def remove_unfinished() -> None:
 
 
 @contextmanager
-def ended_when_asked() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """Exit on SIGINT or SIGTERM within the block, with status 130 or 143 and a one-line message.
 
     The process exits immediately, not by an exception, which could be caught or lost.  Files stay complete because

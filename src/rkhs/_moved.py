@@ -1,6 +1,6 @@
 """What the names of earlier versions are called now, for errors that name the remedy."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 SINCE = "0.3.0"
 
@@ -17,7 +17,8 @@ NAMES = {
     "Symmetrised": "kernels.Symmetrized",
     "errors": "exceptions",
     **{name: f"results.{name}" for name in ("Evidence", "Gram", "Posterior", "Tuning")},
-    **{name: f"streams.{name}" for name in ("Block", "Blocks", "StreamedProblem", "blocks", "parquet")},
+    **{name: f"streams.{name}" for name in ("Block", "Blocks", "StreamedProblem", "blocks")},
+    "parquet": "streams.read_parquet",
     **{
         name: f"exceptions.{name}"
         for name in ("BlockError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError")
@@ -27,6 +28,17 @@ NAMES = {
     **{name: f"functionals.{name}" for name in ("Components", "GraphDifference")},
     **{name: f"losses.{name}" for name in ("SmoothedHinge", "SquaredEpsilonInsensitive")},
 }
+
+# Attributes of `rkhs.invariances`, `rkhs.kernels` and `rkhs.streams`
+INVARIANCES = {
+    "Jitter": "InputNoise",
+    "Sampled": "RandomSubset",
+    "RandomMotion": "RandomImageTransform",
+    "Moved": "TangentStep",
+    "copies": "transformed_copies",
+}
+KERNELS = {"Pullback": "LinearTransform", "Symmetrised": "Symmetrized", "learn": "Tunable"}
+STREAMS = {"parquet": "read_parquet"}
 
 # Attributes of `rkhs.solvers`
 SOLVERS = {
@@ -60,3 +72,9 @@ def check_parameters(given: Iterable[str], known: Collection[str], owner: str) -
     for name in given:
         if name in PARAMETERS and name not in known:
             raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: use {PARAMETERS[name]}.")
+
+
+def missing(module: str, name: str, moved: Mapping[str, str]) -> AttributeError:
+    """Return the error for an attribute that a module does not have, with its new name if it had one."""
+    hint = f" since rkhs {SINCE}: use {module}.{moved[name]}" if name in moved else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

@@ -1,9 +1,9 @@
 """Progress callbacks that may cancel by raising, time limits, and the treatment of Ctrl-C.
 
-A context variable holds the settings of the enclosing block.  Loops call `tick` with the completed fraction of their
-work, which is passed to the progress callback.  `Problem.solve` treats Ctrl-C as a request to return the best iterate
-so far.  An estimator's `fit` and the command line must not do that, because a partial result would be stored as if it
-were the solution: they run within `interrupts_raised`.
+A context variable holds the settings of the enclosing block.  Loops call `report_progress` with the completed fraction
+of their work, which is passed to the progress callback.  `Problem.solve` treats Ctrl-C as a request to return the best
+iterate so far.  An estimator's `fit` and the command line must not do that, because a partial result would be stored
+as if it were the solution: they run within `interrupts_raised`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _changed(**changes: Any) -> Iterator[None]:
         _settings.reset(token)
 
 
-def tick(fraction: float) -> None:
+def report_progress(fraction: float) -> None:
     """Pass the completed fraction of the current work to the progress callback, which may raise to cancel."""
     callback = _settings.get().callback
     if callback is not None:
@@ -46,7 +46,7 @@ def tick(fraction: float) -> None:
 
 
 @contextmanager
-def listening(callback: ProgressCallback | None) -> Iterator[None]:
+def with_progress_callback(callback: ProgressCallback | None) -> Iterator[None]:
     """Install a progress callback for the block, replacing that of the enclosing block."""
     with _changed(callback=callback):
         yield
@@ -63,7 +63,7 @@ def subtask(k: int, count: int) -> Iterator[None]:
     0.375
     """
     outer = _settings.get().callback
-    with listening(None if outer is None else lambda fraction: outer((k + fraction) / count)):
+    with with_progress_callback(None if outer is None else lambda fraction: outer((k + fraction) / count)):
         yield
 
 
@@ -75,7 +75,7 @@ def interrupts_raised() -> Iterator[None]:
 
 
 @contextmanager
-def limited(seconds: float | None) -> Iterator[None]:
+def with_time_limit(seconds: float | None) -> Iterator[None]:
     """Stop solvers and searches within the block after this many seconds, like their `time_limit`."""
     deadline = inf if seconds is None else perf_counter() + seconds
     with _changed(deadline=min(_settings.get().deadline, deadline)):
@@ -83,7 +83,7 @@ def limited(seconds: float | None) -> Iterator[None]:
 
 
 @contextmanager
-def granted(seconds: float) -> Iterator[None]:
+def with_extended_deadline(seconds: float) -> Iterator[None]:
     """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired."""
     with _changed(deadline=max(_settings.get().deadline, perf_counter() + seconds)):
         yield

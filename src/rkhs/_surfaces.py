@@ -132,9 +132,9 @@ class Surface:
         f = self(grid[near])
         values[near] = np.where(np.isnan(f), values[near], f)
         vertices, triangles, normals, _ = marching_cubes(values.reshape(counts), 0.0)
-        return self._onto(low + cell * vertices, normals, cell), triangles
+        return self._project(low + cell * vertices, normals, cell), triangles
 
-    def _onto(self, vertices: Matrix, normals: Matrix, most: float) -> Matrix:
+    def _project(self, vertices: Matrix, normals: Matrix, most: float) -> Matrix:
         """Move vertices onto the zeros of f by Newton steps of at most `most` along their normals.
 
         The gradient of f is about one, since f approximates the signed distance.

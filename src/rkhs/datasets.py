@@ -56,7 +56,7 @@ _CATALOG: dict[str, _Source] = {
     "usps_digits": _Source(9298, 256, 41082, offset=-1, train=7291),
 }
 NAMES = tuple(_CATALOG)
-_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the repository
+_SHARED_DATA = Path(__file__).resolve().parents[3] / "shared" / "data"  # next to the repository
 
 
 class MissingDataError(OSError):
@@ -165,7 +165,7 @@ def path_of(name: str) -> Path | None:
 
 def _folder() -> Path | None:
     folder = os.environ.get("RKHS_DATA")
-    return Path(folder) if folder else _BESIDE if _BESIDE.is_dir() else None
+    return Path(folder) if folder else _SHARED_DATA if _SHARED_DATA.is_dir() else None
 
 
 def _fetch(name: str, source: _Source) -> Dataset:

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend.arrays import Images, Vector
-from rkhs.invariances._images import as_images, as_shape, carried, resampled, slopes, smooth
+from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
 __all__ = ["Blur", "Deskew", "EdgeDirections"]
 
@@ -140,7 +140,7 @@ class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
         shear = np.tile(np.eye(2), (len(images), 1, 1))
         shear[:, 1, 0] = np.where(flat, 0.0, covariance / np.where(flat, 1.0, variance))
         padded = np.pad(above, ((0, 0), (1, 1), (1, 1)))  # zero mass outside the image
-        return resampled(padded, carried(images.shape[1:], shear, center) + 1) + darkest
+        return resampled(padded, affine_coordinates(images.shape[1:], shear, center) + 1) + darkest
 
 
 @dataclass(eq=False, repr=False)

@@ -97,7 +97,7 @@ def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch):
 
 def test_without_any_folder_it_says_so(monkeypatch, tmp_path):
     monkeypatch.delenv("RKHS_DATA", raising=False)
-    monkeypatch.setattr(datasets, "_BESIDE", tmp_path / "none")
+    monkeypatch.setattr(datasets, "_SHARED_DATA", tmp_path / "none")
     with pytest.raises(datasets.MissingDataError, match="RKHS_DATA is not set"):
         datasets.load("g241c")
 

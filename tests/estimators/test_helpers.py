@@ -6,7 +6,7 @@ from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs._estimators.calibration import bound, fitted_slope
-from rkhs._estimators.cross_validation import CompactResults, dealt
+from rkhs._estimators.cross_validation import CompactResults, rows_per_fold
 from rkhs._estimators.data import checked_slopes, drawn_rows, fill_missing, fill_missing_rows, predicted_codes
 from rkhs._estimators.length_scales import decorrelating, improves
 from rkhs._estimators.options import same
@@ -26,7 +26,7 @@ def test_the_bound_of_a_new_label():
 
 
 def test_rows_dealt_to_folds():
-    np.testing.assert_array_equal(dealt(KFold(2), np.array([1, 1, 7])), [[1, 0], [1, 0], [3, 4]])
+    np.testing.assert_array_equal(rows_per_fold(KFold(2), np.array([1, 1, 7])), [[1, 0], [1, 0], [3, 4]])
 
 
 def test_results_keep_each_value_once():

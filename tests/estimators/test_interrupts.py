@@ -117,7 +117,7 @@ def test_a_search_without_time_asks_for_more(monkeypatch):
 def test_a_model_has_time_beyond_the_limit_of_its_search(monkeypatch):
     """Also where folds choose: half a model is none."""
     granted = []
-    monkeypatch.setattr(cv, "granted", lambda seconds: granted.append(seconds) or nullcontext())
+    monkeypatch.setattr(cv, "with_extended_deadline", lambda seconds: granted.append(seconds) or nullcontext())
     for options in ({"Cs": [1]}, {"invariance": "gradient", "Cs": [1], "nus": [0], "cv": 2}):
         rkhs.InvariantClassifierCV(time_limit=100.0, **options).fit(X, Y)
     assert len(granted) == 2

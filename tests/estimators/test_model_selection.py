@@ -360,7 +360,7 @@ def test_directions_in_which_points_differ_help_where_classes_are_clusters():
     X, y = clusters(500, 100)
     few = np.where(np.arange(len(y)) < 40, y, -1)
     machine = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
-    assert isinstance(machine.best_params_["kernel"], rkhs.kernels.Pullback)
+    assert isinstance(machine.best_params_["kernel"], rkhs.kernels.LinearTransform)
     assert machine.selection_report_["sentence"].startswith("Unlabeled rows helped")
     plain = machine.selection_report_["candidates"][0]
     features = rkhs.InvariantClassifier(loss="squared", scale=plain["scale"], C=plain["C"], nu=0).fit(X, few)

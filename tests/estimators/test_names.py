@@ -85,7 +85,7 @@ def fitted(name, way, path=None):
     if way == "parquet":
         target, other = ("label", "target") if is_classifier(machine) else ("target", "label")
         features = [column for column in FRAME if column != other]
-        return machine.fit(rkhs.streams.parquet(path, target=target, features=features, rows=10))
+        return machine.fit(rkhs.streams.read_parquet(path, target=target, features=features, rows=10))
     if way == "dask":
         rows = lazy(FRAME.assign(y=y))
         return machine.fit(rows[list(FRAME)], rows["y"])

@@ -57,7 +57,7 @@ def spoil(*arrays):
             array[...] = 0
 
 
-def told(model, new):
+def observed_target(model, new):
     """All that a model says about new points, with what it computes when it is first asked."""
     ways = ["predict", "decision_function", "predict_proba", "predict_set", "predict_interval", "predict_gradient"]
     found = {}
@@ -71,11 +71,11 @@ def told(model, new):
 
 def check(learn, arrays, new):
     """Learning from arrays that are overwritten before the first prediction is learning from those that stay."""
-    expected = told(learn(*arrays), new)
+    expected = observed_target(learn(*arrays), new)
     own = [array.clone() if isinstance(array, torch.Tensor) else array.copy() for array in arrays]
     model = learn(*own)
     spoil(*own)
-    found = told(model, new)
+    found = observed_target(model, new)
     assert found.keys() == expected.keys()
     for way, values in expected.items():
         np.testing.assert_array_equal(found[way], values, err_msg=way)

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._estimators import cross_validation
-from rkhs._estimators.cross_validation import dealt
+from rkhs._estimators.cross_validation import rows_per_fold
 from rkhs._estimators.data import Sample
 
 ROWS = 48
@@ -176,7 +176,7 @@ def test_whole_weights_are_numbers_of_rows_and_others_are_not():
 def test_rows_are_dealt_to_folds():
     """Every row is in one fold, and the rows of a point are spread over them."""
     count, codes = np.array([1, 4, 57, 1000, 3]), np.array([0, 1, 0, 1, 0])
-    found = dealt(StratifiedKFold(5, shuffle=True, random_state=0), count, codes)
+    found = rows_per_fold(StratifiedKFold(5, shuffle=True, random_state=0), count, codes)
     np.testing.assert_array_equal(found.sum(axis=1), count)
     assert np.ptp(found[3]) < 10
     assert found.max(axis=1)[1] < 4

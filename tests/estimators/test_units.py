@@ -12,7 +12,7 @@ import rkhs
 from rkhs._estimators.problem import WeightNormalization
 from rkhs._estimators.streamed import BlockTerms
 from rkhs._gram import gram
-from rkhs.invariances import Graph, Invariance, Jitter, Monotone, Sampled
+from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._base import as_invariances
 from rkhs.invariances._graph import nearest, neighbor_weights
 from rkhs.losses import Loss, Smoothed
@@ -194,8 +194,8 @@ class TestFormula:
 
     def test_slopes_of_columns_are_said_of_points(self):
         """With a width for each feature or one for all."""
-        own = values(X, invariance=Jitter([0.3, 0.3, 0.3]))
-        assert_allclose(own, values(X, invariance=Jitter(7.0)), atol=1e-8)
+        own = values(X, invariance=InputNoise([0.3, 0.3, 0.3]))
+        assert_allclose(own, values(X, invariance=InputNoise(7.0)), atol=1e-8)
         assert_allclose(own, values(X), atol=1e-8)
 
     def test_what_has_no_size(self):
@@ -332,7 +332,7 @@ class TestStreams:
         assert_allclose(near.decision_function(X), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("known", ["gradient", Sampled("gradient", 5), Monotone({0: +1, 2: -1})])
+@pytest.mark.parametrize("known", ["gradient", RandomSubset("gradient", 5), Monotone({0: +1, 2: -1})])
 def test_what_blocks_say_weighs_the_same_however_many_there_are(known):
     """Also where functionals are not one for each row."""
     model = rkhs.InvariantRegressor(nu=2.0)

@@ -7,7 +7,7 @@ import pytest
 import scipy
 
 import rkhs
-from rkhs._finite.problem import FiniteProblem, recedes
+from rkhs._finite.problem import FiniteProblem, is_unbounded_below
 
 
 def by_all_rows(down):
@@ -37,13 +37,13 @@ def test_as_a_program_with_a_variable_for_each_row(seed):
     y = np.sign(X[:, 0] - np.median(X)) if seed % 2 else np.sign(rng.standard_normal(len(X)))
     y[y == 0] = 1.0
     system = system_of(X, y, degree=seed % 3)
-    assert recedes(system, 0) == by_all_rows(system.Q * y[:, None])
+    assert is_unbounded_below(system, 0) == by_all_rows(system.Q * y[:, None])
 
 
 def test_one_label_among_thousands_that_a_line_cannot_serve():
     X = np.linspace(-1, 1, 4000)[:, None]
     y = np.sign(X[:, 0])
-    assert recedes(system_of(X[:2000], y[:2000], 1), 0)
+    assert is_unbounded_below(system_of(X[:2000], y[:2000], 1), 0)
     y[10] = 1.0
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y)
     rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Polynomials(1)).represented  # which would raise  # noqa: B018

@@ -59,7 +59,7 @@ def test_what_was_not_observed_is_left_out(weight, approximation):
     target[0, 1] = target[2, 0] = target[2, 2] = np.nan
     known = np.flatnonzero(~np.isnan(target))
     term = rkhs.Term(gradients, rkhs.Squared(), target, weight)
-    np.testing.assert_array_equal(term.told, target)
+    np.testing.assert_array_equal(term.observed_target, target)
     np.testing.assert_array_equal(term.changed(weight=3.0).weight, np.where(np.isnan(target), 0.0, 3.0).reshape(-1))
     few = rkhs.Term(
         gradients.take(known), rkhs.Squared(), target.reshape(-1)[known], np.broadcast_to(weight, 12)[known]

@@ -221,7 +221,7 @@ ALL = {
     "Polyharmonic": rkhs.kernels.Polyharmonic(3),
     "Sum": rkhs.Gaussian(0.8) + 2.0 * rkhs.kernels.Linear(),
     "Product": rkhs.Gaussian(0.8) * rkhs.Polynomial(2),
-    "Pullback": rkhs.Matern(2.5) @ MATRICES["tall"],
+    "LinearTransform": rkhs.Matern(2.5) @ MATRICES["tall"],
     "Autodiff": rkhs.kernels.AutodiffKernel(lambda x, y: (x @ y).exp()),
 }
 

@@ -35,7 +35,7 @@ KERNELS = {
     "ThinPlate": rkhs.ThinPlate(4),  # r^4 log r
     "Sum": rkhs.Gaussian(2.0) + 0.5 * rkhs.kernels.Linear() + rkhs.Matern(1.5, 3.0),
     "Multiple": 2.5 * rkhs.Matern(2.5, 2.0),
-    "Pullback": rkhs.Matern(1.5) @ MATRIX,
+    "LinearTransform": rkhs.Matern(1.5) @ MATRIX,
     "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ MATRIX,
 }
 USUAL = memory.CACHED_ENTRIES
@@ -239,8 +239,8 @@ def test_nothing_of_the_size_of_the_gram_is_formed(kernel):
         kernel = rkhs.ThinPlate(n // 2 + 2)
     elif kernel == KERNELS["Gaussian, scales"] or kernel == KERNELS["Matern 7/2"]:
         kernel = type(kernel)(**{**vars(kernel), "scale": np.linspace(5, 20, n)})
-    elif "Pullback" in type(kernel).__name__:
-        kernel = rkhs.kernels.Pullback(kernel.kernel, np.eye(n)[::-1] / 10)
+    elif "LinearTransform" in type(kernel).__name__:
+        kernel = rkhs.kernels.LinearTransform(kernel.kernel, np.eye(n)[::-1] / 10)
     G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     v = np.ones(G.shape[1])
     G @ v  # what is made once

@@ -7,7 +7,7 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 import rkhs
-from rkhs.invariances import ImageTangents, copies
+from rkhs.invariances import ImageTangents, transformed_copies
 
 SHAPE = (24, 20)
 WIDTH = 1.5
@@ -147,7 +147,7 @@ def test_the_tangent_distance_beats_the_distance_on_digits(method):
 def test_copies_are_all_motions_by_all_amounts():
     X = load_digits().data[:5]
     tangents = ImageTangents((8, 8), kinds=["translation", "thickness"])
-    transforms = copies(tangents, amounts=(-1, 1))
+    transforms = transformed_copies(tangents, amounts=(-1, 1))
     assert len(transforms) == 6
     for k, name in enumerate(tangents.names):
         back, forth = transforms[2 * k : 2 * k + 2]

@@ -10,7 +10,7 @@ from scipy import ndimage
 from sklearn.base import clone
 
 import rkhs
-from rkhs.invariances import Invariance, Jitter, Monotone, Sampled, SignalTangents, Tangents
+from rkhs.invariances import InputNoise, Invariance, Monotone, RandomSubset, SignalTangents, Tangents
 
 
 def signals():
@@ -136,7 +136,7 @@ def test_jitter_is_the_expected_change_of_f():
     X = rng.standard_normal((5, 3))
     f = rkhs.Function(rkhs.Gaussian(scale=1.5), rkhs.Evaluation(X), rng.standard_normal(5))
     widths = np.array([0.02, 0.0, 0.01])
-    changes = Jitter(widths)(X)(f).reshape(5, 2)
+    changes = InputNoise(widths)(X)(f).reshape(5, 2)
     z = widths * rng.standard_normal((20_000, 1, 3))
     sampled = np.mean((f((X + z).reshape(-1, 3)).reshape(-1, 5) - f(X)) ** 2, axis=0)
     assert_allclose(np.sum(changes**2, axis=1), sampled, rtol=0.05)
@@ -145,23 +145,23 @@ def test_jitter_is_the_expected_change_of_f():
 def test_jitter_of_one_width_is_a_gradient():
     X = np.random.default_rng(0).standard_normal((4, 2))
     f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X), np.ones(4))
-    assert_allclose(Jitter(0.3)(X)(f), 0.3 * rkhs.Gradient(X)(f))
+    assert_allclose(InputNoise(0.3)(X)(f), 0.3 * rkhs.Gradient(X)(f))
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, [0.0, 0.0], [[1.0]]])
 def test_jitter_needs_positive_widths(width):
     with pytest.raises(ValueError, match="width must be positive"):
-        Jitter(width)
+        InputNoise(width)
 
 
 def test_jitter_of_another_number_of_features_is_refused():
     with pytest.raises(ValueError, match="2 widths but X has 3 features"):
-        Jitter([1.0, 2.0])(np.zeros((4, 3)))
+        InputNoise([1.0, 2.0])(np.zeros((4, 3)))
 
 
 @pytest.mark.parametrize(
     "knowledge",
-    [SignalTangents(kinds=["shift"]), Tangents(double), Monotone({1: -1}), Jitter([1.0, 2.0]), Jitter(0.5)],
+    [SignalTangents(kinds=["shift"]), Tangents(double), Monotone({1: -1}), InputNoise([1.0, 2.0]), InputNoise(0.5)],
     ids=["signal", "transform", "monotone", "widths", "width"],
 )
 def test_knowledge_is_a_value(knowledge):
@@ -179,16 +179,16 @@ def test_wrong_kinds_of_signals():
 
 def test_sampled_knowledge_is_that_of_some_rows():
     X = np.random.default_rng(0).standard_normal((50, 2))
-    L = Sampled(rkhs.Gradient, most=10)(X)
+    L = RandomSubset(rkhs.Gradient, most=10)(X)
     assert L.shape == (10, 2)
     assert all(np.any(np.all(row == X, axis=1)) for row in L.X)
     assert len(np.unique(L.X, axis=0)) == 10
-    assert Sampled("gradient", most=50)(X).shape == (50, 2)
-    assert not np.array_equal(Sampled("gradient", most=10, random_state=1)(X).X, L.X)
+    assert RandomSubset("gradient", most=50)(X).shape == (50, 2)
+    assert not np.array_equal(RandomSubset("gradient", most=10, random_state=1)(X).X, L.X)
 
 
 def test_sampled_refuses_no_points_and_no_knowledge():
     with pytest.raises(ValueError, match="positive number of points"):
-        Sampled("gradient", most=0)
+        RandomSubset("gradient", most=0)
     with pytest.raises(ValueError, match="An invariance must be a callable"):
-        Sampled("steepness", most=10)
+        RandomSubset("steepness", most=10)

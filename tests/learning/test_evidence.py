@@ -181,7 +181,7 @@ def test_landmarks_that_are_all_functionals_change_nothing(basis):
     every = rkhs.stack([term.functional for term in exact.terms])
     other = replace(exact, approximation=rkhs.Landmarks(every))
     assert other.evidence().value == exact.evidence().value
-    span = other._on_span(other.approximation)
+    span = other._in_subspace(other.approximation)
     asked = [Hyperparameter("kernels[0].scale", j) for j in range(2)]
     asked += [Hyperparameter(f"kernels[1].{name}") for name in ("factor", "kernel.alpha", "kernel.scale")]
     asked += [Hyperparameter(term=k) for k in range(2)]

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from rkhs._linalg.saddle import Halves, Saddle, equilibrate
+from rkhs._linalg.saddle import PackedCholesky, Saddle, equilibrate
 
 RNG = np.random.default_rng(0)
 
@@ -108,7 +108,7 @@ def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]
     T = 0.01 * RNG.normal(size=U.shape)
-    halves = Halves(G, size)
+    halves = PackedCholesky(G, size)
     assert halves.factorize(d, U, T)
     K = G + np.diag(d) - U @ T.T - T @ U.T
     L = np.linalg.cholesky(K)

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import rkhs
-from rkhs.invariances import RandomMotion
+from rkhs.invariances import RandomImageTransform
 from rkhs.preprocessing import Blur, Deskew, EdgeDirections
 
 SHAPE = (12, 16)
@@ -78,7 +78,7 @@ def test_bad_settings_are_refused_by_name(options, words):
 def test_copies_are_moved_before_their_edges_are_taken(tmp_path):
     y, others = np.arange(40) % 3, RNG.random((7, X.shape[1]))
     images = RNG.random((3, X.shape[1]))[y] + 0.3 * RNG.random((40, X.shape[1]))
-    motions = [RandomMotion(SHAPE, random_state=k) for k in range(2)]
+    motions = [RandomImageTransform(SHAPE, random_state=k) for k in range(2)]
     options = {"loss": "squared", "scale": 1.0, "C": 10.0, "tol": 1e-10}
     model = rkhs.VirtualSampleSVC(motions, features=EdgeDirections(SHAPE), **options)
     found = clone(model).fit(images, y)

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import rkhs
-from rkhs.invariances import RandomMotion
-from rkhs.invariances._images import carried, resampled
+from rkhs.invariances import RandomImageTransform
+from rkhs.invariances._images import affine_coordinates, resampled
 from rkhs.preprocessing import Blur, Deskew
 
 SHAPE = (20, 16)
@@ -40,7 +40,7 @@ def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
     images, A = blobs(3), np.eye(2) + 0.1 * RNG.standard_normal((3, 2, 2))
     b = RNG.standard_normal((3, 2))
     center = (np.array(SHAPE) - 1) / 2
-    found = resampled(images, carried(SHAPE, A, b))
+    found = resampled(images, affine_coordinates(SHAPE, A, b))
     for image, matrix, shift, result in zip(images, A, b, found, strict=True):
         framed = np.pad(image, 12, mode="edge")
         offset = center + shift - matrix @ center + 12
@@ -58,7 +58,7 @@ def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
 )
 def test_upright_images_do_not_know_how_they_were_sheared_shifted_or_measured(seed, shear, shift, unit, offset):
     image = blobs(1, np.random.default_rng(seed), reach=1.5)
-    slanted = resampled(image, carried(SHAPE, np.array([[1.0, 0.0], [shear, 1.0]]), np.array(shift)))
+    slanted = resampled(image, affine_coordinates(SHAPE, np.array([[1.0, 0.0], [shear, 1.0]]), np.array(shift)))
     deskew = Deskew(SHAPE)
     first, second = (deskew.fit_transform(x.reshape(1, -1)).reshape(SHAPE) for x in (image, slanted))
     other = deskew.transform(unit * (slanted.reshape(1, -1) + offset)).reshape(SHAPE) / unit - offset
@@ -90,30 +90,30 @@ def test_random_motions_move_by_what_they_say():
     images = blobs(400, np.random.default_rng(1), reach=1.0)
     before = np.array([moments(image)[:2] for image in images])
     still = {"rotation": 0.0, "scaling": 0.0, "shear": 0.0}
-    moved = RandomMotion(SHAPE, translation=1.0, **still)(images.reshape(400, -1)).reshape(images.shape)
+    moved = RandomImageTransform(SHAPE, translation=1.0, **still)(images.reshape(400, -1)).reshape(images.shape)
     steps = np.array([moments(image)[:2] for image in moved]) - before
     np.testing.assert_allclose(steps.std(axis=0), 1.0, atol=0.12)
-    turned = RandomMotion(SHAPE, rotation=0.2, scaling=0, shear=0, translation=0)(images.reshape(400, -1))
+    turned = RandomImageTransform(SHAPE, rotation=0.2, scaling=0, shear=0, translation=0)(images.reshape(400, -1))
     np.testing.assert_allclose(turned.sum(axis=1), images.sum(axis=(1, 2)), rtol=0.02)  # a turn keeps the mass
 
 
 def test_random_motions_keep_what_is_not_to_move_and_repeat_themselves():
     X = blobs(5).reshape(5, -1)
-    nothing = RandomMotion(SHAPE, rotation=0, scaling=0, shear=0, translation=0)
+    nothing = RandomImageTransform(SHAPE, rotation=0, scaling=0, shear=0, translation=0)
     np.testing.assert_allclose(nothing(X), X, atol=1e-8)
-    np.testing.assert_array_equal(RandomMotion(SHAPE)(X), RandomMotion(SHAPE)(X))
-    assert np.abs(RandomMotion(SHAPE)(X) - RandomMotion(SHAPE, random_state=1)(X)).max() > 0.1
-    bent = RandomMotion(SHAPE, rotation=0, scaling=0, shear=0, translation=0, bending=1.0)(X)
+    np.testing.assert_array_equal(RandomImageTransform(SHAPE)(X), RandomImageTransform(SHAPE)(X))
+    assert np.abs(RandomImageTransform(SHAPE)(X) - RandomImageTransform(SHAPE, random_state=1)(X)).max() > 0.1
+    bent = RandomImageTransform(SHAPE, rotation=0, scaling=0, shear=0, translation=0, bending=1.0)(X)
     assert 0.01 < np.abs(bent - X).mean() < 0.2
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: RandomMotion((20,)), "rows, columns"),
-        (lambda: RandomMotion(SHAPE, shear=-1), "shear"),
-        (lambda: RandomMotion(SHAPE, width=0), "width"),
-        (lambda: RandomMotion(SHAPE)(np.zeros((2, 5))), "5 features"),
+        (lambda: RandomImageTransform((20,)), "rows, columns"),
+        (lambda: RandomImageTransform(SHAPE, shear=-1), "shear"),
+        (lambda: RandomImageTransform(SHAPE, width=0), "width"),
+        (lambda: RandomImageTransform(SHAPE)(np.zeros((2, 5))), "5 features"),
         (lambda: Deskew(SHAPE).fit(np.zeros((2, 5))), "5 features"),
         (lambda: Deskew((1, 5)).fit(np.zeros((2, 5))), "rows, columns"),
         (lambda: Blur(SHAPE, width=-1).fit_transform(np.zeros((2, 320))), "width"),
@@ -132,8 +132,10 @@ def test_a_pipeline_of_upright_smooth_images_with_moved_copies_learns_a_class_of
     bars[0, 4:16, 7:9] = 1.0
     bars[1, 4:16, 5:11] = 1.0  # thicker
     y = np.arange(60) % 2
-    X = RandomMotion(SHAPE, shear=0.3, random_state=9)(bars[y].reshape(60, -1)) + 0.01 * rng.standard_normal((60, 320))
-    motions = [RandomMotion(SHAPE, random_state=k) for k in range(3)]
+    X = RandomImageTransform(SHAPE, shear=0.3, random_state=9)(bars[y].reshape(60, -1)) + 0.01 * rng.standard_normal(
+        (60, 320)
+    )
+    motions = [RandomImageTransform(SHAPE, random_state=k) for k in range(3)]
     svc = rkhs.VirtualSampleSVC(motions, loss="squared", solver=rkhs.SolverOptions(device="cpu", precision="float64"))
     model = make_pipeline(Deskew(SHAPE), Blur(SHAPE), svc)
     assert clone(model).fit(X[:10], y[:10]).score(X[10:], y[10:]) >= 0.95

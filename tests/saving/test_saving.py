@@ -19,7 +19,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
 from rkhs._io import notes_of, trusted_types
-from rkhs.invariances import ImageTangents, Invariance, Jitter, Monotone, SignalTangents, Tangents, copies
+from rkhs.invariances import (
+    ImageTangents,
+    InputNoise,
+    Invariance,
+    Monotone,
+    SignalTangents,
+    Tangents,
+    transformed_copies,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 4))
@@ -32,7 +40,7 @@ KNOWLEDGE = {
     "class": rkhs.Gradient,
     "images": ImageTangents((2, 2)),
     "signals": SignalTangents(),
-    "noise": Jitter([0.1, 0.2, 0.0, 0.3]),
+    "noise": InputNoise([0.1, 0.2, 0.0, 0.3]),
     "monotone": Monotone({0: +1}),
     "several": [Invariance(rkhs.Gradient, loss=rkhs.Huber(0.1), on="unlabeled"), rkhs.invariances.Graph(3, power=1)],
     "none": None,
@@ -119,7 +127,7 @@ MACHINES = {
     "thin plate classifier": rkhs.ThinPlateClassifier(),
     "thin plate regressor": rkhs.ThinPlateRegressor(),
     "graph": rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0),
-    "virtual samples": rkhs.VirtualSampleSVC(copies(ImageTangents((2, 2), kinds=["translation"]))),
+    "virtual samples": rkhs.VirtualSampleSVC(transformed_copies(ImageTangents((2, 2), kinds=["translation"]))),
 }
 
 

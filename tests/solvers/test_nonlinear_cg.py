@@ -7,7 +7,7 @@ import problems
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor
-from rkhs._problem.solving import asked_until_done
+from rkhs._problem.solving import solve_to_tolerance
 from rkhs.solvers import NonlinearCG
 
 RNG = np.random.default_rng(2)
@@ -133,7 +133,7 @@ def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
 
     coarse = system.with_geometry(gram=Coarse(system.gram))
     assert coarse.inexact
-    found, status, certificate = asked_until_done(NonlinearCG(), coarse, coarse.start(), Monitor(1e-2))
+    found, status, certificate = solve_to_tolerance(NonlinearCG(), coarse, coarse.start(), Monitor(1e-2))
     assert status == "converged"
     assert certificate.relative <= 1e-2
     assert certificate.relative == pytest.approx(certify(system, found, 1e-2).relative)

@@ -102,6 +102,6 @@ def test_conjugate_gradients_are_the_same_recorded(kernel, L, landmarks, tapes, 
     ids=repr,
 )
 def test_what_looks_at_its_numbers_is_not_recorded(kernel, L, tapes):
-    assert not rkhs.gram(kernel, L).steady
+    assert not rkhs.gram(kernel, L).recordable
     assert problem(kernel, L).solve(rkhs.solvers.ConjugateGradients(), tol=1e-6).status == "converged"
     assert not tapes

@@ -63,10 +63,10 @@ def test_columns_of_parquet_files(client, tmp_path):
         pd.DataFrame(X[rows], columns=names).assign(y=Y[rows], w=1.0).to_parquet(tmp_path / f"part{k}.parquet")
     frame = dask.dataframe.read_parquet(tmp_path)
     assert len(frame["y"].to_delayed()) < frame.npartitions == 8
-    alone = regressor().fit(rkhs.streams.parquet(tmp_path, target="y", features=names, rows=500))
+    alone = regressor().fit(rkhs.streams.read_parquet(tmp_path, target="y", features=names, rows=500))
     same(regressor().fit(frame[names], frame["y"]), alone)
     same(regressor().fit(frame[names], frame["y"], frame["w"]), alone)
-    one = regressor().fit(rkhs.streams.parquet(tmp_path, target="y", features=names[:1], rows=500))
+    one = regressor().fit(rkhs.streams.read_parquet(tmp_path, target="y", features=names[:1], rows=500))
     same(regressor().fit(frame[names[:1]], frame["y"]), one)
 
 

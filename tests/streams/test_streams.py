@@ -70,7 +70,7 @@ def test_all_sources_give_one_machine(tmp_path):
         rkhs.streams.blocks(np.load(path, mmap_mode="r"), TARGET),
         rkhs.streams.blocks(lambda: pieces(X, TARGET)),
         rkhs.streams.blocks(pieces(X, TARGET)),
-        rkhs.streams.parquet(tmp_path / "rows.parquet", target="y", rows=200),
+        rkhs.streams.read_parquet(tmp_path / "rows.parquet", target="y", rows=200),
     ]
     for stream in streams:
         fitted = regressor().fit(stream)
@@ -195,7 +195,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     names = np.where(LABELS == -1, None, np.array(["a", "b", "c", "?"])[LABELS])
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.assign(y=names).to_parquet(tmp_path / "rows.parquet")
-    rows = rkhs.streams.parquet(tmp_path / "rows.parquet", target="y", rows=300)
+    rows = rkhs.streams.read_parquet(tmp_path / "rows.parquet", target="y", rows=300)
     with pytest.raises(
         rkhs.exceptions.BlockError, match=r"y contains NaN, or no value, at row \d+: .*unlabeled=np.nan"
     ):

@@ -140,7 +140,7 @@ def as_column(values: Any) -> Vector:
     return np.asarray(values, dtype=object) if mixed or large else np.asarray(values)
 
 
-def owned(array: Array) -> Array:
+def immutable_copy(array: Array) -> Array:
     """Return an immutable array: the array itself if it is read-only already, otherwise a read-only copy.
 
     Objects that outlive the call that creates them (functionals, terms, functions, fitted models) store their arrays
@@ -166,7 +166,7 @@ def owned(array: Array) -> Array:
 
 
 def frozen(array: Array) -> Array:
-    """Mark an array to which there is no other reference as immutable (see `owned`), without a copy."""
+    """Mark an array to which there is no other reference as immutable (see `immutable_copy`), without a copy."""
     if is_torch_array(array):
         array._rkhs_owned = True
     else:
@@ -203,7 +203,7 @@ def indices(rows: Vector, array: Array) -> Array:
     return namespace(array).asarray(rows, device=device(array))
 
 
-def taken(array: Array, rows: Vector) -> Array:
+def take_rows(array: Array, rows: Vector) -> Array:
     """Return array[rows] for integer indices `rows`."""
     return namespace(array).take(array, indices(rows, array), axis=0)
 
@@ -285,6 +285,6 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
     return None if precision is None else namespace(data).astype(data[:0], namespace(data).float64)
 
 
-def in_one_place(a: Array, b: Array) -> bool:
+def same_device(a: Array, b: Array) -> bool:
     """Return whether two arrays share a library and a device."""
     return bool(is_torch_array(a) == is_torch_array(b) and device(a) == device(b))

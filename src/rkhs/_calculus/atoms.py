@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, taken, zeros
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, take_rows, zeros
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
 LinearMap = Matrix | None
@@ -217,14 +217,14 @@ class Atoms:
         Atoms
             The atoms, with per_point = 1.
         """
-        points = taken(self.points, flat // self.per_point)
+        points = take_rows(self.points, flat // self.per_point)
         if self.shared and self.per_point == 1:
             return replace(self, points=points)
         if self.shared:
-            directions = taken(self.directions, flat % self.per_point)
+            directions = take_rows(self.directions, flat % self.per_point)
         else:
             merged = namespace(points).reshape(self.directions, (self.size, self.order, self.dimension))
-            directions = taken(merged, flat)
+            directions = take_rows(merged, flat)
         return replace(self, points=points, directions=directions[:, None])
 
     def gathered(self, flat: Vector) -> Atoms:
@@ -245,8 +245,8 @@ class Atoms:
         whole = k > 1 and flat.size % k == 0 and bool(np.all(first % k == 0))
         if not (whole and np.all(np.reshape(flat, (-1, k)) == first[:, None] + np.arange(k))):
             return self.take(flat)
-        directions = self.directions if self.shared else taken(self.directions, first // k)
-        return replace(self, points=taken(self.points, first // k), directions=directions)
+        directions = self.directions if self.shared else take_rows(self.directions, first // k)
+        return replace(self, points=take_rows(self.points, first // k), directions=directions)
 
     def tiled(self, most: int) -> Iterator[tuple[slice, Atoms]]:
         """Yield consecutive pieces of the atoms with the slices of their flat indices.

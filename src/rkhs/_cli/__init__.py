@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from rkhs._files import ended_when_asked
+from rkhs._files import exit_on_signals
 
 
 def main() -> None:
     """Run the command; name what is missing if its parts are not installed."""
-    with ended_when_asked():
+    with exit_on_signals():
         try:
             import matplotlib  # noqa: F401
             import pandas  # noqa: F401

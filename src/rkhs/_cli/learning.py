@@ -18,7 +18,7 @@ import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._cli.tables import Format, Kinds
 from rkhs._cli.terminal import CommandError, Problems, suggest
-from rkhs.invariances import Monotone, Sampled
+from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
 AUTO, NONE = "auto", "none"
@@ -228,7 +228,7 @@ class Fit:
         if request.signs:  # the weight is that of a mean over rows: ten times the weight of a label at each row
             priors.append(Monotone(request.signs, weight=10 * params["C"] * len(X)))
         if "approximation" in options:  # priors at a sample of the rows, which stands for all of them
-            priors = [replace(one, functional=Sampled(one.functional, LABELED + OTHERS)) for one in priors]
+            priors = [replace(one, functional=RandomSubset(one.functional, LABELED + OTHERS)) for one in priors]
         accepted |= {"invariance": priors or None, "nu": 1.0 if priors else 0.0}
         unlabeled = float("nan") if request.regression else UNLABELED
         return replace(self, model=plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y))

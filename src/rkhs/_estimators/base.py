@@ -24,7 +24,7 @@ from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
 from rkhs._problem import Problem
-from rkhs._progress import interrupts_raised, limited
+from rkhs._progress import interrupts_raised, with_time_limit
 from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
@@ -44,7 +44,7 @@ def transactional(fit: Method) -> Method:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         limit = getattr(self, "time_limit", None)
-        with interrupts_raised(), limited(None if limit is None else check_number(limit, "time_limit")):
+        with interrupts_raised(), with_time_limit(None if limit is None else check_number(limit, "time_limit")):
             fit(copy, *args, **options)
         self.__dict__ = vars(copy)
         return self

@@ -41,7 +41,7 @@ from scipy.special import log_softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
-from rkhs._estimators.cross_validation import dealt, fold_values, smallest_class
+from rkhs._estimators.cross_validation import fold_values, rows_per_fold, smallest_class
 from rkhs._estimators.options import ModelConfig
 from rkhs._estimators.problem import formulate
 from rkhs._finite.function import Function
@@ -91,7 +91,7 @@ class HeldOutLabels:
                 f"{self.estimator} was fitted to a single label, which cannot be left out: intervals and sets need two "
                 "labels or more."
             )
-        left_out = dealt(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
+        left_out = rows_per_fold(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
         values, rows, times = fold_values(
             self.problem, np.tile(left_out, (self.copies, 1)), self.count, "Intervals and sets"
         )
@@ -167,7 +167,7 @@ class Calibration:
             codes, count = self.codes[:size], held_out.count[:size]
             folds = min(5, smallest_class(codes, count))
             if folds > 1:
-                left_out = dealt(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
+                left_out = rows_per_fold(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
                 left_out = np.tile(left_out, (held_out.copies, 1))
                 values, rows, times = fold_values(held_out.problem, left_out, held_out.count, "Probabilities")
                 return values, rows, times / held_out.count[rows]

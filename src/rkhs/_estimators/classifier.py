@@ -15,7 +15,7 @@ from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactio
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_classes, predicted_codes
-from rkhs._estimators.problem import keeps_rows
+from rkhs._estimators.problem import depends_on_row_order
 from rkhs._estimators.scoring import Discriminant
 from rkhs._estimators.streamed import InvariantEstimator, approximated
 from rkhs._problem import Problem
@@ -40,7 +40,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         codes = np.full(len(y), -1)
         codes[~missing] = known_codes.reshape(-1)
         marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
-        merge = not keeps_rows(getattr(self, "invariance", None))
+        merge = not depends_on_row_order(getattr(self, "invariance", None))
         sample = Sample.of(points, sample_weight, codes, ~missing, marks, merge=merge)
         labeled = sample.labeled  # rows of weight zero are dropped, and with them perhaps whole classes
         present, index = np.unique(sample.y[labeled], return_inverse=True)

@@ -88,7 +88,7 @@ def folds_of(cv: Any, sample: Sample, splitter: Callable[[int], Any]) -> Folds:
         return Folds(1.0 - marks[:, 0::2], labeled.count[:, None] * marks[:, 1::2])
     classes = labeled.y if sample.y.dtype.kind == "i" else None
     smallest = int(labeled.count.sum()) if classes is None else smallest_class(classes, labeled.count)
-    scored = dealt(splitter(max(2, min(5 if cv is None else int(cv), smallest))), labeled.count, classes)
+    scored = rows_per_fold(splitter(max(2, min(5 if cv is None else int(cv), smallest))), labeled.count, classes)
     return Folds(1 - scored / labeled.count[:, None], scored)
 
 
@@ -98,7 +98,7 @@ def smallest_class(codes: Vector, count: Vector) -> int:
     return int(rows[rows > 0].min())
 
 
-def dealt(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
+def rows_per_fold(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
     """Return the numbers (t, K) of rows of each point that a splitter puts into each of K folds.
 
     A point stands for `count` (t,) equal rows.  If it has 2 K rows or more, all folds get the same number of them, and

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, like, taken, to_numpy
+from rkhs._backend.arrays import Vector, like, take_rows, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
@@ -41,7 +41,7 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
-from rkhs._progress import granted, limited, seconds_left
+from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
@@ -124,16 +124,16 @@ class CrossValidated(BaseKernelEstimator):
         sample = self._sample(X, y, sample_weight)
         count = sample.size
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
-        self._points = Evaluation(taken(sample.X, rows))  # for `feature_importances_`
+        self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
-        with limited(None if self.time_limit is None else 0.6 * self.time_limit):
+        with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
             config, points = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
         formulated = None if self.approximation is not None and not automatic else formulate(config, points)
         if automatic and formulated is not None:
             problem = self._affordable(formulated.problem, points, config.invariance is not None)
             formulated = replace(formulated, problem=problem)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
-        with granted(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
+        with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if formulated is not None:
                 self._learn(formulated.problem, sample, formulated.variance)
                 return

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, as_real, check_unmasked, taken, to_numpy
+from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, as_real, check_unmasked, take_rows, to_numpy
 from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
 
@@ -80,7 +80,7 @@ class Sample:
         if np.array_equal(index, np.arange(self.size)):
             return self
         arrays = ("weight", "y", "labeled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
-        return replace(self, X=taken(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
+        return replace(self, X=take_rows(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
 
     def apart(self, most: int = 100_000) -> Sample:
         """Undo merging: return every row as a separate point, or `most` rows drawn at random if there are more."""

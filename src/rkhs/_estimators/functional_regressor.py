@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, as_array, as_real, owned, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_real, immutable_copy, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.length_scales import as_kernel
@@ -85,7 +85,7 @@ class Measurement:
                     f"{L.shape}; got {self.noise!r}."
                 )
             object.__setattr__(self, "noise", float(noise) if noise.ndim == 0 else noise)
-        object.__setattr__(self, "target", owned(as_real(self.target, "target")))
+        object.__setattr__(self, "target", immutable_copy(as_real(self.target, "target")))
         Term(L, Squared(), self.target)  # validates the target
 
     def __repr__(self) -> str:

@@ -32,12 +32,20 @@ import scipy.linalg
 from sklearn.model_selection import KFold
 
 from rkhs import kernels
-from rkhs._backend.arrays import Array, Matrix, Vector, like, taken, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.cross_validation import dealt, fold_values
+from rkhs._estimators.cross_validation import fold_values, rows_per_fold
 from rkhs._estimators.data import Sample
 from rkhs._estimators.options import ModelConfig, quoted
-from rkhs._estimators.scoring import SCALES, Candidate, Labeled, falls, leave_group_out, leave_one_out, mean_fall
+from rkhs._estimators.scoring import (
+    SCALES,
+    Candidate,
+    Labeled,
+    falls_significantly,
+    leave_group_out,
+    leave_one_out,
+    mean_fall,
+)
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
@@ -116,7 +124,7 @@ def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -
     if config.scale == "cv":
         return _cross_validated_kernel(config, sample, problem_of), None
     terms = [
-        Term(term.functional, Squared(), term.told, weight=Tunable() * to_numpy(term.weights())[:, 0])
+        Term(term.functional, Squared(), term.observed_target, weight=Tunable() * to_numpy(term.weights())[:, 0])
         for term in config.observed_terms(sample.apart())
     ]
     problem = Problem(KERNELS[config.kernel](Tunable(each=True)), terms, config.basis)
@@ -145,14 +153,14 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     make: Callable[[Any], Any] = KERNELS[config.kernel]
     candidates: list[Kernel] = []
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
-    for features in map(FeatureMap, units):
+    for features in map(FeatureTransform, units):
         median = median_scale(features.points(X), distance=make(1.0).distance)
         candidates += [make(features.scale(width * median)) for width in WIDTHS]
     losses = []
     for problem in (problem_of(sample, kernel) for kernel in candidates):
         term = problem.terms[0]
         count = np.ones(term.size, dtype=int)
-        left_out = dealt(KFold(min(5, term.size), shuffle=True, random_state=0), count)
+        left_out = rows_per_fold(KFold(min(5, term.size), shuffle=True, random_state=0), count)
         values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
         target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
         row_losses = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
@@ -161,7 +169,7 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureMap:
+class FeatureTransform:
     """A linear map of points: features are divided by `unit`, then mapped by the matrix `linear`."""
 
     unit: Any  # a number, or one for each feature
@@ -185,20 +193,20 @@ class FeatureMap:
         return kernel, self.scale(width)
 
 
-def feature_maps(X: Matrix) -> Iterator[FeatureMap]:
+def feature_maps(X: Matrix) -> Iterator[FeatureTransform]:
     """Yield the maps to try for points X (t, n), the identity first."""
     t, n = X.shape
     spread, rounding = deviations(X), 1e-6  # relative size below which deviations, and their differences, are rounding
     standardized = np.ptp(spread) <= rounding * spread.max()
     units: list[Any] = [1.0] if standardized else [1.0, spread]
-    yield from map(FeatureMap, units)
+    yield from map(FeatureTransform, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)
         along = (X / unit @ directions.T).std(axis=0)
         rank = int(np.sum(along > rounding * along[0]))  # below n if features repeat others
-        yield from (FeatureMap(unit, directions[:count], count) for count in COMPONENTS if count < rank)
+        yield from (FeatureTransform(unit, directions[:count], count) for count in COMPONENTS if count < rank)
     if 1 < n <= 500 and t > 1:  # larger eigendecompositions take too long
-        yield FeatureMap(spread, decorrelating(X / spread))
+        yield FeatureTransform(spread, decorrelating(X / spread))
 
 
 def decorrelating(X: Matrix) -> Matrix:
@@ -241,7 +249,9 @@ class ScaleLearner:
         for group, _ in folds:
             baseline[group] = leave_group_out(K, self.labeled, base.C, self.intercept, group)
         before, weight = self.labeled.squares(baseline), self.labeled.weight
-        if not falls(before, self.labeled.squares(values), weight):  # not even with scales that have seen the labels
+        if not falls_significantly(
+            before, self.labeled.squares(values), weight
+        ):  # not even with scales that have seen the labels
             return None
         predictions = baseline.copy()
         for group, rest in folds:
@@ -253,7 +263,7 @@ class ScaleLearner:
             predictions[group] = leave_group_out(K, self.labeled, fold_C, self.intercept, group)
             if self.labeled.loss(predictions) > self.labeled.loss(baseline):  # already worse after these folds
                 return None
-        if not falls(before, self.labeled.squares(predictions), weight):
+        if not falls_significantly(before, self.labeled.squares(predictions), weight):
             return None
         return Candidate(SCALES, first.kernel, scale, None, 0.0, C, *self.labeled.scored(predictions))
 
@@ -317,7 +327,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     training, held_out = replace(sample, labeled=labeled), sample.take(np.sort(held))
     term = replace(config, C=1.0).label_term(held_out)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
-    points = taken(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
+    points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(to_numpy(sample.X).astype(np.float64))
 
     def fitted(T: Matrix) -> tuple[Any, Vector]:

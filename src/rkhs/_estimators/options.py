@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from rkhs import losses
-from rkhs._backend.arrays import Vector, owned, to_numpy
+from rkhs._backend.arrays import Vector, immutable_copy, to_numpy
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
 from rkhs._finite.term import Term
@@ -223,7 +223,7 @@ def parameters(estimator: BaseEstimator) -> dict[str, Any]:
 
     def copied(value: Any) -> Any:
         if is_array_api_obj(value):
-            return owned(value)
+            return immutable_copy(value)
         return copy(value) if isinstance(value, list | dict) else value
 
     return {name: copied(value) for name, value in estimator.get_params(deep=False).items()}

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, taken, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, take_rows, to_numpy
 from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import resolve_kernel
 from rkhs._estimators.options import INVARIANCE, ModelConfig, as_loss, check_number
@@ -61,7 +61,7 @@ def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[P
     nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
     if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
         prior = None  # slopes that were measured are not assumed to be small
-    invariances = [invariance for invariance in as_invariances(prior) if invariance.hard_constraint is None]
+    invariances = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
     terms = [norms.observed(term) for term in config.observed_terms(sample)]
     for invariance in resolve_columns(invariances if nu > 0 else [], config.feature_names):
         points = points_of(invariance, sample)
@@ -73,7 +73,7 @@ def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[P
     return Problem(kernel, terms, config.basis, **settings), norms.variance
 
 
-def keeps_rows(invariance: Any) -> bool:
+def depends_on_row_order(invariance: Any) -> bool:
     """Return whether an invariance refers to rows of X by index, as a graph given by the user does."""
     if isinstance(invariance, str):
         return False
@@ -137,9 +137,9 @@ class WeightNormalization:
     @classmethod
     def at(cls, kernel: Kernel, X: Array, weight: Vector) -> WeightNormalization:
         """Compute v from points (t, n) and their weights."""
-        points = taken(X, _spaced(len(X), 256)) if kernel.order else None
+        points = take_rows(X, _spaced(len(X), 256)) if kernel.order else None
         rows = _spaced(len(X), MOST_NORMS)
-        return cls(kernel, _mean(_squared_norms(kernel, Evaluation(taken(X, rows)), points), weight[rows]), points)
+        return cls(kernel, _mean(_squared_norms(kernel, Evaluation(take_rows(X, rows)), points), weight[rows]), points)
 
     def observed(self, term: Term) -> Term:
         """Return a term of observations with its weight divided by v."""

@@ -25,7 +25,7 @@ from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._shapes.claims import Claim, check_provable
-from rkhs._shapes.constraints import FIRST, ROOM, filling
+from rkhs._shapes.constraints import FIRST, MARGIN, space_filling_points
 from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs._warnings import warn
@@ -137,14 +137,14 @@ class QuantileRegressor(BaseKernelEstimator):
         joint = components(kernel, n, np.eye(m))
         norms, C = WeightNormalization.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
         median = float(np.median(y))  # subtracted, since offsets are free and y - median rounds less
-        margin, weight = ROOM * float(np.ptp(y)), 2 * C * len(y)
+        margin, weight = MARGIN * float(np.ptp(y)), 2 * C * len(y)
 
         def data(targets: Matrix) -> list[Term]:
             curves = zip(levels, np.eye(m), strict=True)
             return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
-        constrained = [filling(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]  # points
+        constrained = [space_filling_points(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]  # points
         proofs: list[ClaimProof] = []
         for _ in range(ROUNDS):
             constraints = [

@@ -16,7 +16,7 @@ from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, tra
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
-from rkhs._estimators.problem import keeps_rows
+from rkhs._estimators.problem import depends_on_row_order
 from rkhs._estimators.streamed import InvariantEstimator, approximated
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
@@ -42,7 +42,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             targets = np.where(missing if outputs is None else missing[:, None], np.nan, y)
             warn_of_units(to_numpy(points).astype(np.float64), targets, slopes)
         marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
-        merge = not keeps_rows(getattr(self, "invariance", None))
+        merge = not depends_on_row_order(getattr(self, "invariance", None))
         sample = Sample.of(points, sample_weight, y, ~missing, marks, slopes, merge=merge)
         if not np.any(sample.labeled) and slopes is None:
             raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")

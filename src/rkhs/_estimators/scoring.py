@@ -123,7 +123,7 @@ def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, flo
     return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
 
 
-def falls(before: Vector, after: Vector, weight: Vector, sure: float = 1.0) -> bool:
+def falls_significantly(before: Vector, after: Vector, weight: Vector, sure: float = 1.0) -> bool:
     """Return whether the mean of losses (l,) falls by more than `sure` standard errors and by more than a twentieth.
 
     The second condition is for models that are nearly equal, whose small difference may be significant.

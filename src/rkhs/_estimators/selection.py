@@ -29,7 +29,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import drawn_rows, predicted_codes
-from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, FeatureMap, KernelOf, ScaleLearner, feature_maps
+from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, FeatureTransform, KernelOf, ScaleLearner, feature_maps
 from rkhs._estimators.scoring import (
     FEATURES,
     GRAPH,
@@ -38,7 +38,7 @@ from rkhs._estimators.scoring import (
     Candidate,
     Discriminant,
     Labeled,
-    falls,
+    falls_significantly,
     leave_one_out,
 )
 from rkhs._finite.monitor import Monitor, Stopped
@@ -53,7 +53,9 @@ GRAPH_WIDTHS = (0.5, 1.0)  # length scales with graphs, in units of the median d
 NEIGHBORS, POWERS = (5, 10, 30), (1, 2, 4)  # numbers of neighbors, and powers of the Laplacian
 FIRST = (10, 2)  # neighbors and power with which feature maps and scales are compared
 FUNCTIONS = 2000  # landmarks, if there are more points; fewer landmarks resolve less of the graph
-SURER = 1.5  # standard errors by which errors must fall with a graph, since the best of many graphs is optimistic
+GRAPH_STANDARD_ERRORS = (
+    1.5  # standard errors by which errors must fall with a graph, since the best of many graphs is optimistic
+)
 
 
 @dataclass
@@ -74,7 +76,7 @@ class SelectionMonitor(Monitor):
 class KernelCandidate:
     """A kernel to try: a feature map and the equivalent parameters (kernel, scale) of an estimator."""
 
-    features: FeatureMap
+    features: FeatureTransform
     settings: tuple[Any, Any]  # kernel, scale
     graph: bool  # whether graphs are tried with it
 
@@ -120,7 +122,7 @@ class ModelSelection:
     def _candidates(self) -> Iterator[list[Candidate]]:
         """Yield the candidates of one kernel matrix at a time: without priors, with learned scales, with graphs."""
         labeled, kernels = self.X[self.labeled.rows], list(self._kernel_candidates())
-        smallest = dict[FeatureMap, float]()  # loss without a graph
+        smallest = dict[FeatureTransform, float]()  # loss without a graph
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
         graphs = self.unlabeled and any(self.nus)
         self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
@@ -146,7 +148,7 @@ class ModelSelection:
     def _kernel_candidates(self) -> Iterator[KernelCandidate]:
         """Yield the kernels and scales to try; graphs are tried with the first kernel."""
         if self.scales is not None:
-            features = FeatureMap(1.0)
+            features = FeatureTransform(1.0)
             for kernel in self.kernels:
                 yield from (KernelCandidate(features, (kernel, scale), True) for scale in self.scales)
             return
@@ -223,7 +225,7 @@ class ModelSelection:
 class Graphs:
     """Graphs of nearest neighbors of points X after a feature map."""
 
-    def __init__(self, X: Matrix, features: FeatureMap) -> None:
+    def __init__(self, X: Matrix, features: FeatureTransform) -> None:
         self.features, self.most = features, min(max(NEIGHBORS), len(X) - 1)
         self.distances, self.neighbors = nearest(features.points(X), self.most)
 
@@ -260,8 +262,10 @@ class Choice:
         best = self.plain
         for kind in KINDS[1:]:
             candidate = self.of(kind)
-            sure = SURER if kind == GRAPH else 1.0
-            if candidate is not None and falls(best.squares, candidate.squares, self.labeled.weight, sure):
+            sure = GRAPH_STANDARD_ERRORS if kind == GRAPH else 1.0
+            if candidate is not None and falls_significantly(
+                best.squares, candidate.squares, self.labeled.weight, sure
+            ):
                 best = candidate
         return best
 
@@ -279,7 +283,7 @@ class Choice:
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
         before, after = predicted_codes(values) != codes, Discriminant.cross_validated(values, codes) != codes
-        if not falls(1.0 * before, 1.0 * after, weight):
+        if not falls_significantly(1.0 * before, 1.0 * after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
 

@@ -22,7 +22,7 @@ from array_api_compat import is_torch_array
 from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
-from rkhs._backend.arrays import Vector, as_column, owned
+from rkhs._backend.arrays import Vector, as_column, immutable_copy
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._estimators.calibration import Calibration, HeldOutByFolds, HeldOutInSubspace
 from rkhs._estimators.data import (
@@ -52,8 +52,8 @@ from rkhs.invariances._base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
-from rkhs.streams._plan import Plan, Reservoir, Wanted, sample
-from rkhs.streams._problem import LOOKING, planned, solve_stream, telling
+from rkhs.streams._plan import Plan, Reservoir, SampleSpec, sample
+from rkhs.streams._problem import SAMPLING, planned, solve_stream, with_progress
 
 
 @dataclass(eq=False, repr=False)
@@ -108,11 +108,11 @@ class InvariantEstimator(BaseKernelEstimator):
         look, learn = replayed(stream)
         with closing(Monitor(self.tol, verbose=self.verbose)) as monitor:
             with monitor.showing(CHOICE):
-                plan, seen = self._plan(telling(look, monitor, LOOKING), None)
+                plan, seen = self._plan(with_progress(look, monitor, SAMPLING), None)
             if learn.replays:
                 solved = solve_stream(learn, plan, monitor)
             else:  # the number of rows, by which invariances are averaged, is known only at the end
-                solved = _solved(telling(learn, monitor, SUMMING).reduce(_sums, plan), plan, self.tol)
+                solved = _solved(with_progress(learn, monitor, SUMMING).reduce(_sums, plan), plan, self.tol)
             self._keep_in_subspace(plan, *solved, seen, monitor)
         self._sums = None
         if self.solution_.source is None and not in_blocks(X):
@@ -169,7 +169,7 @@ class InvariantEstimator(BaseKernelEstimator):
                 )
         unfitted, name = clone(self), type(self).__name__
         terms = BlockTerms(unfitted, invariances if check_number(self.nu, "nu", or_zero=True) > 0 else ())
-        seen = look.reduce(sample, Wanted(self.approximation.sample_size, 0, terms.labeled, terms.describe))
+        seen = look.reduce(sample, SampleSpec(self.approximation.sample_size, 0, terms.labeled, terms.describe))
         facts: Facts = seen.facts
         if is_classifier(self):
             all_classes = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
@@ -309,7 +309,7 @@ class BlockTerms:
         else:
             y = np.where(labeled, targets, 0).astype(float)
         weight = np.ones(count) if block.weight is None else block.weight
-        X = owned(block.X)  # one copy, shared by the functionals of all terms
+        X = immutable_copy(block.X)  # one copy, shared by the functionals of all terms
         return Sample(X, weight, y, labeled, np.zeros((count, 0)), np.ones(count, dtype=np.int64))
 
     def __call__(self, block: Block) -> list[Term]:

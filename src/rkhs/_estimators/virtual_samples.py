@@ -34,7 +34,7 @@ class VirtualSampleSVC(Classifier):
     ----------
     transforms : sequence of callables, default=()
         Maps from X to a transformed X of the same shape, each of which adds a copy of every point, such as those of
-        `rkhs.invariances.copies` and `rkhs.invariances.RandomMotion`.
+        `rkhs.invariances.transformed_copies` and `rkhs.invariances.RandomImageTransform`.
     features : transformer, optional
         A scikit-learn transformer of points and copies, such as `rkhs.preprocessing.EdgeDirections`; without one the
         kernel acts on the points themselves.

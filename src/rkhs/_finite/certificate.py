@@ -24,7 +24,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, inner, like, namespace, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, inner, like, namespace, take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._linalg.projection import project
 from rkhs.losses._base import between
@@ -208,11 +208,11 @@ def _image(system: FiniteProblem, a: Array) -> Array:
     if len(support) <= FEW * system.size and not system.exact.stored:
         columns = system.exact.part(slice(None), support)
         if columns.core_seconds <= FEW * system.exact.core_seconds:
-            return columns @ taken(a, support)
+            return columns @ take_rows(a, support)
     return system.exact @ a
 
 
-def certify_in_haste(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
+def certify_quickly(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
     """Compute quick certificates for problems that share a Gram matrix, with two products for all of them together."""
     if not cells:
         return []

@@ -26,8 +26,8 @@ from rkhs._backend.memory import out_of_memory, release_memory
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.term import Term
 from rkhs._gram.jets import same_points
-from rkhs._gram.operator import cancelled, magnitudes
-from rkhs._progress import tick
+from rkhs._gram.operator import cancellation_ratio, magnitudes
+from rkhs._progress import report_progress
 from rkhs._spaces.base import TILE_ROWS, DenseSpace, Orthonormal, square
 from rkhs.functionals._base import Functional
 from rkhs.functionals._points import pointwise
@@ -43,13 +43,16 @@ class Moments:
 
     loss: Loss
     sums: Array  # (g, r + p + c, r + p + c)
-    cancelled: float = 1.0  # the largest ratio of the magnitudes of rows to their norms (cancellation)
+    cancellation_ratio: float = 1.0  # the largest ratio of the magnitudes of rows to their norms (cancellation)
     strongest: float = 0.0  # the largest product of the weight of a row and its squared magnitude
     count: int = 0  # number of functionals with a positive weight
 
     def __add__(self, other: Moments) -> Moments:
-        cancelled, strongest = max(self.cancelled, other.cancelled), max(self.strongest, other.strongest)
-        return Moments(self.loss, self.sums + other.sums, cancelled, strongest, self.count + other.count)
+        cancellation_ratio, strongest = (
+            max(self.cancellation_ratio, other.cancellation_ratio),
+            max(self.strongest, other.strongest),
+        )
+        return Moments(self.loss, self.sums + other.sums, cancellation_ratio, strongest, self.count + other.count)
 
     def times(self, factor: float) -> Moments:
         """Return the moments with all weights multiplied by a factor."""
@@ -290,15 +293,15 @@ class _Accumulator:
             E = self.space.rows(subset)
             self._add(k, rows, subset, E if self.turn is None else E @ self.turn)
             if k in self.moments:
-                subset, moments = self.space.brought(subset), self.moments[k]
+                subset, moments = self.space.on_device(subset), self.moments[k]
                 sizes = to_numpy(magnitudes(self.space.kernel, subset))
                 strongest = float(np.max(self._weight(k, rows, sizes) * sizes**2, initial=moments.strongest))
-                ratio = max(moments.cancelled, cancelled(self.space.kernel, subset))
-                self.moments[k] = replace(moments, cancelled=ratio, strongest=strongest)
+                ratio = max(moments.cancellation_ratio, cancellation_ratio(self.space.kernel, subset))
+                self.moments[k] = replace(moments, cancellation_ratio=ratio, strongest=strongest)
 
     def _report(self, count: float) -> None:
         """Report progress before the next `count` functionals."""
-        tick(min(self.done / self.all, 1.0))
+        report_progress(min(self.done / self.all, 1.0))
         self.done += count
 
     def _weight(self, k: int, rows: slice, E: Array) -> Array:
@@ -331,7 +334,7 @@ class _Accumulator:
         if tiles is None or self.bytes > self.limit:
             self.kept[k] = None
             return
-        columns = [to_numpy(magnitudes(self.space.kernel, self.space.brought(functional)))]
+        columns = [to_numpy(magnitudes(self.space.kernel, self.space.on_device(functional)))]
         if self.basis is not None:
             columns.append(to_numpy(functional.absolute().assemble(self.basis.magnitude)))
         tiles.append(Rows(E, to_numpy(target), to_numpy(weight), np.concatenate(columns, axis=1), shares))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, in_one_place, like, namespace, owned, taken, to_numpy
+from rkhs._backend.arrays import Array, as_array, immutable_copy, like, namespace, same_device, take_rows, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._gram import gram
 from rkhs._spaces import FiniteSpace, LandmarkSpace
@@ -57,7 +57,7 @@ class Function:
 
     def __post_init__(self) -> None:
         L = self.functionals
-        coefficients = owned(like(as_array(self.coefficients, "coefficients"), L.prototype))
+        coefficients = immutable_copy(like(as_array(self.coefficients, "coefficients"), L.prototype))
         shape = tuple(coefficients.shape)
         if shape == L.shape:
             coefficients = namespace(coefficients).reshape(coefficients, (L.size,))
@@ -67,7 +67,7 @@ class Function:
         if (self.basis is None) != (self.basis_coefficients is None):
             raise ValueError("basis and basis_coefficients must be given together.")
         if self.basis_coefficients is not None:
-            basis_coefficients = owned(like(self.basis_coefficients, coefficients))
+            basis_coefficients = immutable_copy(like(self.basis_coefficients, coefficients))
             if tuple(basis_coefficients.shape[1:]) != tuple(coefficients.shape[1:]):
                 raise ValueError(
                     f"coefficients of shape {tuple(coefficients.shape)} and basis_coefficients of shape "
@@ -113,7 +113,7 @@ class Function:
         array of shape L.shape or (*L.shape, outputs)
             The values L(f).
         """
-        if not in_one_place(functional.prototype, self.functionals.prototype):
+        if not same_device(functional.prototype, self.functionals.prototype):
             functional = functional.like(self.functionals.prototype)
         values = gram(self.kernel, functional, self.functionals) @ self.coefficients
         if self.basis is not None:
@@ -164,7 +164,7 @@ class Function:
         """
         sizes = _largest(self.coefficients)
         kept = np.flatnonzero(sizes > tol * sizes.max(initial=0.0))
-        return replace(self, functionals=self.functionals.take(kept), coefficients=taken(self.coefficients, kept))
+        return replace(self, functionals=self.functionals.take(kept), coefficients=take_rows(self.coefficients, kept))
 
     def output(self, which: int) -> Function:
         """Return one output of a function with several outputs.
@@ -289,7 +289,7 @@ class FeatureFunction:
 
     def apply(self, functional: Functional) -> Array:
         """Return L(f) in the shape of L, with a last axis for several outputs, computed on the device of f."""
-        functional = self.features.brought(functional)
+        functional = self.features.on_device(functional)
         rows = self.features.rows(functional)
         values = rows @ like(self.coefficients, rows)
         if self.basis is not None:

@@ -18,7 +18,7 @@ from rkhs._backend.arrays import Array
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
-from rkhs._progress import listening, seconds_left
+from rkhs._progress import seconds_left, with_progress_callback
 
 PATIENCE = 2.0  # seconds before progress is displayed
 MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # progress messages of solvers
@@ -71,7 +71,7 @@ class Monitor:
     """A record of a solver's progress, which raises `Stopped` if a limit is reached.
 
     Solvers call `report` once per iteration, with the best iterate so far for all outputs.  Gram products are counted
-    by the operators of `watching`, and do not start if they would end after the time limit.
+    by the operators of `monitored`, and do not start if they would end after the time limit.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Monitor:
         # The certificate of the returned iterate takes two products.
         return min(remaining, seconds_left()) - 2 * self.seconds_each
 
-    def watching(self, system: FiniteProblem) -> FiniteProblem:
+    def monitored(self, system: FiniteProblem) -> FiniteProblem:
         """Return the problem with Gram products that this monitor counts and limits.
 
         Parameters
@@ -253,7 +253,7 @@ class Monitor:
             self.check(0.0 if before is None else now - before)
             before = now
 
-        with listening(progress):
+        with with_progress_callback(progress):
             yield
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, namespace, taken, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, namespace, take_rows, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs.losses._base import Loss
 from rkhs.losses._interval import shifted
@@ -309,7 +309,7 @@ class FiniteProblem:
             The smaller problem.
         """
         operator = diagonal_part(self.exact, rows)
-        geometry = Geometry(operator, operator, taken(self.Q, rows), self.definite)
+        geometry = Geometry(operator, operator, take_rows(self.Q, rows), self.definite)
         return FiniteProblem(geometry, consecutive(terms), self.outputs)
 
     def output(self, which: int) -> FiniteProblem:
@@ -522,7 +522,7 @@ def check_range(terms: Iterable[LossBlock]) -> None:
             )
 
 
-def recedes(problem: FiniteProblem, output: int) -> bool:
+def is_unbounded_below(problem: FiniteProblem, output: int) -> bool:
     """Return whether the objective decreases without end along an unpenalized basis function.
 
     Then there is no minimizer.  Such a direction is found by a linear program in the coefficients c of the basis, with

@@ -137,7 +137,7 @@ def outputs_of(terms: Sequence[Term]) -> int | None:
     return counts.pop() if counts else None
 
 
-def represented_by(problem: Any, caller: str) -> RepresenterProblem:
+def as_representer_problem(problem: Any, caller: str) -> RepresenterProblem:
     """Return the `RepresenterProblem` of a `Problem`, or the argument if it is one; raise for approximations."""
     if getattr(problem, "approximation", None) is not None:
         raise ValueError(

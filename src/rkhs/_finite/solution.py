@@ -10,7 +10,7 @@ from rkhs._finite.certificate import CONVERGED, Certificate
 if TYPE_CHECKING:
     from rkhs._learning.posterior import Posterior, PosteriorSource
 
-__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden"]
+__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
 INTERRUPTED = "interrupted"
 TIME_LIMIT = "time limit"
 
@@ -148,7 +148,7 @@ class Solution:
         )
 
 
-def with_hidden(
+def with_hidden_functions(
     certificate: Certificate, status: str, hidden: int, size: int, functions: str
 ) -> tuple[Certificate, str]:
     """Return the certificate and status if rounding hides some of `size` functions, with which J might be smaller.

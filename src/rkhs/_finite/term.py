@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, as_real, like, namespace, owned, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_real, immutable_copy, like, namespace, to_numpy
 from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Tunable
 from rkhs.losses._base import Loss
@@ -97,10 +97,10 @@ class Term:
         Term
             The new term.
         """
-        return replace(self, **{"target": self.told, **parts})
+        return replace(self, **{"target": self.observed_target, **parts})
 
     @property
-    def told(self) -> Array:
+    def observed_target(self) -> Array:
         """The targets in the shape of the functionals, with NaN for missing observations."""
         target = self.target
         if self.observed is not None:
@@ -127,7 +127,7 @@ class Term:
     def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
         """Return the targets (size,) or (size, outputs) in the dtype of the functionals, and the mask `observed`."""
         L = self.functional
-        target = owned(as_real(self.target, "target"))
+        target = immutable_copy(as_real(self.target, "target"))
         xp = namespace(target)
         shape = tuple(target.shape)
         if shape == ():
@@ -145,7 +145,7 @@ class Term:
             target = xp.where(xp.isnan(target), xp.ones_like(target), target)
         if self.loss.classification and not bool(xp.all(abs(target) == 1)):
             raise ValueError(f"{self.loss!r} needs targets +1 and -1: encode the two classes as +1 and -1.")
-        return owned(like(as_array(target, "target"), L.prototype)), observed
+        return immutable_copy(like(as_array(target, "target"), L.prototype)), observed
 
     def _observed(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         """Return the mask (size,) of targets that are not NaN; None if no target is NaN."""
@@ -181,7 +181,7 @@ class Term:
             if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
                 raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
             return self.weight
-        weight = owned(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
+        weight = immutable_copy(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
         if weight.shape not in ((), self.functional.shape, (self.size,)):
             raise ValueError(
                 f"weight has shape {weight.shape}; {self.functional!r} needs a number or {self.functional.shape}."

@@ -19,7 +19,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, apply_matrix, compose, namespace, zeros
 from rkhs._backend.memory import tile_entries
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
-from rkhs._progress import tick
+from rkhs._progress import report_progress
 from rkhs.exceptions import NotBoundedError
 from rkhs.functionals._base import Functional, Part, in_one_dtype
 from rkhs.kernels._algebra import Push, PushedKernel
@@ -135,7 +135,7 @@ def add_table(
     for i, a, j, b in _tiles(left, right, budget, out):
         if not half or left.start + i.stop > right.start + j.start:
             target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
-            tick(i.stop / left.atoms.size)
+            report_progress(i.stop / left.atoms.size)
 
 
 def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple[slice, Atoms, slice, Atoms]]:
@@ -154,7 +154,7 @@ def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: flo
     for k, (left, a) in enumerate(pieces):
         rows = out[left.rows]
         for i, (right, b) in enumerate(pieces[: k + 1]):
-            tick((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
+            report_progress((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
             tile = _tile(kernel, left, right, a, b, weight)
             target = rows[_rows(left, a[0]), right.rows][:, _rows(right, b[0])]
             transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
@@ -194,7 +194,7 @@ class TableProduct:
     right: Part
     weight: float
     budget: int
-    steady: ClassVar[bool] = False  # `pair` may search for near points, which depends on the values
+    recordable: ClassVar[bool] = False  # `pair` may search for near points, which depends on the values
 
     def add_to(self, out: Array, v: Array) -> None:
         """Add G @ v to `out`."""

@@ -21,7 +21,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy
 from rkhs._gram.operator import gram
 from rkhs.functionals._integrals import MOST, Integral
-from rkhs.kernels._algebra import Multiple, Product, Pullback
+from rkhs.kernels._algebra import LinearTransform, Multiple, Product
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._gaussian import Gaussian
 
@@ -100,7 +100,7 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
         raise TypeError(f"quadrature_nodes needs an rkhs.Integral, got {L!r}.")
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}.")
-    error, size = inf, np.full(len(L.places), inf)
+    error, size = inf, np.full(len(L.point_groups), inf)
     known = bounded(kernel, L) is not None
     for nodes in range(1, MOST + 1) if known else (2, 4, 8, 16, 32, 64):
         rule = L.with_nodes(nodes)
@@ -120,13 +120,13 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
 
 def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
     """Return a bound of |L - L*| (t,) in the RKHS of a kernel composed of Gaussians; None for other kernels."""
-    n, total = L.places.shape[2], np.zeros(len(L.places))
+    n, total = L.point_groups.shape[2], np.zeros(len(L.point_groups))
     for weight, summand in kernel.summands():
         gaussian = _gaussian(summand, n)
         if gaussian is None:
             return None
         factor, linear = gaussian
-        errors: Matrix = np.zeros(len(L.places))  # the sum over the sides of each region
+        errors: Matrix = np.zeros(len(L.point_groups))  # the sum over the sides of each region
         for line in L.lines:
             half = np.linalg.norm(line.sides @ linear.T, axis=-1) / 2
             np.add.at(errors, line.region, line.size * _along(half, L.nodes, line.growing))
@@ -155,7 +155,7 @@ def _gaussian(kernel: Kernel, n: int) -> tuple[float, Matrix] | None:
         case Multiple():
             inner = _gaussian(kernel.kernel, n)
             return None if inner is None else (kernel.factor * inner[0], inner[1])
-        case Pullback():
+        case LinearTransform():
             change = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
             inner = _gaussian(kernel.kernel, len(change))
             return None if inner is None else (inner[0], inner[1] @ change)

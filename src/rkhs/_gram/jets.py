@@ -241,7 +241,7 @@ class JetProduct:
             self.lefts = [JetPoints(group, form, origin, products, fine) for group in by_points(lefts)]
 
     @property
-    def steady(self) -> bool:
+    def recordable(self) -> bool:
         """Whether an accelerator can record the product: no search for near points, no matrix from another device."""
         groups = self.lefts + self.rights
         furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))

@@ -26,7 +26,7 @@ class GramOperator(Protocol):
         """Whether the matrix is in memory, so that its entries cost nothing."""
 
     @property
-    def steady(self) -> bool:
+    def recordable(self) -> bool:
         """Whether products run the same operations for all values, so that an accelerator can record them."""
 
     @property
@@ -38,7 +38,7 @@ class GramOperator(Protocol):
         """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
 
     @property
-    def firsts(self) -> Vector:
+    def group_starts(self) -> Vector:
         """The first rows of groups that are best selected together: all functionals at a point."""
 
     def __matmul__(self, v: Array) -> Array: ...
@@ -65,7 +65,7 @@ class GramMatrix:
     """A symmetric Gram matrix that is stored, with the interface of `GramOperator`."""
 
     matrix: Array
-    stored = steady = True
+    stored = recordable = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class GramMatrix:
     seconds = core_seconds
 
     @property
-    def firsts(self) -> Vector:
+    def group_starts(self) -> Vector:
         return np.arange(self.shape[0])
 
     def __matmul__(self, v: Array) -> Array:

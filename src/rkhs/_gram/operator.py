@@ -204,9 +204,9 @@ class Gram:
         return self.core_seconds if on_cpu(self._empty) else 0.0
 
     @property
-    def firsts(self) -> Vector:
+    def group_starts(self) -> Vector:
         """The index of the first functional at each point."""
-        return self.L.firsts()
+        return self.L.group_starts()
 
     @cached_property
     def core_seconds(self) -> float:
@@ -223,9 +223,9 @@ class Gram:
         return seconds
 
     @property
-    def steady(self) -> bool:
+    def recordable(self) -> bool:
         """Whether products run the same operations for all values, so that an accelerator can record them."""
-        return self._cast.steady if self._cast is not None else all(step.steady for step in self._product)
+        return self._cast.recordable if self._cast is not None else all(step.recordable for step in self._product)
 
     def dense(self, out: Array | None = None) -> Array:
         """Return the matrix as an array, exactly symmetric if both families are the same.
@@ -410,7 +410,7 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
     return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # a safety factor of 3 for one sample
 
 
-def cancelled(kernel: Kernel, L: Functional) -> float:
+def cancellation_ratio(kernel: Kernel, L: Functional) -> float:
     """Return the largest ratio of the magnitudes of functionals (see `magnitudes`) to their norms.
 
     It is 1 without cancellation.

@@ -32,7 +32,7 @@ from rkhs._gram.blocks import pushed
 from rkhs._gram.jets import ORDER
 from rkhs._gram.operator import gram
 from rkhs.functionals._base import Combination, Functional, Part
-from rkhs.kernels._algebra import Multiple, Pullback, PushedKernel, Sum
+from rkhs.kernels._algebra import LinearTransform, Multiple, PushedKernel, Sum
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._laplace import Laplace
 from rkhs.kernels._scaled import ScaledKernel
@@ -86,9 +86,9 @@ def _of_scales(
     kernel: Kernel, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
 ) -> dict[Setting, float]:
     """Return the derivatives in the scales of a radial kernel, perhaps after a linear map, if the formulas apply."""
-    prefix = "kernel." if isinstance(kernel, Pullback) else ""
+    prefix = "kernel." if isinstance(kernel, LinearTransform) else ""
     scales = [(name, j) for name, j in settings if name == prefix + "scale"]
-    inner = kernel.kernel if isinstance(kernel, Pullback) else kernel
+    inner = kernel.kernel if isinstance(kernel, LinearTransform) else kernel
     form = kernel.form(L.dimension) if scales and isinstance(inner, ScaledKernel) else None
     parts = L.parts + M.parts
     if form is None or any(part.atoms.order > ORDER or part.atoms.blur is not None for part in parts):

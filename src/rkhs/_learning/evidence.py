@@ -46,7 +46,7 @@ from rkhs._finite.term import Term
 from rkhs._gram.sensitivity import sensitivity
 from rkhs._learning.observations import Hyperparameter, Observations, check_squared, in_order
 from rkhs._linalg.saddle import Saddle
-from rkhs._progress import tick
+from rkhs._progress import report_progress
 from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.kernels._base import Kernel
 from rkhs.solvers._projected import ProjectedProblem
@@ -94,7 +94,7 @@ def evidence_of(problem: Problem, gradient: bool) -> Evidence:
     ]
     hyperparameters += [Hyperparameter(term=k) for k in range(len(problem.terms))]
     requested = hyperparameters if gradient else None
-    subspace = None if problem.approximation is None else problem._on_span(problem.approximation)
+    subspace = None if problem.approximation is None else problem._in_subspace(problem.approximation)
     if subspace is None or subspace.whole:
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             result = log_evidence(observations, problem.kernel, observations.weight, requested)
@@ -233,7 +233,7 @@ class _SubspaceEquations:
         derivatives = {key: -value for key, value in sensitivity(kernel, landmarks, landmarks, inner, keys).items()}
         noise = np.zeros(size)
         for rows in self.space.tiles(size):
-            tick(rows.start / size)
+            report_progress(rows.start / size)
             L = self.observations.functionals.take(rows)
             E, P, w = to_numpy(self.space.rows(L)), on_basis(L, self.basis), 2 * self.weight[rows, None]
             through = E @ core

@@ -48,7 +48,7 @@ from rkhs._learning.observations import Hyperparameter, Observations, check_null
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import interrupts_raised
 from rkhs.functionals._base import stack
-from rkhs.functionals._points import places
+from rkhs.functionals._points import point_groups
 from rkhs.kernels._base import Kernel
 from rkhs.solvers._base import double
 from rkhs.solvers._conditioned import SubspaceCovariance
@@ -127,7 +127,7 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
         values = to_numpy(term.functional(solution.function)).astype(np.float64)  # kept for rows of weight zero
         values.reshape(term.size, -1)[rows] = columns[rows]
         predictions.append(like(values, term.functional.prototype))
-        target = to_numpy(term.told)
+        target = to_numpy(term.observed_target)
         if represented.outputs is not None and term.target.ndim == 1:
             target = target[..., None]
         residuals.append(like(target - values, term.functional.prototype))
@@ -284,7 +284,7 @@ def _labels(terms: Sequence[Term], groups: Any) -> Matrix:
     if isinstance(groups, str):
         if groups != "points":
             raise ValueError(f'groups must be None, "points", or labels for each term, got {groups!r}.')
-        return places(stack([term.functional for term in terms]))
+        return point_groups(stack([term.functional for term in terms]))
     by_term = [groups] if len(terms) == 1 and len(groups) != 1 else list(groups)
     if len(by_term) != len(terms):
         raise ValueError(f"groups needs an array of labels for each of {len(terms)} terms, got {len(by_term)}.")

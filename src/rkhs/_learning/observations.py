@@ -30,7 +30,7 @@ from rkhs._gram.sensitivity import sensitivity
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import subtask
 from rkhs.functionals._base import Functional
-from rkhs.functionals._points import places, repeats
+from rkhs.functionals._points import point_groups, repeats
 from rkhs.kernels._base import Kernel
 from rkhs.solvers._base import double
 
@@ -95,7 +95,7 @@ class Observations:
         If a term repeats a functional at a point, the repetitions have different labels, so that repeated measurements
         are left out one by one.
         """
-        labels = np.stack([places(self.functionals), repeats(self.functionals, self.term)], axis=1)
+        labels = np.stack([point_groups(self.functionals), repeats(self.functionals, self.term)], axis=1)
         return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
 
     @cached_property

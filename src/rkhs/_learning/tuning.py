@@ -149,7 +149,7 @@ def tuned_problem(
 
     def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
         assert landmarks is not None
-        return replace(problem, kernel=kernel, terms=terms)._on_span(landmarks)
+        return replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks)
 
     if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
         stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose)))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, identity, inner, like, namespace, taken, to_numpy, zeros
+from rkhs._backend.arrays import Array, identity, inner, like, namespace, take_rows, to_numpy, zeros
 
 ROWS = 2**14  # rows of F per block, which bounds the memory of temporary arrays
 
@@ -71,7 +71,7 @@ class Preconditioner:
             block, weight = F[start : start + ROWS], inverse[start : start + ROWS]
             nonzero = np.flatnonzero(to_numpy(weight[:, 0]) > 0)
             if 2 * len(nonzero) < int(weight.shape[0]):  # a copy of the nonzero rows is cheaper than their product
-                block, weight = taken(block, nonzero), taken(weight, nonzero)
+                block, weight = take_rows(block, nonzero), take_rows(weight, nonzero)
             S = S + xp.astype(block.T @ (weight * block), xp.float64)
         root = xp.linalg.inv(xp.linalg.cholesky(S)) if F.shape[1] else S
         result = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)

@@ -13,7 +13,7 @@ independent.  Iterative refinement, with residuals that treat G and d separately
 decrease: it recovers d if rounding loses it in G + diag(d) (large weights on nearly dependent functionals).
 
 This takes the memory of one matrix: G is symmetric, so that its upper triangle and the lower Cholesky factor share an
-array of N + 1 rows (`Halves`).
+array of N + 1 rows (`PackedCholesky`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import EPS, Matrix
-from rkhs._progress import tick
+from rkhs._progress import report_progress
 
 ROWS = 512  # rows per block of the factorization: 8,000 rows take 10.1 s on one core, one call of LAPACK takes 9.6 s
 
@@ -45,7 +45,7 @@ class Saddle:
     """
 
     def __init__(self, G: Matrix | Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> None:
-        self.halves = halves = Halves(G, len(d))
+        self.halves = halves = PackedCholesky(G, len(d))
         self.scale = equilibrate(halves.matrix, d)
         halves.matrix[...] *= self.scale[:, None]
         halves.matrix[...] *= self.scale
@@ -160,7 +160,7 @@ def inverse_root(M: Matrix, least: float) -> Matrix:
     return np.asarray(scale[:, None] * (vectors[:, kept] / np.sqrt(values[kept])))
 
 
-class Halves:
+class PackedCholesky:
     """A symmetric matrix and its Cholesky factor in the memory of one matrix.
 
     The upper triangle of G (N, N) and the lower triangle of L, diagonals included, fill an array of N + 1 rows:
@@ -206,7 +206,7 @@ class Halves:
                 block -= L[rows, :left] @ L[columns, :left].T
                 corner = L[columns, columns].T  # an upper triangle in the order of BLAS
                 L[rows, columns] = scipy.linalg.blas.dtrsm(1.0, corner, block.T, trans_a=1, overwrite_b=1).T
-                tick((start**3 + 3 * (rows.stop - start) * min(left + ROWS, start) ** 2) / size**3)
+                report_progress((start**3 + 3 * (rows.stop - start) * min(left + ROWS, start) ** 2) / size**3)
             outer = U[rows] @ T[rows].T
             corner = np.triu(G[rows, rows]).T - outer - outer.T - L[rows, :start] @ L[rows, :start].T
             corner[np.diag_indices_from(corner)] += d[rows]
@@ -215,7 +215,7 @@ class Halves:
                 return False
             for i, row in enumerate(factor.T):  # entries right of the diagonal belong to G
                 L[start + i, start : start + i + 1] = row[: i + 1]
-            tick((rows.stop / size) ** 3)
+            report_progress((rows.stop / size) ** 3)
         return True
 
     def product(self, a: Matrix) -> Matrix:

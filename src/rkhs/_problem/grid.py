@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, indices, like, namespace, taken, to_numpy
+from rkhs._backend.arrays import Array, Vector, indices, like, namespace, take_rows, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
@@ -25,7 +25,7 @@ from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._recycling import capacity_of, few_others, solve_together
+from rkhs.solvers._recycling import capacity_of, has_few_nonquadratic, solve_together
 from rkhs.solvers._subspace import Task
 
 SPLITTING = ADMM(2000)  # its limit of iterations; cells that need more are solved faster one by one
@@ -168,16 +168,16 @@ class GridTasks:
             return
         if together <= alone:
             flat = [task for k in order for task in self.tasks[k]]
-            solve_together(flat, monitor.watching(self.system), monitor, capacity_of(self.system))
+            solve_together(flat, monitor.monitored(self.system), monitor, capacity_of(self.system))
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
-                self._solve_cell(k, monitor.watching(cell), start, monitor, lambda iterate: iterate)
+                self._solve_cell(k, monitor.monitored(cell), start, monitor, lambda iterate: iterate)
 
     def _stored(self, monitor: Monitor) -> FiniteProblem:
         """Return the problem with its Gram matrix in memory."""
         monitor.afford(Estimate(self.system, monitor.tol).matrix)
-        stored = in_memory(self.system if self.system.exact.stored else monitor.watching(self.system))
+        stored = in_memory(self.system if self.system.exact.stored else monitor.monitored(self.system))
         if stored.Q is self.system.Q:  # the same numbers: certificates can use the stored matrix as well
             self.system = stored
         return stored
@@ -206,7 +206,9 @@ class GridTasks:
         joint = stored.with_rows(tuple(blocks), len(tasks))
         monitor.best = joint.start()
         seconds = SPLITTING.seconds(joint.size, joint.columns)
-        solver = Fallback.of(NonlinearCG(), SPLITTING, seconds, Estimate(joint, monitor.tol, hoped=TRIAL), TRIAL)
+        solver = Fallback.of(
+            NonlinearCG(), SPLITTING, seconds, Estimate(joint, monitor.tol, assumed_iterations=TRIAL), TRIAL
+        )
         try:
             monitor.best = solver.run(joint, monitor.best, monitor)
         except OutOfIterations:
@@ -282,7 +284,7 @@ class GridTasks:
             if mixed and 2 * len(self.system.other_rows) > self.system.size:
                 split = estimate.matrix + SPLITTING.seconds(self.system.size, cells * self.system.columns)
         alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.applies(hardest))
-        if not few_others(self.system):
+        if not has_few_nonquadratic(self.system):
             return apart, alone, inf, split
         multiples = [task.multiples for cell in self.tasks for task in cell]
         with_folds = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]
@@ -316,20 +318,20 @@ class DropZeroWeights:
         if positive.all():
             return None
         rows = np.flatnonzero(positive)
-        Q, turn = namespace(system.Q).linalg.qr(taken(system.Q, rows))
+        Q, turn = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
         blocks = []
         for t in system.terms:
             kept = np.flatnonzero(positive[t.rows])
-            target, weight = taken(t.target, kept), taken(t.weight, kept)
+            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
             blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
         gram = diagonal_part(system.gram, rows)
         exact = diagonal_part(system.exact, rows) if system.inexact else gram
-        geometry = Geometry(gram, exact, Q, system.definite, lambda: taken(system.geometry.sizes, rows))
+        geometry = Geometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
         return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
 
     def restrict(self, iterate: Iterate) -> Iterate:
         """Return an iterate of the whole problem restricted to the rows of the reduced one."""
-        return Iterate(self.system.inside(taken(iterate.a, self.rows)), self.turn @ iterate.basis)
+        return Iterate(self.system.inside(take_rows(iterate.a, self.rows)), self.turn @ iterate.basis)
 
     def extend(self, iterate: Iterate) -> Iterate:
         """Return an iterate of the reduced problem extended by zeros."""

@@ -14,16 +14,16 @@ from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate, check_range, recedes
+from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
 from rkhs._finite.representers import RepresenterProblem
-from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden
+from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden_functions
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.posterior import PosteriorSource
 from rkhs._learning.tuning import Tuning, tuned_problem
 from rkhs._problem.grid import GridTasks, WeightGrid
-from rkhs._problem.solving import asked_until_done, certificates_of, run_until_stopped
+from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
 from rkhs._problem.subspace import SubspaceProblem
 from rkhs._spaces.base import Approximation, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
@@ -133,7 +133,7 @@ class Problem:
         )
         check_range(represented.rows)
         for output in range(0 if represented.dropped else represented.system.columns):
-            if recedes(represented.system, output):
+            if is_unbounded_below(represented.system, output):
                 raise UnattainedError(
                     f"The basis {represented.basis.space!r} separates the data by itself and is not penalized: the "
                     'minimum of the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that '
@@ -205,7 +205,7 @@ class Problem:
         if self.approximation is not None:
             self._check_no_iterations(None if solver == "auto" else solver, start, callback)
             monitor = Monitor(tol, time_limit, verbose=verbose)
-            subspace = self._on_span(self.approximation)
+            subspace = self._in_subspace(self.approximation)
             if subspace.whole:
                 exact = replace(self, approximation=None)
                 return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
@@ -220,7 +220,7 @@ class Problem:
         if not np.any(system.at_zero):  # J(0) = 0 is the minimum
             certificate = certify(system, system.start(), tol)
             return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
-        result = asked_until_done(chosen, system, first, monitor)
+        result = solve_to_tolerance(chosen, system, first, monitor)
         return self._solution(system, monitor.solver or chosen.name, monitor, *result)
 
     def path(self, term: Term | int, weights: Sequence[float], **options: Any) -> list[Solution]:
@@ -305,7 +305,7 @@ class Problem:
         monitor = Monitor(tol, time_limit, callback, verbose)
         if self.approximation is not None:
             self._check_no_iterations(monitor.callback)
-            subspace = self._on_span(self.approximation)
+            subspace = self._in_subspace(self.approximation)
             if subspace.whole:
                 exact = replace(self, approximation=None)
                 exact_solutions = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
@@ -438,7 +438,7 @@ class Problem:
         limits = (functionals, time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
-    def _on_span(self, approximation: Approximation) -> SubspaceProblem:
+    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
@@ -474,7 +474,7 @@ class Problem:
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         basis, hidden = self.represented.basis, self.represented.hidden(system)
         status = certificate.status(monitor.tol, status)
-        certificate, status = with_hidden(certificate, status, hidden, basis.size, "basis functions")
+        certificate, status = with_hidden_functions(certificate, status, hidden, basis.size, "basis functions")
         return Solution(
             self.represented.function(iterate),
             certificate,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from rkhs._finite.certificate import Certificate, certify, certify_in_haste
+from rkhs._finite.certificate import Certificate, certify, certify_quickly
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, INTERRUPTED
@@ -16,11 +16,11 @@ from rkhs.solvers._base import Solver
 NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
 
 
-def asked_until_done(
+def solve_to_tolerance(
     solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
 ) -> tuple[Iterate, str, Certificate]:
     """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
-    watched = monitor.watching(system)
+    watched = monitor.monitored(system)
     iterate, current, previous_gap = start, monitor, inf
     while True:
         iterate, status = _run_solver(solver, watched, iterate, current, monitor)
@@ -47,7 +47,7 @@ def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, 
     If the grid was stopped early, the quick certificates of all cells together take two products.
     """
     quick = {k for k, (_, it) in enumerate(cells) if status != CONVERGED and not isinstance(it, VerifiedIterate)}
-    certificates = iter(certify_in_haste([cells[k] for k in sorted(quick)]))
+    certificates = iter(certify_quickly([cells[k] for k in sorted(quick)]))
     return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
 
 

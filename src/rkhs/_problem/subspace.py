@@ -18,7 +18,7 @@ from rkhs._finite.function import FeatureFunction, Function, function_in
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.problem import LossBlock, check_range
 from rkhs._finite.representers import outputs_of
-from rkhs._finite.solution import CONVERGED, Solution, with_hidden
+from rkhs._finite.solution import CONVERGED, Solution, with_hidden_functions
 from rkhs._finite.term import Term
 from rkhs._gram.blocks import check_bounded
 from rkhs._learning.posterior import PosteriorSource
@@ -221,7 +221,9 @@ def solution_of(
     functions = f"{size} functions" if count == size else f"{size} functions of numerical rank {count}"
     hidden = space.hidden(problem.functions) if count < size else 0
     certificate = projected.certificate
-    certificate, status = with_hidden(certificate, certificate.status(monitor.tol, status), hidden, size, "functions")
+    certificate, status = with_hidden_functions(
+        certificate, certificate.status(monitor.tol, status), hidden, size, "functions"
+    )
     source = None
     if posterior and problem.quadratic:
         source = PosteriorSource(SubspaceCovariance.of(problem))

@@ -37,7 +37,7 @@ from rkhs.losses import OneSided
 from rkhs.solvers._base import in_memory
 
 FIRST = 32  # number of initial points in the box; as many again are on its faces
-ROOM = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
+MARGIN = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
 APART = 0.03  # minimal distance between points that are added together, relative to the sides of the box
 LOOKS = 8  # maximal number of rounds of seeding
 
@@ -69,7 +69,7 @@ class Constraint:
         """
         random = np.random.default_rng(0)
         (lower,) = lower_bounds([claim], Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]))
-        points = filling(FIRST, box, lower.active, random)
+        points = space_filling_points(FIRST, box, lower.active, random)
         directions = np.zeros_like(points)
         joint, axes = list(claim.jointly), list(claim.axes)
         if joint:
@@ -81,7 +81,7 @@ class Constraint:
         unit = float(np.prod(scales[axes]))
         norm = float(np.sqrt(gram(problem.kernel, unit * claim.at(points[:1], directions[:1])).diagonal()[0]))
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
-        room = ROOM * size / spread
+        room = MARGIN * size / spread
         return cls(claim, lower.active, points, directions, room, 16 * room, unit, 2 * total * size / norm, box)
 
     @property
@@ -139,7 +139,7 @@ class Constraint:
 
         The candidates fill the box evenly; if the claim holds at all of them, the lowest ones are moved downhill.
         """
-        X = filling(200, self.box, self.active, np.random.default_rng(0))
+        X = space_filling_points(200, self.box, self.active, np.random.default_rng(0))
         (lower,) = lower_bounds([self.claim], f)
         values, directions = lower.at(X)
         if np.all(values >= 0):
@@ -171,7 +171,7 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     smallest = float(np.cbrt(EPS))  # relative to the largest number
     sizes = [smallest * abs(claim.bound) for claim in bounds]
     for term in problem.terms:
-        L, targets = term.functional, to_numpy(term.told).astype(np.float64).reshape(-1)
+        L, targets = term.functional, to_numpy(term.observed_target).astype(np.float64).reshape(-1)
         known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
         values, others = targets[known & mean], known & ~mean
         if len(values):
@@ -184,7 +184,7 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     return max(sizes, default=0.0)
 
 
-def filling(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
+def space_filling_points(count: int, box: Matrix, active: Sequence[int], random: np.random.Generator) -> Matrix:
     """Return points that fill a box (2, n) evenly in the active features; the others are at the center.
 
     With two or more active features, as many points again are on the faces of the box.

@@ -27,7 +27,7 @@ from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
-from rkhs._progress import tick
+from rkhs._progress import report_progress
 from rkhs.functionals._values import Evaluation
 from rkhs.kernels._base import Kernel
 
@@ -95,7 +95,7 @@ class Derivatives:
                 tables = _tables(form, factors, X[rows], points, list(by_gamma))
                 for table, (columns, weight) in zip(tables, targets, strict=True):
                     out[rows, columns] += table @ weight
-                tick(min(start + height, len(X)) / len(X))
+                report_progress(min(start + height, len(X)) / len(X))
         if self.f.basis is not None:
             for column, alpha in enumerate(wanted):
                 if self.degree is None or sum(alpha) <= self.degree:

@@ -16,7 +16,7 @@ from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpac
 from rkhs._finite.function import Function
 from rkhs._finite.solution import TIME_LIMIT, Solution
 from rkhs._problem import Problem
-from rkhs._progress import granted, limited, seconds_left
+from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.bounds import lower_bounds
 from rkhs._shapes.claims import parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
@@ -125,7 +125,7 @@ def shape_of(estimator: BaseEstimator) -> Shape | None:
     """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any."""
     parameter, invariance = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
     used = invariance if getattr(estimator, "nu", 1.0) > 0 and not isinstance(invariance, str) else None
-    hard = [one.hard_constraint for one in as_invariances(used) if one.hard_constraint is not None]
+    hard = [one.shape_constraint for one in as_invariances(used) if one.shape_constraint is not None]
     if parameter is None and not hard:
         return None
     shape = Shape.of({} if parameter is None else parameter)
@@ -170,14 +170,14 @@ def solve_with_shape(
     size, solution = size_of(problem, claims), None
     proofs: tuple[ClaimProof, ...] = ()
     constraints = [Constraint.of(claim, problem, box, size) for claim in claims]
-    with limited(None if seconds is None else float(seconds)):
+    with with_time_limit(None if seconds is None else float(seconds)):
         constrained, stopped = problem, False
         if seconds_left() < np.inf:  # the fit without a shape is the fastest, and guarantees a solution
-            with granted(0.5):
+            with with_extended_deadline(0.5):
                 solution = solve(problem)
             stopped = solution.status == TIME_LIMIT
         if can_seed(problem) and not stopped:
-            with limited(0.3 * seconds_left()):
+            with with_time_limit(0.3 * seconds_left()):
                 constraints = seeded(problem, constraints, verbose)
         for _ in range(0 if stopped else ROUNDS):
             terms = terms_of(constraints, problem.terms[0].functional.prototype)

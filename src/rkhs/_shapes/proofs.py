@@ -20,7 +20,7 @@ from rkhs._backend.arrays import Matrix
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import Record
-from rkhs._progress import interrupted, limited, listening
+from rkhs._progress import interrupted, with_progress_callback, with_time_limit
 from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
@@ -90,13 +90,13 @@ def prove(
     """
     box, f = np.asarray(box, dtype=np.float64), f.compress()  # zero coefficients cost as much as others
     proofs, stopped = [], False
-    with limited(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
+    with with_time_limit(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
             search = BranchAndBound(lower, box, enough, skip_failing)
             while len(search.cells.centers) and len(search.failing) < enough and search.used < cells and not stopped:
                 try:
-                    with listening(lambda fraction: monitor.check()):
+                    with with_progress_callback(lambda fraction: monitor.check()):
                         search.step()
                     monitor.report(None, search.proved, 1.0 - search.proved)
                 except Stopped:

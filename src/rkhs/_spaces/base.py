@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, in_one_place, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, same_device, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._backend.precision import check_precision
 from rkhs._gram.operator import gram
@@ -150,7 +150,7 @@ class FiniteSpace(ABC):
             The squared norms of L_i in the RKHS minus those of their projections onto the space.
         """
 
-    def brought(self, functional: Functional) -> Functional:
+    def on_device(self, functional: Functional) -> Functional:
         """Move functionals to the device of the space.
 
         Parameters
@@ -163,7 +163,7 @@ class FiniteSpace(ABC):
         Functional
             The same functionals on the device of the space.
         """
-        return functional if in_one_place(functional.prototype, self.prototype) else functional.like(self.prototype)
+        return functional if same_device(functional.prototype, self.prototype) else functional.like(self.prototype)
 
 
 class Tile(ABC):
@@ -269,7 +269,7 @@ class DenseSpace(FiniteSpace):
         R = Orthonormal.of(self).map
         result = []
         for rows in self.tiles(functional.size):
-            L = self.brought(functional.take(rows))
+            L = self.on_device(functional.take(rows))
             E, (A, impossible) = to_numpy(self.rows(L)), self.annihilated(L)
             rest = E - A @ self.gram if len(self.constraints) else E
             norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + rest) * A, axis=1)

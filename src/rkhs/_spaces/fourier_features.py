@@ -24,7 +24,7 @@ from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
 from rkhs._spaces.base import Approximation, DenseSpace, Pilot, Tile, check_count, generator, in_double, square
 from rkhs.functionals._base import Functional
-from rkhs.kernels import Gaussian, Kernel, Matern, Pullback, RationalQuadratic
+from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class FourierSpace(DenseSpace):
 
     def rows(self, functional: Functional) -> Array:
         check_bounded(self.kernel, functional)
-        return self.brought(functional).assemble(self._on_atoms)
+        return self.on_device(functional).assemble(self._on_atoms)
 
     def _on_atoms(self, atoms: Atoms) -> Array:
         """Apply the atoms to all waves, (atoms, p)."""
@@ -183,7 +183,7 @@ class FourierTile(Tile):
 
 def spectrum(kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> Matrix:
     """Draw frequencies (count, n) from the spectral density: a Gaussian, or a scale mixture of Gaussians."""
-    if isinstance(kernel, Pullback):
+    if isinstance(kernel, LinearTransform):
         matrix = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
         return spectrum(kernel.kernel, len(matrix), count, random) @ matrix
     if not isinstance(kernel, (Gaussian, Matern, RationalQuadratic)):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, taken, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._gram.operator import gram
 from rkhs._spaces.base import (
@@ -180,7 +180,7 @@ def _points(families: Sequence[Functional], most: int, random: np.random.Generat
     for points in arrays.values():
         t = int(points.shape[0])
         rows = np.arange(t) if t <= most else np.sort(random.choice(t, most, replace=False))
-        drawn.append(to_numpy(taken(points, rows)))
+        drawn.append(to_numpy(take_rows(points, rows)))
     distinct = np.unique(np.concatenate(drawn), axis=0)
     return distinct if len(distinct) <= most else random.choice(distinct, most, replace=False)
 
@@ -288,7 +288,7 @@ class LandmarkSpace(DenseSpace):
         return A, residual > 1e-9 * np.max(np.abs(P), axis=1)
 
     def rows(self, functional: Functional) -> Array:
-        return gram(self.kernel, self.brought(functional), self.functionals).dense()
+        return gram(self.kernel, self.on_device(functional), self.functionals).dense()
 
     @cached_property
     def _atomic(self) -> AtomicLandmarks | None:

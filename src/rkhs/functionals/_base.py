@@ -27,8 +27,8 @@ from rkhs._backend.arrays import (
     as_array,
     as_points,
     compose,
+    immutable_copy,
     like,
-    owned,
     same_kind,
     to_numpy,
     zeros,
@@ -282,7 +282,7 @@ class Functional(ABC):
             parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
         return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
 
-    def firsts(self) -> Vector:
+    def group_starts(self) -> Vector:
         """Return the flat indices at which the functionals of each point begin; tiles are best cut there.
 
         Returns
@@ -353,7 +353,7 @@ class Functional(ABC):
             W = as_array(matrix, "W")
             if not (isinstance(W, np.ndarray) or is_torch_array(self.prototype)):
                 raise TypeError(f"W is a tensor, but {self!r} holds NumPy arrays: convert one of them.")
-            W = owned(like(W, self.prototype))
+            W = immutable_copy(like(W, self.prototype))
         if len(W.shape) != 2 or W.shape[1] != self.size:
             raise ValueError(f"W has shape {tuple(W.shape)}; W @ {self!r} needs shape (any, {self.size}).")
         parts = []
@@ -372,7 +372,7 @@ class AtPoints(Functional):
     X: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", owned(as_points(self.X)))
+        object.__setattr__(self, "X", immutable_copy(as_points(self.X)))
 
     def __repr__(self) -> str:
         t, n = self.X.shape

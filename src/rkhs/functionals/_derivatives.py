@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, like, owned, same_kind, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, immutable_copy, like, same_kind, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Part
 
@@ -101,8 +101,8 @@ class DirectionalDerivative(AtPoints):
         if V.ndim not in (2, 3) or V.shape[0] != X.shape[0] or V.shape[-1] != X.shape[1]:
             t, n = X.shape
             raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to match X, got {tuple(V.shape)}.")
-        object.__setattr__(self, "X", owned(X))
-        object.__setattr__(self, "V", owned(V))
+        object.__setattr__(self, "X", immutable_copy(X))
+        object.__setattr__(self, "V", immutable_copy(V))
 
     @property
     def shape(self) -> tuple[int, ...]:

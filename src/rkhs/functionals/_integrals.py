@@ -67,7 +67,7 @@ class Integral(Functional):
     array([[2.      , 1.      , 2.      , 0.666667, 1.      , 2.666667]])
     """
 
-    places: Matrix
+    point_groups: Matrix
     weights: Matrix
     kind: str
     nodes: int
@@ -75,19 +75,19 @@ class Integral(Functional):
     mean: bool = False
 
     def __repr__(self) -> str:
-        t, _, n = self.places.shape
+        t, _, n = self.point_groups.shape
         return f"Integral({'mean over ' if self.mean else ''}{t} {self.kind} in R^{n}, {self.nodes} nodes a side)"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.places),)
+        return (len(self.point_groups),)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        t, k, n = self.places.shape
+        t, k, n = self.point_groups.shape
         rows = np.repeat(np.arange(t), k)
         W = scipy.sparse.csr_array((self.weights.reshape(-1), (rows, np.arange(t * k))), shape=(t, t * k))
-        return (Part(Atoms.values(self.places.reshape(t * k, n)), matrix=W),)
+        return (Part(Atoms.values(self.point_groups.reshape(t * k, n)), matrix=W),)
 
     def with_nodes(self, nodes: int) -> Integral:
         """Return the same integrals with another number of nodes per side.

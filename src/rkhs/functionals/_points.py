@@ -13,7 +13,7 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs.functionals._base import Functional, Part
 
 
-def places(family: Functional) -> Vector:
+def point_groups(family: Functional) -> Vector:
     """Return group numbers (N,): functionals of the same point, or of the same set of points, share a number.
 
     Examples

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, as_array, as_points, check_unmasked, like, namespace, owned, same_kind, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    as_array,
+    as_points,
+    check_unmasked,
+    immutable_copy,
+    like,
+    namespace,
+    same_kind,
+    to_numpy,
+)
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Functional, Part
 
@@ -65,8 +75,8 @@ class Difference(AtPoints):
         X, Y = same_kind(as_points(self.X), as_points(self.Y, "Y"))
         if X.shape != Y.shape:
             raise ValueError(f"X has shape {tuple(X.shape)} and Y has {tuple(Y.shape)}: a Difference needs pairs.")
-        object.__setattr__(self, "X", owned(X))
-        object.__setattr__(self, "Y", owned(Y))
+        object.__setattr__(self, "X", immutable_copy(X))
+        object.__setattr__(self, "Y", immutable_copy(Y))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -125,8 +135,8 @@ class GraphDifference(AtPoints):
             raise ValueError(
                 f"weights must be {len(edges)} nonnegative numbers, one per edge, got shape {weights.shape}."
             )
-        object.__setattr__(self, "edges", owned(edges))
-        object.__setattr__(self, "weights", owned(weights))
+        object.__setattr__(self, "edges", immutable_copy(edges))
+        object.__setattr__(self, "weights", immutable_copy(weights))
 
     @property
     def details(self) -> list[str]:
@@ -253,7 +263,7 @@ class Average(Functional):
         total = weights.sum(axis=-1, keepdims=True)
         if np.any(total == 0):
             raise ValueError("The weights of an average sum to zero; use W @ Evaluation(X) for such a combination.")
-        object.__setattr__(self, "points", owned(points))
+        object.__setattr__(self, "points", immutable_copy(points))
         object.__setattr__(self, "weights", np.broadcast_to(weights / total, (t, k)))
 
     def __repr__(self) -> str:

@@ -1,20 +1,28 @@
 """Priors on f as callables that map points X to functionals."""
 
-from rkhs.invariances._base import Invariance, Jitter, Monotone, Sampled
+from typing import Any
+
+from rkhs.invariances._base import InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._graph import Graph
-from rkhs.invariances._images import ImageTangents, RandomMotion
-from rkhs.invariances._tangents import Moved, SignalTangents, Tangents, copies
+from rkhs.invariances._images import ImageTangents, RandomImageTransform
+from rkhs.invariances._tangents import SignalTangents, Tangents, TangentStep, transformed_copies
 
 __all__ = [
     "Graph",
     "ImageTangents",
+    "InputNoise",
     "Invariance",
-    "Jitter",
     "Monotone",
-    "Moved",
-    "RandomMotion",
-    "Sampled",
+    "RandomImageTransform",
+    "RandomSubset",
     "SignalTangents",
+    "TangentStep",
     "Tangents",
-    "copies",
+    "transformed_copies",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from rkhs._moved import INVARIANCES, missing
+
+    raise missing(__name__, name, INVARIANCES)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, as_array, as_points, taken, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_points, take_rows, to_numpy
 from rkhs.functionals import Gradient, stack
 from rkhs.functionals._base import Combination, Functional
 from rkhs.functionals._derivatives import Derivative
@@ -88,9 +88,9 @@ class Invariance:
         return bool(getattr(self.maker, "once", False))
 
     @property
-    def hard_constraint(self) -> dict[Any, Any] | None:
+    def shape_constraint(self) -> dict[Any, Any] | None:
         """The shape constraint that holds everywhere, as a `shape` of an estimator; None for a prior at points."""
-        return getattr(self.maker, "hard_constraint", None)
+        return getattr(self.maker, "shape_constraint", None)
 
     def __call__(self, X: Array) -> Functional:
         """Return the functionals at the points X.
@@ -152,7 +152,7 @@ def resolve_columns(invariances: Sequence[Invariance], names: Sequence[str] | No
 
 
 @dataclass(frozen=True)
-class Sampled:
+class RandomSubset:
     """Another invariance, restricted to a random sample of the points.
 
         L = functional(X_S) for a random subset S of at most `most` rows of X
@@ -169,8 +169,8 @@ class Sampled:
     Examples
     --------
     >>> import numpy as np
-    >>> from rkhs.invariances import Sampled
-    >>> Sampled("gradient", most=100)(np.random.default_rng(0).standard_normal((5000, 3)))
+    >>> from rkhs.invariances import RandomSubset
+    >>> RandomSubset("gradient", most=100)(np.random.default_rng(0).standard_normal((5000, 3)))
     Gradient(100 points in R^3)
     """
 
@@ -200,12 +200,12 @@ class Sampled:
         t = int(points.shape[0])
         if t > self.most:
             rows = np.sort(np.random.default_rng(self.random_state).choice(t, self.most, replace=False))
-            points = taken(points, rows)
+            points = take_rows(points, rows)
         return Invariance(self.functional)(points)
 
 
 @dataclass(frozen=True)
-class Jitter:
+class InputNoise:
     """Insensitivity to measurement errors of the features.
 
         L_ia(f) = width_a df/dx_a (x_i): the change of f when feature a of x_i is off by its typical error
@@ -221,8 +221,8 @@ class Jitter:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> from rkhs.invariances import Jitter
-    >>> Jitter([0.5, 2.0])(np.array([[3.0, 4.0]]))(rkhs.Polynomials(degree=1))  # of 1, x, y
+    >>> from rkhs.invariances import InputNoise
+    >>> InputNoise([0.5, 2.0])(np.array([[3.0, 4.0]]))(rkhs.Polynomials(degree=1))  # of 1, x, y
     array([[[0. , 0.5, 0. ],
             [0. , 0. , 2. ]]])
     """
@@ -314,7 +314,7 @@ class Slopes:
     everywhere: bool = False
 
     @property
-    def hard_constraint(self) -> dict[int | str, str] | None:
+    def shape_constraint(self) -> dict[int | str, str] | None:
         """The shape constraint that holds everywhere, as a `shape` of an estimator; None for a penalty at points."""
         words = {1: "increasing", -1: "decreasing"}
         return {a: words[s] for a, s in zip(self.features, self.signs, strict=True)} if self.everywhere else None

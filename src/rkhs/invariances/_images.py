@@ -96,10 +96,10 @@ def moved(images: Images, kind: str, name: str, amount: float) -> Images:
     generator[:2, :2] = np.asarray(B) / (max(images.shape[1:]) / 2)
     generator[:2, 2] = b
     inverse = scipy.linalg.expm(-amount * generator)
-    return resampled(images, carried(images.shape[1:], inverse[:2, :2], inverse[:2, 2]))
+    return resampled(images, affine_coordinates(images.shape[1:], inverse[:2, :2], inverse[:2, 2]))
 
 
-def carried(shape: tuple[int, ...], A: Images, b: Images) -> Images:
+def affine_coordinates(shape: tuple[int, ...], A: Images, b: Images) -> Images:
     """Return A (p - center) + b + center for the pixels p, (..., 2, rows, columns), for one or many A and b."""
     offsets, center = _from_center(shape)
     return np.einsum("...de,eij->...dij", A, offsets) + np.asarray(b)[..., None, None] + center
@@ -252,7 +252,7 @@ class ImageTangents(TangentFamily):
 
 
 @dataclass(frozen=True)
-class RandomMotion:
+class RandomImageTransform:
     """A random small rotation, stretch, shear, translation and elastic distortion of each image.
 
     Each amount is normally distributed with the given standard deviation.  The elastic distortion moves the pixels by
@@ -280,12 +280,12 @@ class RandomMotion:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> from rkhs.invariances import RandomMotion
+    >>> from rkhs.invariances import RandomImageTransform
     >>> image = np.zeros((8, 8))
     >>> image[2:6, 3:5] = 1.0
-    >>> RandomMotion(shape=(8, 8), random_state=1)(image.reshape(1, -1)).shape
+    >>> RandomImageTransform(shape=(8, 8), random_state=1)(image.reshape(1, -1)).shape
     (1, 64)
-    >>> model = rkhs.VirtualSampleSVC([RandomMotion((8, 8), random_state=k) for k in range(7)])
+    >>> model = rkhs.VirtualSampleSVC([RandomImageTransform((8, 8), random_state=k) for k in range(7)])
     """
 
     shape: tuple[int, int]
@@ -332,7 +332,7 @@ class RandomMotion:
         stretch = np.zeros_like(rotation)
         stretch[:, [0, 1], [0, 1]] = np.exp(self.scaling * amounts[:, 1:3])
         stretch[:, [0, 1], [1, 0]] = self.shear * amounts[:, 3:5]
-        coordinates = carried(self.shape, rotation @ stretch, self.translation * amounts[:, 5:])
+        coordinates = affine_coordinates(self.shape, rotation @ stretch, self.translation * amounts[:, 5:])
         if self.bending:
             noise = rng.standard_normal((count, 2, *self.shape))
             field = ndimage.gaussian_filter(noise, self.width, axes=(2, 3), mode="wrap")

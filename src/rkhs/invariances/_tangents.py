@@ -246,7 +246,7 @@ def _signals(points: Array) -> tuple[Matrix, Matrix]:
 
 
 @dataclass(frozen=True)
-class Moved:
+class TangentStep:
     """The transformation X -> T_k(X, amount) by one of the kinds of a family of tangents.
 
     Parameters
@@ -261,8 +261,8 @@ class Moved:
     Examples
     --------
     >>> import numpy as np
-    >>> from rkhs.invariances import Moved, SignalTangents
-    >>> Moved(SignalTangents(kinds=["offset"]), 0, 2.0)(np.array([[1.0, 3.0]]))
+    >>> from rkhs.invariances import TangentStep, SignalTangents
+    >>> TangentStep(SignalTangents(kinds=["offset"]), 0, 2.0)(np.array([[1.0, 3.0]]))
     array([[3., 5.]])
     """
 
@@ -286,7 +286,7 @@ class Moved:
         return self.tangents.moved(X, self.amount)[:, self.which]
 
 
-def copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[Moved]:
+def transformed_copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[TangentStep]:
     """Return the transformations by all kinds and all amounts, for `rkhs.VirtualSampleSVC`.
 
     Parameters
@@ -304,12 +304,12 @@ def copies(tangents: Any, amounts: Sequence[float] = (-1.0, 1.0)) -> list[Moved]
     Examples
     --------
     >>> import rkhs
-    >>> from rkhs.invariances import ImageTangents, copies
-    >>> transforms = copies(ImageTangents(shape=(8, 8), kinds=["translation", "rotation"]), amounts=(-1, 1))
+    >>> from rkhs.invariances import ImageTangents, transformed_copies
+    >>> transforms = transformed_copies(ImageTangents(shape=(8, 8), kinds=["translation", "rotation"]), amounts=(-1, 1))
     >>> len(transforms)  # down, right and rotation, in both directions
     6
     >>> model = rkhs.VirtualSampleSVC(transforms)
     """
     kinds = getattr(tangents, "kinds", None)
     singles = [tangents] if kinds is None else [replace(tangents, kinds=(kind,)) for kind in kinds]
-    return [Moved(single, k, float(a)) for single in singles for k in range(len(single.names)) for a in amounts]
+    return [TangentStep(single, k, float(a)) for single in singles for k in range(len(single.names)) for a in amounts]

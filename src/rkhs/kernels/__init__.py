@@ -3,8 +3,10 @@
 A kernel pairs atoms (point evaluations and derivatives at points); it does not depend on `rkhs.functionals`.
 """
 
+from typing import Any
+
 from rkhs._calculus.maps import Features, InverseDistances
-from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum, additive
+from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
@@ -29,13 +31,13 @@ __all__ = [
     "Kernel",
     "Laplace",
     "Linear",
+    "LinearTransform",
     "Matern",
     "Multiple",
     "Periodic",
     "Polyharmonic",
     "Polynomial",
     "Product",
-    "Pullback",
     "RationalQuadratic",
     "Sum",
     "Symmetrized",
@@ -45,3 +47,9 @@ __all__ = [
     "components",
     "median_scale",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from rkhs._moved import KERNELS, missing
+
+    raise missing(__name__, name, KERNELS)

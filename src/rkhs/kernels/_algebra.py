@@ -199,7 +199,7 @@ class Multiple(_Transformed):
 
 
 @dataclass(frozen=True, eq=False)
-class Pullback(_Transformed):
+class LinearTransform(_Transformed):
     """A kernel of linearly transformed points; write ``k @ A``.
 
         k(x, y) = k_1(A x, A y)
@@ -236,7 +236,7 @@ class Pullback(_Transformed):
         return f"{self.kernel!r} @ ({rows}{self.linear.shape[-1]} matrix)"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Pullback):
+        if not isinstance(other, LinearTransform):
             return NotImplemented
         return self.kernel == other.kernel and np.array_equal(self.linear, other.linear)
 
@@ -255,7 +255,7 @@ class Pullback(_Transformed):
         return dimension if self.linear.ndim == 1 else int(self.linear.shape[0])
 
     def summands(self) -> tuple[tuple[float, Kernel], ...]:
-        return tuple((weight, Pullback(k, self.linear)) for weight, k in self.kernel.summands())
+        return tuple((weight, LinearTransform(k, self.linear)) for weight, k in self.kernel.summands())
 
     def form(self, dimension: int) -> Form | None:
         inner = self.kernel.form(self.image(dimension))
@@ -269,7 +269,7 @@ class Pullback(_Transformed):
 
     def blurred(self, covariance: Matrix) -> Kernel | None:
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))
-        return None if inner is None else Pullback(inner, self.linear)
+        return None if inner is None else LinearTransform(inner, self.linear)
 
     def seen(self, X: Array) -> Array:
         return mapped(as_points(X), self.linear)
@@ -304,7 +304,7 @@ def additive(kernel: Any, n: int) -> Sum:
     kernels = [kernel] * n if isinstance(kernel, Kernel) else list(kernel)
     if len(kernels) != n:
         raise ValueError(f"An additive kernel of {n} features needs one kernel per feature, got {len(kernels)}.")
-    return Sum(tuple(Pullback(k, np.eye(n)[[j]]) for j, k in enumerate(kernels)))
+    return Sum(tuple(LinearTransform(k, np.eye(n)[[j]]) for j, k in enumerate(kernels)))
 
 
 def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -405,4 +405,4 @@ class Composition(PushedKernel):
         return self.map.values(as_points(X))
 
 
-Kernel.operations.update(sum=Sum, product=Product, multiple=Multiple, pullback=Pullback, composition=Composition)
+Kernel.operations.update(sum=Sum, product=Product, multiple=Multiple, pullback=LinearTransform, composition=Composition)

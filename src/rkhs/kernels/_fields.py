@@ -22,7 +22,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, as_array, as_points, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
-from rkhs.kernels._algebra import Product, Pullback, Push, PushedKernel
+from rkhs.kernels._algebra import LinearTransform, Product, Push, PushedKernel
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._polynomial import Linear
 
@@ -192,4 +192,6 @@ def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
     m = len(B)
     root = (vectors * np.sqrt(np.clip(values, 0, None))).T
     first = np.hstack([np.eye(dimension), np.zeros((dimension, m))])
-    return Product((Pullback(kernel, first), Pullback(Linear(), np.hstack([np.zeros((m, dimension)), root]))))
+    return Product(
+        (LinearTransform(kernel, first), LinearTransform(Linear(), np.hstack([np.zeros((m, dimension)), root])))
+    )

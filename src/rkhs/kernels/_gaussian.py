@@ -13,7 +13,7 @@ from scipy.special import digamma, gammaln
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.maps import Circles
-from rkhs.kernels._algebra import Composition, Multiple, Product, Pullback, Sum
+from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, squared_distance
 
@@ -58,7 +58,7 @@ class Gaussian(ScaledKernel):
         ratios, axes = np.linalg.eigh(np.outer(factors, factors) * covariance)
         ratios[ratios < ratios[-1] * EPS * len(ratios)] = 0.0  # rounding errors of a singular C
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
-        return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), Pullback(Gaussian(scale=1.0), narrower))
+        return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), LinearTransform(Gaussian(scale=1.0), narrower))
 
     def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
         """Return the kernel as a mixture of Gaussians: itself, with weight one."""

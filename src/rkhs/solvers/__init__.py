@@ -33,7 +33,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    from rkhs._moved import SINCE, SOLVERS
+    from rkhs._moved import SOLVERS, missing
 
-    moved = f" since rkhs {SINCE}: use rkhs.solvers.{SOLVERS[name]}" if name in SOLVERS else ""
-    raise AttributeError(f"module 'rkhs.solvers' has no attribute {name!r}{moved}")
+    raise missing(__name__, name, SOLVERS)

@@ -65,7 +65,7 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
         return exact
     # The number of iterations for losses that are not squared is hard to predict: hundreds by the conditioning, but
     # ten where few of the losses are active at the solution.  A short trial distinguishes the two, where it is cheap.
-    optimistic = replace(estimate, hoped=TRIAL)
+    optimistic = replace(estimate, assumed_iterations=TRIAL)
     trial = Fallback.of(min(others, key=lambda solver: solver.cost(optimistic)), exact, cost, optimistic, TRIAL)
     return trial if trial.steps >= 6 * TRIAL else exact
 
@@ -118,7 +118,7 @@ class Fallback(Solver):
                 if limited.gap <= monitor.tol:
                     return whole(iterate)
             except (_IterationsUsed, OutOfIterations):
-                iterate = first if limited.taken <= limited.trial else limited.best or first
+                iterate = first if limited.iterations_done <= limited.trial else limited.best or first
         monitor.taken_over(self.then.name)
         return whole(self.then.run(inside, iterate, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
 
@@ -133,13 +133,13 @@ class _LimitedMonitor(InnerMonitor):
 
     steps: int = 0
     trial: int = 0
-    taken: int = 0
+    iterations_done: int = 0
     gap: float = inf  # the last reported gap
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
         super().report(iterate, primal, gap)
         self.gap = gap
-        self.taken += 1
-        needed = self.taken * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
-        if gap > self.tol and (self.taken > self.steps or self.trial <= self.taken < self.steps < needed):
+        self.iterations_done += 1
+        needed = self.iterations_done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
+        if gap > self.tol and (self.iterations_done > self.steps or self.trial <= self.iterations_done < self.steps < needed):
             raise _IterationsUsed

@@ -39,16 +39,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, in_one_place, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, like, namespace, same_device, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem
-from rkhs._finite.representers import RepresenterProblem, represented_by
+from rkhs._finite.representers import RepresenterProblem, as_representer_problem
 from rkhs._gram.operator import gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
-from rkhs._progress import tick
+from rkhs._progress import report_progress
 from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.functionals._base import Functional
 from rkhs.solvers._base import double, fits, in_memory
@@ -100,7 +100,7 @@ class QuadraticTerms:
         if isinstance(self._solver, Saddle):
             solutions = []
             for start in range(0, max(b.shape[1], 1), columns):
-                tick(start / max(b.shape[1], 1))
+                report_progress(start / max(b.shape[1], 1))
                 batch = slice(start, start + columns)
                 solutions.append(self._solver.solve(b[:, batch], e[:, batch]))
             a, c = (np.concatenate(parts, axis=1) for parts in zip(*solutions, strict=True))
@@ -173,14 +173,14 @@ class ConditionedGram:
         ConditionedGram
             The conditional covariance.
         """
-        represented = represented_by(problem, "ConditionedGram")
+        represented = as_representer_problem(problem, "ConditionedGram")
         if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss, so there is no variance: add a term with a Squared loss.")
         if represented.dropped:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped; variances need it in the basis.")
         monitor = Monitor(tol, time_limit, verbose=verbose)
         with _in_time(monitor, represented.functionals):
-            quadratic = QuadraticTerms.of(monitor.watching(represented.system), tol)
+            quadratic = QuadraticTerms.of(monitor.monitored(represented.system), tol)
         return cls(represented, quadratic, monitor)
 
     def covariance(self, M: Functional) -> Array:
@@ -213,7 +213,7 @@ class ConditionedGram:
     def _converted(self, M: Functional) -> Functional:
         """Return M with arrays of the namespace and on the device of the representers."""
         prototype = self.represented.functionals.prototype
-        return M if in_one_place(M.prototype, prototype) else M.like(prototype)
+        return M if same_device(M.prototype, prototype) else M.like(prototype)
 
     def _solutions(
         self, M: Functional, B: Array, columns: int = 1024

@@ -106,7 +106,7 @@ class ConjugateGradients(Solver):
 
         # Below 2^20 unknowns the kernel launches of an accelerator take longer than the computation.
         small = system.size * b.shape[1] <= 2**20
-        recorded = Replay(step) if small and not on_cpu(a) and gram.steady else None
+        recorded = Replay(step) if small and not on_cpu(a) and gram.recordable else None
         progress = _Progress()
         for _ in range(most):
             points.read()

@@ -14,7 +14,7 @@ from math import log
 
 import numpy as np
 
-from rkhs._backend.arrays import taken, to_numpy
+from rkhs._backend.arrays import take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem
 from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY
 
@@ -35,7 +35,7 @@ class Estimate:
 
     system: FiniteProblem
     tol: float
-    hoped: float | None = None  # assumed number of iterations of iterative solvers; None to estimate it
+    assumed_iterations: float | None = None  # assumed number of iterations of iterative solvers; None to estimate it
 
     @property
     def matrix(self) -> float:
@@ -86,7 +86,7 @@ class Estimate:
             return 1.0
         G = to_numpy(system.exact.block(chosen, chosen)).astype(np.float64)
         if not system.definite:
-            basis = np.linalg.qr(to_numpy(taken(system.Q, chosen)).astype(np.float64))[0]
+            basis = np.linalg.qr(to_numpy(take_rows(system.Q, chosen)).astype(np.float64))[0]
             G = G - basis @ (basis.T @ G)
             G = G - (G @ basis) @ basis.T
         v, largest = rng.standard_normal((len(chosen), 1)), 0.0
@@ -103,6 +103,6 @@ class Estimate:
 
         Eigenvalues decay fast, so that it grows with the fourth root of the conditioning, not with its square root.
         """
-        if self.hoped is not None:
-            return self.hoped
+        if self.assumed_iterations is not None:
+            return self.assumed_iterations
         return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)

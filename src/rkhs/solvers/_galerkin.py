@@ -32,7 +32,7 @@ from rkhs.solvers._base import Solver
 from rkhs.solvers._costs import FLOP, SHARED, Estimate, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._recycling import OTHERS, capacity_of, few_others, solve_together
+from rkhs.solvers._recycling import OTHERS, capacity_of, has_few_nonquadratic, solve_together
 from rkhs.solvers._subspace import Directions, Task, TaskPoints
 
 FORCING = 0.1  # relative accuracy of reduced problems, in units of the current gap (inexact steps)
@@ -66,7 +66,7 @@ class Galerkin(Solver):
     capacity: int | None = None
 
     def check(self, system: FiniteProblem) -> None:
-        if not few_others(system):
+        if not has_few_nonquadratic(system):
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
             raise NotApplicableError(
                 f"Galerkin needs all but {OTHERS} functionals to have a Squared loss, but more have {losses}: "

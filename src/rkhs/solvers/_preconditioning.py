@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, identity, namespace, taken, to_numpy, zeros
+from rkhs._backend.arrays import Array, identity, namespace, take_rows, to_numpy, zeros
 from rkhs._finite.problem import Geometry
 from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
@@ -68,7 +68,7 @@ class Nystroem:
             block = gram.block(rows, chosen)
             if image is None:
                 return block
-            QR, TR = taken(Q, chosen), taken(image, chosen)
+            QR, TR = take_rows(Q, chosen), take_rows(image, chosen)
             return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
 
         root = xp.astype(_inverse_root(xp.astype(columns(chosen), xp.float64)), strength.dtype)

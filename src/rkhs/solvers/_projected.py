@@ -90,7 +90,9 @@ class ProjectedProblem:
         D = np.concatenate([D, np.ones(self.outputs)])
         sums, ends = D[:, None] * block.sums * D, [0, self.rank, len(self.turn), len(D)]
         c, psi, b = (slice(*pair) for pair in pairwise(ends))
-        return block.cancelled * np.array([[np.linalg.norm(sums[:, i, j]) for j in (c, psi, b)] for i in (c, psi)])
+        return block.cancellation_ratio * np.array(
+            [[np.linalg.norm(sums[:, i, j]) for j in (c, psi, b)] for i in (c, psi)]
+        )
 
     def _transformed(self, block: Moments | KeptRows) -> Moments | Rows | KeptRows:
         """Return a block in orthonormal functions; one whose rows must be read again is returned unchanged."""

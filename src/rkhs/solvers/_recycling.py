@@ -39,7 +39,7 @@ OTHERS = 1500  # rows with losses that are not quadratic, up to which reduced pr
 DEAR = 0.02  # seconds per product, above which a second reduced problem is the cheaper way to a lower bound
 
 
-def few_others(system: FiniteProblem) -> bool:
+def has_few_nonquadratic(system: FiniteProblem) -> bool:
     """Return whether reduced problems are small: all but OTHERS rows have quadratic losses, which enter by moments."""
     return len(system.other_rows) <= OTHERS
 
@@ -176,7 +176,7 @@ def _solve_in_span(batch: list[Task], span: SpanDual, led: bool, verified: Verif
 
 def _sample(system: FiniteProblem) -> Vector | None:
     """Return the rows of quadratic blocks at a random twelfth of the points, or None if there are too few points."""
-    firsts = system.gram.firsts
+    firsts = system.gram.group_starts
     groups = np.flatnonzero(np.isin(firsts, system.quadratic_rows))
     if len(groups) < 12 * 16:
         return None

@@ -21,7 +21,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, taken, to_numpy, zeros
+from rkhs._backend.arrays import Array, like, namespace, take_rows, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
@@ -153,7 +153,7 @@ class _RemainingProblem:
         xp = namespace(left.a)
         a, c, _ = self.quadratic.solve(self.quadratic.system.target - self.cross @ left.a, -(self.B.T @ left.a))
         order = np.argsort(np.concatenate([self.q, self.l]))
-        coefficients = taken(xp.concat([a, left.a]), order)
+        coefficients = take_rows(xp.concat([a, left.a]), order)
         return Iterate(coefficients, self.seen @ c + self.unseen @ left.basis)
 
 

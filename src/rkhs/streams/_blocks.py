@@ -380,7 +380,7 @@ def _cut(X: Any, y: Any, weight: Any, rows: int) -> Iterator[tuple[Any, ...]]:
         yield tuple(None if column is None else column[start : start + rows] for column in columns)
 
 
-def parquet(
+def read_parquet(
     path: Any,
     target: str | None = None,
     features: Sequence[str] | None = None,
@@ -415,7 +415,7 @@ def parquet(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     frame.to_parquet(f"{folder}/rows.parquet")
     ...     model = rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(50))
-    ...     model = model.fit(rkhs.streams.parquet(f"{folder}/rows.parquet", target="y"))
+    ...     model = model.fit(rkhs.streams.read_parquet(f"{folder}/rows.parquet", target="y"))
     >>> model.n_features_in_
     2
     """

@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class SampleSpec:
     """The parameters of a sample: `size` rows of each kind, and facts to add up over blocks (`describe`)."""
 
     size: int
@@ -100,7 +100,7 @@ class Reservoir:
         return Block(-1, self.X[rows], None if self.y is None else self.y[rows], self.weight[rows])
 
 
-def sample(wanted: Wanted, block: Block, _: Any = None) -> Reservoir:
+def sample(wanted: SampleSpec, block: Block, _: Any = None) -> Reservoir:
     """Return the sample of one block."""
     keys = np.random.default_rng([wanted.seed, block.index]).random(len(block.X))
     mask = np.zeros(len(keys), dtype=bool) if wanted.kind is None else wanted.kind(block)

@@ -21,9 +21,9 @@ from rkhs._spaces.base import Approximation, Orthonormal
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
-from rkhs.streams._plan import Plan, TermsOf, Wanted, lazy_images, sample
+from rkhs.streams._plan import Plan, SampleSpec, TermsOf, lazy_images, sample
 
-LOOKING = "looking at rows"  # the progress message of the first pass
+SAMPLING = "looking at rows"  # the progress message of the first pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,9 @@ class StreamedProblem:
         """
         look, learn = replayed(self.blocks)
         with closing(Monitor(tol, verbose=verbose)) as monitor:
-            reservoir = telling(look, monitor, LOOKING).reduce(sample, Wanted(self.approximation.sample_size, seed=0))
+            reservoir = with_progress(look, monitor, SAMPLING).reduce(
+                sample, SampleSpec(self.approximation.sample_size, seed=0)
+            )
             sampled = list(self.terms(reservoir.block()))
             with monitor.showing(CHOICE):
                 plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
@@ -132,7 +134,7 @@ class StreamedProblem:
         (1, 'converged')
         """
         look, learn = replayed(self.blocks)
-        reservoir = look.reduce(sample, Wanted(self.approximation.sample_size, seed=0))
+        reservoir = look.reduce(sample, SampleSpec(self.approximation.sample_size, seed=0))
         problem = Problem(
             self.kernel,
             list(self.terms(reservoir.of_kind(1))),  # without a mask all rows are of kind 1
@@ -162,7 +164,7 @@ def _with_weights(terms: TermsOf, tuned: Mapping[str, float], block: Block) -> l
     return filled
 
 
-def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
+def with_progress(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
     """Return the blocks such that a monitor shows the number of rows read, if they are read in this process."""
     if not isinstance(blocks, LocalBlocks):
         return blocks
@@ -180,7 +182,7 @@ def telling(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
 
 def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[ProjectedProblem, ProjectedSolution]:
     """Solve the problem of all blocks; they are read again, if possible, where sums lose accuracy."""
-    blocks = telling(blocks, monitor, SUMMING)
+    blocks = with_progress(blocks, monitor, SUMMING)
 
     def projected(functions: Orthonormal | None) -> ProjectedProblem:
         changed = replace(plan, functions=functions)
