@@ -7,7 +7,7 @@ the least squared error of labels that are left out; the default after errors ar
 nu; with the least C within a standard error.  Rules that take several: the mean of what the default chooses in Bayesian
 bootstraps of the labels (bagging); weights by pseudo-BMA+, each kind of knowledge with a quarter of the prior weight,
 and stacking (Yao, Vehtari, Simpson and Gelman 2018); and one model with a sum of kernels, the best of each measure of
-distances, with such weights, in the place of one kernel where no graph is taken.  Classes are those of the largest
+distances, with such weights, instead of one kernel where no graph is taken.  Classes are those of the largest
 score.  SVC is the better of a searched one on features as they are and divided by their deviations.
 
 Each draw is added to a journal, DIR/choices.jsonl, and not computed again: it can be stopped and goes on.
@@ -66,7 +66,7 @@ class Recorded(ModelSelection):
         for one in several:
             self.said[one] = solved(K, self.labeled, one.C).astype(np.float32)
             if place is not None:
-                self.point_groups[one] = place
+                self.candidates_of[one] = place
             if one.graph is None:
                 self.plain[one] = K
 
@@ -168,15 +168,15 @@ class Draw:
     def smoothed(self) -> list[Candidate]:
         """Errors are means over the next smaller and larger C, width and nu."""
         medians: dict[Any, list[float]] = {}
-        for place in self.search.point_groups.values():
+        for place in self.search.candidates_of.values():
             medians.setdefault((place.measure, str(place.settings[0])[:7]), []).append(_size(place))
         at: dict[Any, Candidate] = {}
-        for one, place in self.search.point_groups.items():
+        for one, place in self.search.candidates_of.items():
             widths = sorted(set(medians[place.measure, str(place.settings[0])[:7]]))
             graph = None if one.graph is None else (one.graph.n_neighbors, one.graph.power)
             steps = (widths.index(_size(place)), NUS.index(one.nu), CS.index(one.C))
             at[(place.measure, str(place.settings[0])[:7], graph, *steps)] = one
-        smooth = [one for one in self.found if one not in self.search.point_groups]
+        smooth = [one for one in self.found if one not in self.search.candidates_of]
         for (*where, i, j, k), one in at.items():
             near = [(i + a, j + b, k + c) for a, b, c in product((-1, 0, 1), repeat=3) if abs(a) + abs(b) + abs(c) < 2]
             squares = np.mean([at[(*where, *n)].squares for n in near if (*where, *n) in at], axis=0)
@@ -194,7 +194,7 @@ class Draw:
         best: dict[Any, int] = {}
         for i, one in enumerate(self.found):
             if one in self.search.plain:
-                place = self.search.point_groups.get(one)
+                place = self.search.candidates_of.get(one)
                 family = (place and place.measure, str(one.kernel)[:7])
                 if family not in best or one.loss < self.found[best[family]].loss:
                     best[family] = i

@@ -39,7 +39,7 @@ def digits() -> tuple[list[str], list[list[str]]]:
         calls = {"all": partial(all_classes.fit, X, few), "one": partial(one_class.fit, X, one)}
         seconds = interleaved(calls, 10, process_time)
         plain = SVC(C=10.0, gamma=1 / (2 * scale**2)).fit(X[labeled], y[labeled])
-        errors = [100 * (1 - machine.score(X[rest], y[rest])) for machine in (all_classes, plain)]
+        errors = [100 * (1 - model.score(X[rest], y[rest])) for model in (all_classes, plain)]
         ratio = seconds["all"] / seconds["one"]
         times = [f"{seconds[name]:.2f}" for name in ("all", "one")]
         rows.append([str(seed), f"{errors[1]:.2f}", f"{errors[0]:.2f}", *times, f"{ratio:.2f}"])
@@ -55,10 +55,10 @@ def moons() -> tuple[list[str], list[list[str]]]:
         rng = np.random.default_rng(seed)
         for c in (0, 1):
             few[rng.choice(np.flatnonzero(y == c))] = c
-        machine: Any = lapsvm_peer.laplacian_svm(6, power=1, scale=0.2, nu=1e5)
-        row = [str(seed), *_timed(machine, partial(machine.fit, X, few), X, y)]
+        model: Any = lapsvm_peer.laplacian_svm(6, power=1, scale=0.2, nu=1e5)
+        row = [str(seed), *_timed(model, partial(model.fit, X, few), X, y)]
         if lapsvm_peer.installed():
-            peer = lapsvm_peer.lapsvm(machine, 2, 3000)
+            peer = lapsvm_peer.lapsvm(model, 2, 3000)
             known = few >= 0
             row += _timed(peer, partial(peer.fit, X[known], y[known], X[~known]), X, y)
         rows.append(row)
@@ -70,12 +70,12 @@ def moons() -> tuple[list[str], list[list[str]]]:
     return headings[: len(rows[0])], rows
 
 
-def _timed(machine: Any, fit: Callable[[], Any], X: Any, y: Any) -> list[str]:
+def _timed(model: Any, fit: Callable[[], Any], X: Any, y: Any) -> list[str]:
     """Seconds of a fit, by the clock and of the processor, and the accuracy after it."""
     clock, processor = perf_counter(), process_time()
     fit()
     seconds = perf_counter() - clock, process_time() - processor
-    return [*(f"{s:.2f}" for s in seconds), f"{100 * np.mean(machine.predict(X) == y):.1f}"]
+    return [*(f"{s:.2f}" for s in seconds), f"{100 * np.mean(model.predict(X) == y):.1f}"]
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python -m benchmarks.few_labels [--sets sonar ionosphere ..] [--splits 3] [--loss hinge] [--out build/bench]
 
 Features are standardized per column.  usps_ssl and g241c have their 12 official sets of 100 labels; sonar and
-ionosphere 10 stratified sets of 90.  The error is that at all other points, which both machines may see without
+ionosphere 10 stratified sets of 90.  The error is that at all other points, which both models may see without
 labels.  Both choose C from the same values by the same 5 folds, with the Gaussian kernel of the median scale.
 
 With --out, each split is kept as it is done, and a later run does only those that are missing.
@@ -64,7 +64,7 @@ def compare(name: str, most: int | None, loss: str, kept: Kept, console: Console
 
 
 def measure(X: Matrix, y: Matrix, labeled: Matrix, loss: str) -> dict[str, Any]:
-    """Errors in percent and seconds of both machines on one split, and what ours chose."""
+    """Errors in percent and seconds of both models on one split, and what ours chose."""
     rest = np.setdiff1d(np.arange(len(y)), labeled)
     few = np.full(len(y), 0)
     few[labeled] = np.where(y[labeled] > 0, 2, 1)
@@ -77,7 +77,7 @@ def measure(X: Matrix, y: Matrix, labeled: Matrix, loss: str) -> dict[str, Any]:
     ours.fit(X, few)
     times.append(perf_counter())
     truth = np.where(y[rest] > 0, 2, 1)
-    svc, own = (100 * float(np.mean(machine.predict(X[rest]) != truth)) for machine in (plain, ours))
+    svc, own = (100 * float(np.mean(model.predict(X[rest]) != truth)) for model in (plain, ours))
     seconds = np.diff(times).tolist()
     return {"svc": svc, "ours": own, "svc s": seconds[0], "ours s": seconds[1], "chosen": ours.best_params_}
 

@@ -148,9 +148,9 @@ def landmarks(quick: bool) -> list[dict[str, Any]]:
     for approximation in (rkhs.Landmarks(p), rkhs.FourierFeatures(p)):
         _reset_peak()
         where = rkhs.SolverOptions(device=DEVICE)
-        machine = rkhs.InvariantRegressor(scale=n**0.5, nu=0.1 * t / n, approximation=approximation, solver=where)
+        model = rkhs.InvariantRegressor(scale=n**0.5, nu=0.1 * t / n, approximation=approximation, solver=where)
         row: dict[str, Any] = {"approximation": repr(approximation), "t": t, "n": n, "functionals": t * (n + 1)}
-        row["seconds"] = seconds(lambda machine=machine: machine.fit(X, y), repeats=1)
+        row["seconds"] = seconds(lambda model=model: model.fit(X, y), repeats=1)
         rows.append(row | {"peak_GiB": _peak()})
         print(json.dumps(rows[-1]), flush=True)
     return rows

@@ -3,8 +3,8 @@
     python -m benchmarks.landmark_grid [--rows 100000] [--landmarks 300] [--out DIR]
 
 Points in R^20, a smooth target with noise, gradients penalized at all points, a grid of 5 values of C, 5 of nu and 5
-folds (125 machines), then the machine with the best values.  The classifiers have squared hinge loss, on some labels
-and on all.  `separate` is one fit times the number of machines: what scikit-learn's GridSearchCV would take.
+folds (125 models), then the model with the best values.  The classifiers have squared hinge loss, on some labels
+and on all.  `separate` is one fit times the number of models: what scikit-learn's GridSearchCV would take.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ FEATURES = 20
 CS, WEIGHTS, FOLDS = [0.1, 1.0, 10.0, 100.0, 1000.0], [0.0, 1e-3, 1e-2, 1e-1, 1.0], 5  # WEIGHTS of single slopes
 
 
-def machines(task: str, p: int, rows: int) -> tuple[Any, Any]:
-    """One machine, and the search over many."""
+def models(task: str, p: int, rows: int) -> tuple[Any, Any]:
+    """One model, and the search over many."""
     unit = rows / FEATURES  # rows / scale^2
     own: dict[str, Any] = {"approximation": rkhs.Landmarks(p)}
     grid: dict[str, Any] = {
@@ -54,7 +54,7 @@ def data(task: str, rows: int, labels: int) -> tuple[Any, Any]:
 def line(task: str, rows: int, labels: int, p: int) -> list[str]:
     """Seconds of one fit and of the search."""
     X, y = data(task, rows, labels)
-    one, search = machines(task, p, rows)
+    one, search = models(task, p, rows)
     one.fit(X[:1000], y[:1000])  # imports
     start = perf_counter()
     one.fit(X, y)
@@ -78,7 +78,7 @@ def main() -> None:
     cases = [("regression", rows, rows), ("classification", rows, 1000), ("classification", rows // 5, rows // 5)]
     lines = [line(task, t, labels, p) for task, t, labels in cases]
     headings = ["task", "points", "labels", "p", "one fit, s", "search, s", "search / fit", "separate, s", "best"]
-    title = "125 machines and the best one, beside one fit"
+    title = "125 models and the best one, beside one fit"
     show(Console(), title, headings, lines)
     write(options.out, "landmark_grid.md", markdown(title, headings, lines))
 

@@ -63,15 +63,15 @@ def fit(way: str, folder: str, rows: int, p: int) -> dict[str, Any]:
         from sklearn.linear_model import Ridge
         from sklearn.pipeline import make_pipeline
 
-        machine = make_pipeline(
+        model = make_pipeline(
             Nystroem(gamma=1 / (2 * scale**2), n_components=p, random_state=0), Ridge(alpha=0.5, copy_X=False)
         )
-        machine.fit(X.astype(np.float32) if "32" in way else X, y)
+        model.fit(X.astype(np.float32) if "32" in way else X, y)
     else:
-        machine = rkhs.InvariantRegressor(scale=scale, C=1.0, nu=1e-3 * rows / scale**2, approximation=WAYS[way](p))
-        machine.fit(rkhs.streams.blocks(X, y))
+        model = rkhs.InvariantRegressor(scale=scale, C=1.0, nu=1e-3 * rows / scale**2, approximation=WAYS[way](p))
+        model.fit(rkhs.streams.blocks(X, y))
     seconds = perf_counter() - start
-    error = float(np.sqrt(np.mean((machine.predict(fresh) - target(fresh)) ** 2)))
+    error = float(np.sqrt(np.mean((model.predict(fresh) - target(fresh)) ** 2)))
     return {"way": way, "rows": rows, "p": p, "seconds": seconds, "peak": peak(), "error": error}
 
 

@@ -52,27 +52,27 @@ def graph_weights(X: Any, neighbors: int) -> Any:
     return normalized(neighbor_weights(*nearest_points(X, neighbors)))
 
 
-def lapsvm(machine: rkhs.InvariantClassifier, labels: int, points: int) -> Any:
-    """LAMDA-SSL's machine with our kernel, graph (of power one) and weights.
+def lapsvm(model: rkhs.InvariantClassifier, labels: int, points: int) -> Any:
+    """LAMDA-SSL's model with our kernel, graph (of power one) and weights.
 
     C = 1 / (2 gamma_A l) and nu = gamma_I tr(L) / (2 gamma_A t^2), for l labels of t points.
     """
     ClassifierMixin._estimator_type = "classifier"  # as before scikit-learn 1.6
     from LAMDA_SSL.Algorithm.Classification.LapSVM import LapSVM
 
-    gamma_A = 1 / (2 * machine.C * labels)
+    gamma_A = 1 / (2 * model.C * labels)
     return LapSVM(
-        distance_function=nearest(machine.invariance.n_neighbors),
+        distance_function=nearest(model.invariance.n_neighbors),
         kernel_function="rbf",
-        gamma_k=1 / (2 * machine.scale**2),
+        gamma_k=1 / (2 * model.scale**2),
         gamma_A=gamma_A,
-        gamma_I=2 * gamma_A * machine.nu * points**2,
+        gamma_I=2 * gamma_A * model.nu * points**2,
     )
 
 
-def on_all_pairs(machine: Any, X: Any) -> Any:
-    """The same machine with its own graph, Gaussian weights between all pairs, as heavy as the other in total."""
-    share = machine.distance_function(X, X).sum() / rbf_kernel(X, gamma=1 / (2 * WIDTH**2)).sum()
-    machine.distance_function, machine.gamma_d = "rbf", 1 / (2 * WIDTH**2)
-    machine.gamma_I *= share
-    return machine
+def on_all_pairs(model: Any, X: Any) -> Any:
+    """The same model with its own graph, Gaussian weights between all pairs, as heavy as the other in total."""
+    share = model.distance_function(X, X).sum() / rbf_kernel(X, gamma=1 / (2 * WIDTH**2)).sum()
+    model.distance_function, model.gamma_d = "rbf", 1 / (2 * WIDTH**2)
+    model.gamma_I *= share
+    return model

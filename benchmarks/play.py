@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=50)
     given = parser.parse_args()
     lines = [line(name, classes, given.points, given.times) for classes in (2, 3) for name in KNOWLEDGE]
-    headings = ["prior knowledge", "classes", "ms", "ms of the processor", "exact, at rest: ms"]
+    headings = ["priors", "classes", "ms", "ms of the processor", "exact, at rest: ms"]
     show(Console(width=120), f"{given.points} points, median of {given.times}", headings, lines)
 
 

@@ -88,7 +88,7 @@ class Case:
         return " ".join([*words, f"tol{self.tol:.0e}"]).replace("e+0", "e").replace("e-0", "e-")
 
     @property
-    def machine(self) -> bool:
+    def model(self) -> bool:
         """Whether scikit-learn's SVC solves the same problem."""
         return self.family == "hinge" and self.kernel == "gaussian" and self.constant and self.outputs is None
 
@@ -116,7 +116,7 @@ class Case:
         return rkhs.Problem(self._kernel(X), terms, rkhs.Constant() if self.constant else None)
 
     def svc(self) -> SVC:
-        """Scikit-learn's machine for the same problem."""
+        """Scikit-learn's model for the same problem."""
         scale = rkhs.kernels.median_scale(self.points)
         return SVC(C=self.weight, kernel="rbf", gamma=1 / (2 * scale**2))
 
@@ -176,18 +176,18 @@ def solved(case: Case, solver: str, limit: float, repeats: int = REPEATS) -> dic
     return best
 
 
-def machine(case: Case, repeats: int = REPEATS) -> dict[str, Any]:
+def model(case: Case, repeats: int = REPEATS) -> dict[str, Any]:
     """Scikit-learn's SVC, timed; it ends by a criterion of its own, so the gap that it leaves is told as well."""
     X, problem, best = case.points, case.problem(), inf
     y = problem.terms[0].target
     for _ in range(repeats):
-        machine, start = case.svc(), process_time()
-        machine.fit(X, y)
+        model, start = case.svc(), process_time()
+        model.fit(X, y)
         best = min(best, process_time() - start)
         if best > SHORT:
             break
-    a, constant = np.zeros((len(y), 1)), np.full((len(y), 1), machine.intercept_[0])
-    a[machine.support_, 0] = machine.dual_coef_[0]
+    a, constant = np.zeros((len(y), 1)), np.full((len(y), 1), model.intercept_[0])
+    a[model.support_, 0] = model.dual_coef_[0]
     gap = certify(problem.system, Iterate(a, problem.system.Q.T @ constant)).relative
     return {"seconds": best, "wall": best, "status": "converged", "solver": "SVC", "gap": gap}
 
@@ -252,8 +252,8 @@ def measured(case: Case, stored: dict[str, Any], auto_only: bool) -> dict[str, A
             entry["runs"][solver] = own
         else:
             time(solver)
-    if case.machine:
-        entry["runs"]["SVC"] = apart(machine, case)
+    if case.model:
+        entry["runs"]["SVC"] = apart(model, case)
     again(case, entry["runs"])
     return entry
 
@@ -273,7 +273,7 @@ def in_turn(case: Case, names: list[str]) -> dict[str, Any]:
     best: dict[str, Any] = {}
     for _ in range(REPEATS):
         for name in names:
-            run = machine(case, 1) if name == "SVC" else solved(case, name, AT_FIRST, 1)
+            run = model(case, 1) if name == "SVC" else solved(case, name, AT_FIRST, 1)
             best[name] = min(best.get(name, run), run, key=lambda run: run["seconds"])
     return {"status": "done", "runs": best}
 
@@ -292,11 +292,11 @@ def compared(entry: dict[str, Any]) -> tuple[str, float, str, float]:
 
 
 def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """The regret of each problem, the worst first, its mean, and machines beside SVC.
+    """The regret of each problem, the worst first, its mean, and models beside SVC.
 
     Where `auto` has not converged, its seconds so far stand for it, or all it had where it gave up by itself.
     """
-    rows, machines, ratios = [], [], {}
+    rows, models, ratios = [], [], {}
     for name, entry in entries.items():
         mine, seconds, best, least = compared(entry)
         auto = entry["runs"]["auto"]
@@ -308,7 +308,7 @@ def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
         if _counts(entry["runs"].get("SVC", {"status": ""})):
             theirs = entry["runs"]["SVC"]["seconds"]
             gap = f"{entry['runs']['SVC'].get('gap', inf):.0e}"
-            machines.append([name, took, f"{theirs:.3g}", f"{known / theirs:.2f}", f"{least / theirs:.2f}", gap])
+            models.append([name, took, f"{theirs:.3g}", f"{known / theirs:.2f}", f"{least / theirs:.2f}", gap])
     rows.sort(key=lambda row: -float(row[-1]))
     solved_ones = [ratio for ratio in ratios.values() if ratio]
     mean = exp(sum(map(log, solved_ones)) / max(len(solved_ones), 1))
@@ -316,7 +316,7 @@ def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
     title = f"auto beside the best: geometric mean {mean:.2f}, worst {max(ratios.values(), default=1.0):.1f}"
     title += f"; {len(ratios) - len(solved_ones)} of {len(ratios)} problems no solver solved in time"
     beside = ["problem", "auto, s", "SVC, s", "auto / SVC", "best / SVC", "SVC's gap"]
-    return [(title, headings, rows), ("Support vector machines beside SVC", beside, machines)]
+    return [(title, headings, rows), ("Support vector machines beside SVC", beside, models)]
 
 
 def main() -> None:

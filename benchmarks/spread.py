@@ -38,9 +38,9 @@ def lines(name: str) -> list[list[str]]:
     own: dict[str, Any] = {"scale": scale, "C": 10.0, "nu": 0.01 * len(learned) / scale**2}
     L = rkhs.Evaluation(X[new])
 
-    def spread(machine: rkhs.InvariantRegressor) -> np.ndarray[Any, Any]:
+    def spread(model: rkhs.InvariantRegressor) -> np.ndarray[Any, Any]:
         """In units of the amplitude, without the noise of a new target."""
-        posterior = machine.fit(X[learned], y[learned]).solution_.posterior
+        posterior = model.fit(X[learned], y[learned]).solution_.posterior
         return posterior.std(L) / posterior.amplitude
 
     exact = spread(rkhs.InvariantRegressor(**own))

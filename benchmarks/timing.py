@@ -14,9 +14,9 @@ from rich.table import Table
 def interleaved(
     calls: dict[str, Callable[[], Any]], repeats: int = 5, clock: Callable[[], float] = perf_counter
 ) -> dict[str, float]:
-    """The least seconds of each call, taken in turns so that a busy moment of the machine strikes all of them.
+    """The least seconds of each call, taken in turns so that a busy moment of the model strikes all of them.
 
-    `clock` may be `time.process_time`, the seconds of the processor, where others share the machine.
+    `clock` may be `time.process_time`, the seconds of the processor, where others share the model.
     """
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):

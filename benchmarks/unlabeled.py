@@ -90,7 +90,7 @@ def _drawn(X: Vector, y: Vector, labels: int, draws: int) -> tuple[Vector, Vecto
 
 
 def ours(X: Vector, y: Vector, rows: Vector) -> Vector:
-    """The classes that the default machine predicts."""
+    """The classes that the default model predicts."""
     few = np.full(len(y), -1)
     few[rows] = y[rows]
     return rkhs.InvariantClassifierCV().fit(X, few).predict(X)

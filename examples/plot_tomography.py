@@ -27,7 +27,7 @@ def density(x):
 # What the scanner sees, with noise; and how exact the rays' integrals are for the kernel that was found.
 
 rays = rkhs.Integral.segments(start, end, nodes=16)
-seen = np.sum(rays.weights * density(rays.point_groups), axis=1) + 0.01 * rng.standard_normal(150)
+seen = np.sum(rays.weights * density(rays.points), axis=1) + 0.01 * rng.standard_normal(150)
 model = rkhs.FunctionalRegressor(scale=rkhs.Tunable(), fit_intercept=False).fit(rkhs.Measurement(rays, seen))
 print(
     "noise:",

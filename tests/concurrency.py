@@ -51,11 +51,11 @@ FITS = {
 ASKED = ("decision_function", "predict", "predict_proba")
 
 
-def said(machine):
-    """All that a machine says at some places."""
-    found = [np.asarray(getattr(machine, name)(PLACES), dtype=float) for name in ASKED if hasattr(machine, name)]
-    if isinstance(machine, rkhs.InvariantRegressor):
-        found.append(machine.predict(PLACES, return_std=True)[1])
+def said(model):
+    """All that a model says at some places."""
+    found = [np.asarray(getattr(model, name)(PLACES), dtype=float) for name in ASKED if hasattr(model, name)]
+    if isinstance(model, rkhs.InvariantRegressor):
+        found.append(model.predict(PLACES, return_std=True)[1])
     return found
 
 
@@ -67,7 +67,7 @@ class Together:
     """The threads, what they compare with, and what went wrong."""
 
     def __init__(self):
-        self.right = {name: said(clone(machine).fit(X, y)) for name, (machine, y) in FITS.items()}
+        self.right = {name: said(clone(model).fit(X, y)) for name, (model, y) in FITS.items()}
         self.shared = {
             name: clone(FITS[name][0]).fit(X, FITS[name][1]) for name in ("logistic", "squared", "landmarks")
         }
@@ -79,23 +79,23 @@ class Together:
         self.failures, self.done = [], 0
 
     def fit(self, name):
-        machine, y = FITS[name]
-        if not alike(said(clone(machine).fit(X, y)), self.right[name]):
+        model, y = FITS[name]
+        if not alike(said(clone(model).fit(X, y)), self.right[name]):
             self.failures.append(f"{name}: a fit differs from that of one thread")
 
     def ask(self, name):
-        """What a shared machine says, whole: what it learned from the one data or from the other."""
-        machine = self.shared[name]
-        value = np.asarray(machine.predict(PLACES) if name != "logistic" else machine.decision_function(PLACES))
+        """What a shared model says, whole: what it learned from the one data or from the other."""
+        model = self.shared[name]
+        value = np.asarray(model.predict(PLACES) if name != "logistic" else model.decision_function(PLACES))
         if not any(np.allclose(value, known[name][0], rtol=0, atol=NEAR) for known in (self.right, self.others)):
-            self.failures.append(f"{name}: a shared machine says what it never learned")
+            self.failures.append(f"{name}: a shared model says what it never learned")
 
     def fit_again(self, name, rng):
         with self.turns[name]:  # which of two fits is the last is not our matter
             data = (X, FITS[name][1]) if rng.random() < 0.5 else (OTHER, OTHER_Y if name == "logistic" else OTHER[:, 0])
             known = self.right if data[0] is X else self.others
             if not alike(said(self.shared[name].fit(*data)), known[name]):
-                self.failures.append(f"{name}: a machine that was fitted again differs")
+                self.failures.append(f"{name}: a model that was fitted again differs")
 
     def run(self, seed, until):
         rng = np.random.default_rng(seed)

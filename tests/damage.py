@@ -25,8 +25,8 @@ X = np.random.default_rng(0).standard_normal((30, 3))
 
 def saved(path: Path):
     """A pipeline in a file, and its decisions."""
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0, invariance="gradient", tol=1e-2)
-    model = make_pipeline(StandardScaler(), machine).fit(X, np.arange(30) % 3)
+    estimator = rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0, invariance="gradient", tol=1e-2)
+    model = make_pipeline(StandardScaler(), estimator).fit(X, np.arange(30) % 3)
     rkhs.save(model, path, notes={"target": "y", "classes": ["a", "b"]})
     return model.decision_function(X)
 

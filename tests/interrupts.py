@@ -5,7 +5,7 @@
 A real SIGINT comes somewhere in `fit`, `partial_fit`, a search, `predict_proba`, standard deviations, a grid, a path or
 `solve`.  The law, of each of them:
 
-    state    the machine is as it was before, or what it says now is right for the status that it states
+    state    the model is as it was before, or what it says now is right for the status that it states
     status   "converged" is within the tolerance of the true solution; any other status has a gap that is true
     again    the same call once more gives what it gives without an interrupt
 """
@@ -83,7 +83,7 @@ def honest(solution, best):
 
 @dataclass
 class Fitting:
-    """`fit` of a machine, new or fitted to other data before."""
+    """`fit` of a model, new or fitted to other data before."""
 
     make: Any
     X: Any
@@ -91,29 +91,29 @@ class Fitting:
     before: Any = None  # (X, y) of an earlier fit
 
     def prepare(self):
-        machine = self.make()
-        return machine if self.before is None else machine.fit(*self.before)
+        model = self.make()
+        return model if self.before is None else model.fit(*self.before)
 
-    def work(self, machine):
-        return machine.fit(self.X, self.y)
+    def work(self, model):
+        return model.fit(self.X, self.y)
 
     def reference(self):
         return self.work(self.prepare())
 
-    def check(self, machine, kept, right, raised):
-        if as_it_was(machine, kept):
-            must(raised, "an interrupt left the machine as it was and was not raised")
+    def check(self, model, kept, right, raised):
+        if as_it_was(model, kept):
+            must(raised, "an interrupt left the model as it was and was not raised")
             return "raised"
-        honest(machine.solution_, right.solution_.primal)
-        must(hasattr(machine, "classes_") == hasattr(right, "classes_"), "classes are lost")
+        honest(model.solution_, right.solution_.primal)
+        must(hasattr(model, "classes_") == hasattr(right, "classes_"), "classes are lost")
         if hasattr(right, "classes_"):
-            must(np.array_equal(machine.classes_, right.classes_), "classes of another fit")
-        if machine.solution_.status == "converged":
-            must(close(values(machine), values(right)), "'converged' to other values")
-        return machine.solution_.status
+            must(np.array_equal(model.classes_, right.classes_), "classes of another fit")
+        if model.solution_.status == "converged":
+            must(close(values(model), values(right)), "'converged' to other values")
+        return model.solution_.status
 
-    def again(self, machine, right):
-        must(close(values(self.work(machine)), values(right), 1e-9), "another fit gives other values")
+    def again(self, model, right):
+        must(close(values(self.work(model)), values(right), 1e-9), "another fit gives other values")
 
 
 def is_auto(value):
@@ -122,45 +122,45 @@ def is_auto(value):
 
 @dataclass
 class Searching(Fitting):
-    """`fit` of a machine that chooses by cross-validation."""
+    """`fit` of a model that chooses by cross-validation."""
 
-    def check(self, machine, kept, right, raised):
-        if as_it_was(machine, kept):
-            must(raised, "an interrupt left the machine as it was and was not raised")
+    def check(self, model, kept, right, raised):
+        if as_it_was(model, kept):
+            must(raised, "an interrupt left the model as it was and was not raised")
             return "raised"
-        ours, theirs = machine.cv_results_, right.cv_results_
+        ours, theirs = model.cv_results_, right.cv_results_
         scores, true = (found["mean_test_score"] for found in (ours, theirs))
         solved = ~np.isnan(scores)
-        must(np.all(solved) == (machine.search_status_ == "converged"), f"{machine.search_status_}, and {scores}")
+        must(np.all(solved) == (model.search_status_ == "converged"), f"{model.search_status_}, and {scores}")
         must(close(scores[solved], true[solved], 1e-3), f"scores {scores}, not {true}")
-        must(scores[machine.best_index_] == scores[solved].max(), "the best is not the best")
-        must(machine.best_params_ == ours["params"][machine.best_index_], "parameters of another candidate")
+        must(scores[model.best_index_] == scores[solved].max(), "the best is not the best")
+        must(model.best_params_ == ours["params"][model.best_index_], "parameters of another candidate")
         must(
             np.all(ours["rank_test_score"][~solved] > ours["rank_test_score"][solved].max()), "unsolved ones have ranks"
         )
-        plain = getattr(rkhs, type(machine).__name__.removesuffix("CV"))()
+        plain = getattr(rkhs, type(model).__name__.removesuffix("CV"))()
         names = plain.get_params().keys()  # whose default is what "auto" stands for by folds
-        shared = {name: v for name, v in machine.get_params().items() if name in names and not is_auto(v)}
-        chosen = {"C": machine.C_, "nu": machine.nu_, "scale": machine.scale_}
+        shared = {name: v for name, v in model.get_params().items() if name in names and not is_auto(v)}
+        chosen = {"C": model.C_, "nu": model.nu_, "scale": model.scale_}
         alone = plain.set_params(**{**shared, **chosen}).fit(self.X, self.y)
-        honest(machine.solution_, alone.solution_.primal)
-        return f"search {machine.search_status_}, fit {machine.solution_.status}"
+        honest(model.solution_, alone.solution_.primal)
+        return f"search {model.search_status_}, fit {model.solution_.status}"
 
 
 @dataclass
 class Choosing(Fitting):
-    """`fit` of a machine that chooses by exact errors, all of them or none."""
+    """`fit` of a model that chooses by exact errors, all of them or none."""
 
-    def check(self, machine, kept, right, raised):
-        word = super().check(machine, kept, right, raised)
+    def check(self, model, kept, right, raised):
+        word = super().check(model, kept, right, raised)
         if word != "raised":
-            must(machine.best_params_ == right.best_params_, "other parameters")
+            must(model.best_params_ == right.best_params_, "other parameters")
         return word
 
 
 @dataclass
 class Asking:
-    """Something that a fitted machine computes when it is first asked for."""
+    """Something that a fitted model computes when it is first asked for."""
 
     make: Any
     ask: Any
@@ -168,17 +168,17 @@ class Asking:
     def prepare(self):
         return pickle.loads(self.make())
 
-    def work(self, machine):
-        return self.ask(machine)
+    def work(self, model):
+        return self.ask(model)
 
     def reference(self):
         return self.work(self.prepare())
 
-    def check(self, machine, kept, right, raised):
+    def check(self, model, kept, right, raised):
         return "raised" if raised else "finished"
 
-    def again(self, machine, right):
-        must(close(self.work(machine), right, 1e-9), f"{self.work(machine)[:3]}, not {right[:3]}")
+    def again(self, model, right):
+        must(close(self.work(model), right, 1e-9), f"{self.work(model)[:3]}, not {right[:3]}")
 
 
 @dataclass
@@ -189,30 +189,30 @@ class Adding:
     blocks: Any
 
     def prepare(self):
-        machine = self.make()
+        model = self.make()
         for block in self.blocks[:-1]:
-            machine.partial_fit(*block)
-        return machine
+            model.partial_fit(*block)
+        return model
 
-    def work(self, machine):
-        return machine.partial_fit(*self.blocks[-1])
+    def work(self, model):
+        return model.partial_fit(*self.blocks[-1])
 
     def reference(self):
         return self.work(self.prepare())
 
-    def check(self, machine, kept, right, raised):
-        if as_it_was(machine, kept):
-            must(raised, "an interrupt left the machine as it was and was not raised")
-            self.work(machine)
+    def check(self, model, kept, right, raised):
+        if as_it_was(model, kept):
+            must(raised, "an interrupt left the model as it was and was not raised")
+            self.work(model)
             word = "raised"
         else:
-            word = machine.solution_.status
-        must(close(values(machine), values(right), 1e-9), "other values after the same blocks")
+            word = model.solution_.status
+        must(close(values(model), values(right), 1e-9), "other values after the same blocks")
         return word
 
-    def again(self, machine, right):
-        machine.partial_fit(*self.blocks[0])
-        must(np.all(np.isfinite(values(machine))), "a further block is not added")
+    def again(self, model, right):
+        model.partial_fit(*self.blocks[0])
+        must(np.all(np.isfinite(values(model))), "a further block is not added")
 
 
 @dataclass
@@ -267,31 +267,31 @@ class Tuning(Solving):
         must(abs(self.work(problem).tuning.value - right.tuning.value) <= 1e-9, "another tuning finds other settings")
 
 
-def values(machine):
+def values(model):
     """What it says at some places; None if it is not fitted."""
     try:
-        return machine.decision_function(PLACES) if hasattr(machine, "decision_function") else machine.predict(PLACES)
+        return model.decision_function(PLACES) if hasattr(model, "decision_function") else model.predict(PLACES)
     except NotFittedError:
         return None
 
 
-def as_it_was(machine, kept):
-    """Whether a machine says what it said before, all of it."""
-    now = state(machine)
+def as_it_was(model, kept):
+    """Whether a model says what it said before, all of it."""
+    now = state(model)
     return now.keys() == kept.keys() and all(now[name] is kept[name] for name in now)
 
 
-def state(machine):
-    return dict(vars(machine))
+def state(model):
+    return dict(vars(model))
 
 
-def fitted(machine, X, y):
-    """The bytes of a fitted machine, once and for all."""
+def fitted(model, X, y):
+    """The bytes of a fitted model, once and for all."""
     found = []
 
     def make():
         if not found:
-            found.append(pickle.dumps(machine.fit(X, y)))
+            found.append(pickle.dumps(model.fit(X, y)))
         return found[0]
 
     return make

@@ -94,7 +94,7 @@ def test_standard_deviations_on_a_device():
         rkhs.InvariantRegressor(solver=where).fit(X, Y)
         for where in ("auto", rkhs.SolverOptions(device="cpu", precision="tf32"))
     )
-    (_, exact), (_, found) = (machine.predict(Z, return_std=True) for machine in (plain, moved))
+    (_, exact), (_, found) = (model.predict(Z, return_std=True) for model in (plain, moved))
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 

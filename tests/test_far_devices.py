@@ -1,4 +1,4 @@
-"""Solvers and machines with numbers on a device that NumPy cannot reach.
+"""Solvers and models with numbers on a device that NumPy cannot reach.
 
 Where there is no GPU, as in CI, tensors of the CPU refuse what those of a GPU refuse: to become NumPy arrays unless
 `to_numpy` asks for it, and to be made without saying where.

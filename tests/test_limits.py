@@ -158,10 +158,10 @@ def test_gaussian_process_with_gradients():
 def test_dilation(kernel, power, loss, s):
     """Walder and Chapelle 2007, Corollary 2.3: X times s and weights times s^-power predict the same."""
 
-    def machine(s):
+    def estimator(s):
         terms = [rkhs.Term(rkhs.Evaluation(s * X), loss, LABELS, 0.5 * s**-power)]
         if kernel.smoothness(2) > 1:
             terms += [rkhs.Term(s * rkhs.Gradient(s * X[:10]), rkhs.Squared(), weight=0.1 * s**-power)]
         return solved(terms, kernel)
 
-    np.testing.assert_allclose(machine(s)(s * Z), machine(1.0)(Z), atol=1e-5)
+    np.testing.assert_allclose(estimator(s)(s * Z), estimator(1.0)(Z), atol=1e-5)

@@ -1,4 +1,4 @@
-"""What a process may take: the system's limits count, not only what the machine has."""
+"""What a process may take: the system's limits count, not only what the model has."""
 
 import subprocess
 import sys

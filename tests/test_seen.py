@@ -364,9 +364,9 @@ def test_there_are_estimators_with_both():
 def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
     X = rng().standard_normal((40, 2))
     y = (X[:, 0] > 0).astype(int) if "Classifier" in name else X[:, 0]
-    machine = getattr(rkhs._estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
+    model = getattr(rkhs._estimators, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
-        machine.fit(X, y)
+        model.fit(X, y)
 
 
 def test_elimination_ends_when_only_rounding_is_left():

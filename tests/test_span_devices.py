@@ -71,9 +71,9 @@ def test_sums_in_less_than_float64_are_refused(precision):
     with pytest.raises(ValueError, match=f"precision='{precision}' is for Gram products.*omit `precision`"):
         problem(rkhs.Squared(), SPANS["waves"], precision=precision)
     for learn in ("fit", "partial_fit"):
-        machine = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))
+        model = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))
         with pytest.raises(ValueError, match="is for Gram products"):
-            getattr(machine, learn)(X, Y)
+            getattr(model, learn)(X, Y)
 
 
 @pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")

@@ -343,10 +343,10 @@ def test_tuning_stops_inside_an_evaluation(approximation, small_pieces, small_ti
     assert tuned[0].solve().status == "converged"
 
 
-@pytest.mark.parametrize("machine", [True, False], ids=["estimator", "problem"])
-def test_streams_show_how_many_rows_were_read(machine, lines):
+@pytest.mark.parametrize("model", [True, False], ids=["estimator", "problem"])
+def test_streams_show_how_many_rows_were_read(model, lines):
     stream = rkhs.streams.blocks(X, Y, rows=20)
-    if machine:
+    if model:
         rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10)).fit(stream)
     else:
         rkhs.streams.StreamedProblem(
@@ -359,12 +359,12 @@ def test_streams_show_how_many_rows_were_read(machine, lines):
 
 
 def test_a_fit_that_learned_nothing_before_ctrl_c_raises_it(small_pieces, monkeypatch):
-    machine = rkhs.InvariantRegressor(nu=0, solver=rkhs.solvers.Direct())
+    model = rkhs.InvariantRegressor(nu=0, solver=rkhs.solvers.Direct())
     with monkeypatch.context() as patch:
         interrupting(patch, scipy.linalg.blas, "dtrsm", 5)
         with pytest.raises(KeyboardInterrupt):
-            machine.fit(X, Y)
-    assert not hasattr(machine, "function_")
+            model.fit(X, Y)
+    assert not hasattr(model, "function_")
 
 
 def test_a_surface_is_whole_or_none(monkeypatch):

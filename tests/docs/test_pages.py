@@ -87,7 +87,7 @@ def test_words_are_those_that_people_use(page):
         r"\basked about\b": "predicted",
         r"\[[ZLWR]\]": "the names of the authors",
         r"(?<!vector )\bmachines?\b": "model, or computer",
-        r"(?<!prior )(?<!Prior )\bknowledge\b": "prior knowledge, or what is known",
+        r"(?<!prior )(?<!Prior )\bknowledge\b": "priors, or what is known",
     }.items():
         assert not re.search(word, text), f"{re.search(word, text)[0]}: write {better}"
 

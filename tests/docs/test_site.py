@@ -120,13 +120,13 @@ class Anchors(HTMLParser):
 
     def __init__(self, page):
         super().__init__()
-        self.links, self.point_groups = [], {""}
+        self.links, self.anchors = [], {""}
         self.feed(page.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
         for key, value in attributes:
             if key in ("id", "name") and value:
-                self.point_groups.add(value)
+                self.anchors.add(value)
             elif (tag, key) in {("a", "href"), ("img", "src"), ("link", "href"), ("script", "src")} and value:
                 self.links.append(value)
 
@@ -140,6 +140,6 @@ def test_every_internal_link_leads_somewhere():
                 continue
             path, place = urldefrag(urljoin(f"http://site/{name}", link))
             target = unquote(urlsplit(path).path).lstrip("/") or "index.html"
-            if not (SITE / target).is_file() or (target in pages and unquote(place) not in pages[target].point_groups):
+            if not (SITE / target).is_file() or (target in pages and unquote(place) not in pages[target].anchors):
                 broken.append(f"{name}: {link}")
     assert broken == []

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks on machines with an approximation."""
+"""scikit-learn's own checks on models with an approximation."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks

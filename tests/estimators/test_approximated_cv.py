@@ -1,4 +1,4 @@
-"""Cross-validation in the span of an approximation: every cell is the plain machine, and scikit-learn's own search."""
+"""Cross-validation in the span of an approximation: every cell is the plain model, and scikit-learn's own search."""
 
 import numpy as np
 import pytest
@@ -32,8 +32,8 @@ def test_every_cell_is_the_machine_with_these_values(loss, approximation):
     splitter = StratifiedKFold(3, shuffle=True, random_state=0)
     for k, (_, test) in enumerate(splitter.split(X[:60], Y[:60])):
         for cell, values in enumerate(results["params"]):
-            machine = rkhs.InvariantClassifier(tol=1e-8, **own, **values).fit(X, without(test))
-            assert results[f"split{k}_test_score"][cell] == pytest.approx(machine.score(X[test], Y[test]))
+            model = rkhs.InvariantClassifier(tol=1e-8, **own, **values).fit(X, without(test))
+            assert results[f"split{k}_test_score"][cell] == pytest.approx(model.score(X[test], Y[test]))
     best = rkhs.InvariantClassifier(**own, **search.best_params_).fit(X, FEW)
     np.testing.assert_array_equal(search.decision_function(X), best.decision_function(X))
     assert search.predict_proba(X).shape == (120, 2)
@@ -66,8 +66,8 @@ def test_regression():
         some = np.full(50, np.nan)
         some[train] = y[train]
         for cell, values in enumerate(search.cv_results_["params"]):
-            machine = rkhs.InvariantRegressor(**own, **values).fit(points, some)
-            error = np.mean((machine.predict(points[test]) - y[test]) ** 2)
+            model = rkhs.InvariantRegressor(**own, **values).fit(points, some)
+            error = np.mean((model.predict(points[test]) - y[test]) ** 2)
             assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(-error, rel=1e-6)
     assert search.predict(points).shape == (50,)
 
@@ -96,8 +96,8 @@ def test_several_losses_have_one_nu():
     search = rkhs.InvariantClassifierCV(Cs=CS, nus=NUS, scales=0.5, cv=3, tol=1e-10, **own).fit(X, FEW)
     _, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(X[:60], Y[:60]))
     for cell, values in enumerate(search.cv_results_["params"]):
-        machine = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own, **values).fit(X, without(test))
-        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], Y[test]))
+        model = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own, **values).fit(X, without(test))
+        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(model.score(X[test], Y[test]))
 
 
 def test_own_functionals_choose_as_the_exact_search_does():

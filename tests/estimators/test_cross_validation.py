@@ -53,8 +53,8 @@ def test_every_cell_is_the_machine_with_these_values(moons):
         fold = few.copy()
         fold[test] = -1
         for cell, values in enumerate(results["params"]):
-            machine = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-8, **values).fit(X, fold)
-            assert results[f"split{k}_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+            model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-8, **values).fit(X, fold)
+            assert results[f"split{k}_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
     assert search.best_score_ == results["mean_test_score"].max()
     best = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-10, **search.best_params_).fit(X, few)
     np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), atol=1e-6)
@@ -62,7 +62,7 @@ def test_every_cell_is_the_machine_with_these_values(moons):
 
 @pytest.mark.parametrize("centers", [2, 3])
 def test_balanced_classes_are_those_of_each_fold(centers):
-    """As GridSearchCV over the plain machine, which sees the labels of a fold alone; folds differ in their classes."""
+    """As GridSearchCV over the plain model, which sees the labels of a fold alone; folds differ in their classes."""
     X, y = make_blobs(60, centers=centers, cluster_std=4.0, random_state=1)
     y = np.where(np.arange(60) < 25, 0, y)  # most of the first class are in the first fold, and left out there
     Cs, folds = [0.01, 0.1, 1.0], KFold(3)
@@ -92,8 +92,8 @@ def test_three_classes():
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
     for cell, values in enumerate(search.cv_results_["params"]):
-        machine = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6, **values).fit(X, few)
-        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+        model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6, **values).fit(X, few)
+        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
 
 
 def test_regression(moons):
@@ -105,14 +105,14 @@ def test_regression(moons):
         some = np.full(30, np.nan)
         some[train] = y[train]
         for cell, values in enumerate(search.cv_results_["params"]):
-            machine = rkhs.InvariantRegressor(tol=1e-8, unlabeled=np.nan, **values).fit(X, some)
-            error = np.mean((machine.predict(X[test]) - y[test]) ** 2)
+            model = rkhs.InvariantRegressor(tol=1e-8, unlabeled=np.nan, **values).fit(X, some)
+            error = np.mean((model.predict(X[test]) - y[test]) ** 2)
             assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(-error, rel=1e-2)
     assert search.best_params_ == {"C": 100.0, "nu": 0.0}
 
 
 def test_several_losses_are_a_grid(moons):
-    """As GridSearchCV over the plain machine; and what is chosen is told, saved and opened."""
+    """As GridSearchCV over the plain model; and what is chosen is told, saved and opened."""
     X = np.linspace(0, 6, 40)[:, None]
     y = np.sin(X[:, 0]) + np.where(np.arange(40) % 7 == 0, 3.0, 0.0)
     losses, cv = [rkhs.Huber(0.1), rkhs.Huber(10.0), rkhs.Absolute()], KFold(4, shuffle=True, random_state=0)
@@ -147,8 +147,8 @@ def test_own_folds_name_rows_of_X(moons):
     ).fit(X, few)
     fold = few.copy()
     fold[test] = -1
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", C=10, nu=0.1, tol=1e-8).fit(X, fold)
-    assert search.best_score_ == pytest.approx(machine.score(X[test], y[test]))
+    model = rkhs.InvariantClassifier(loss="squared_hinge", C=10, nu=0.1, tol=1e-8).fit(X, fold)
+    assert search.best_score_ == pytest.approx(model.score(X[test], y[test]))
 
 
 @pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
@@ -161,8 +161,8 @@ def test_knowledge_with_several_losses_has_one_nu(moons):
     train, test = next(shuffled(3).split(X, y))
     few = np.where(np.isin(np.arange(60), train), y, -1)
     for cell, values in enumerate(search.cv_results_["params"]):
-        machine = rkhs.InvariantClassifier(loss="squared_hinge", invariance=knowledge, tol=1e-8, **values).fit(X, few)
-        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(machine.score(X[test], y[test]))
+        model = rkhs.InvariantClassifier(loss="squared_hinge", invariance=knowledge, tol=1e-8, **values).fit(X, few)
+        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
 
 
 def test_without_knowledge_nu_does_nothing(moons):

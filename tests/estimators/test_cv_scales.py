@@ -89,11 +89,11 @@ def test_a_regressor_finds_the_features_that_matter():
 def test_steps_along_axes_are_for_the_laplace_kernel():
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     y = ((X[:, 0] > 0.1) ^ (X[:, 1] > -0.2)).astype(int)
-    machine = rkhs.InvariantClassifierCV().fit(X[:150], y[:150])
-    assert machine.best_params_["kernel"] == "laplace"
+    model = rkhs.InvariantClassifierCV().fit(X[:150], y[:150])
+    assert model.best_params_["kernel"] == "laplace"
     one = rkhs.InvariantClassifierCV("gaussian").fit(X[:150], y[:150])
     assert one.best_params_["kernel"] == "gaussian"
-    assert machine.score(X[150:], y[150:]) >= one.score(X[150:], y[150:])
+    assert model.score(X[150:], y[150:]) >= one.score(X[150:], y[150:])
 
 
 def test_targets_without_information_and_bad_words():

@@ -27,25 +27,25 @@ def test_it_is_the_problem_on_paper():
     y, G = f(X), slopes(X)
     y[3], G[5, 0], G[6] = np.nan, np.nan, np.nan
     weight = rng.uniform(0.5, 2.0, len(X))
-    machine = rkhs.InvariantRegressor(**OPTIONS).fit(X, y, weight, gradients=G)
+    estimator = rkhs.InvariantRegressor(**OPTIONS).fit(X, y, weight, gradients=G)
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, 100.0 * weight),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), G, np.repeat(3.0 * weight, 2)),
     ]
     solution = rkhs.Problem(OPTIONS["kernel"], terms, rkhs.Constant()).solve(tol=1e-10)
-    np.testing.assert_allclose(machine.predict(NEW), solution.function(NEW), atol=1e-4)
+    np.testing.assert_allclose(estimator.predict(NEW), solution.function(NEW), atol=1e-4)
     expected = rkhs.Gradient(NEW)(solution.function)
-    np.testing.assert_allclose(machine.predict_gradient(NEW), expected, atol=1e-4)
-    found, spread = machine.predict_gradient(NEW, return_std=True)
+    np.testing.assert_allclose(estimator.predict_gradient(NEW), expected, atol=1e-4)
+    found, spread = estimator.predict_gradient(NEW, return_std=True)
     np.testing.assert_allclose(found, expected, atol=1e-4)
     np.testing.assert_allclose(spread, solution.posterior.std(rkhs.Gradient(NEW)), rtol=1e-3)
 
 
 def test_slopes_alone_leave_the_constant_open():
-    machine = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(X, gradients=slopes(X))
-    difference = machine.predict(NEW) - f(NEW)
+    estimator = rkhs.InvariantRegressor(**{**OPTIONS, "gradient_weight": None}).fit(X, gradients=slopes(X))
+    difference = estimator.predict(NEW) - f(NEW)
     assert np.ptp(difference) < 0.1
-    np.testing.assert_allclose(machine.predict_gradient(NEW), slopes(NEW), atol=0.2)
+    np.testing.assert_allclose(estimator.predict_gradient(NEW), slopes(NEW), atol=0.2)
 
 
 def test_slopes_help():
@@ -68,12 +68,12 @@ def test_units_do_not_matter(unit):
 
 def test_the_units_of_a_scaler_are_undone():
     scaler = StandardScaler().fit(X)
-    machine = rkhs.InvariantRegressor(C=1e4).fit(scaler.transform(X), f(X), gradients=slopes(X) * scaler.scale_)
-    found = machine.predict_gradient(scaler.transform(X)) / scaler.scale_
+    estimator = rkhs.InvariantRegressor(C=1e4).fit(scaler.transform(X), f(X), gradients=slopes(X) * scaler.scale_)
+    found = estimator.predict_gradient(scaler.transform(X)) / scaler.scale_
     np.testing.assert_allclose(found, slopes(X), atol=0.01)
     pipeline = make_pipeline(StandardScaler(), rkhs.InvariantRegressor(C=1e4))
     pipeline.fit(X, f(X), invariantregressor__gradients=slopes(X) * scaler.scale_)
-    np.testing.assert_allclose(pipeline.predict(NEW), machine.predict(scaler.transform(NEW)))
+    np.testing.assert_allclose(pipeline.predict(NEW), estimator.predict(scaler.transform(NEW)))
 
 
 @pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
@@ -116,9 +116,9 @@ def test_outputs_that_are_observed_at_different_rows():
 
 
 def test_saved_and_opened(tmp_path):
-    machine = rkhs.InvariantRegressor(**OPTIONS).fit(X, f(X), gradients=slopes(X))
-    rkhs.save(machine, tmp_path / "model")
-    np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict_gradient(NEW), machine.predict_gradient(NEW))
+    estimator = rkhs.InvariantRegressor(**OPTIONS).fit(X, f(X), gradients=slopes(X))
+    rkhs.save(estimator, tmp_path / "model")
+    np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict_gradient(NEW), estimator.predict_gradient(NEW))
 
 
 @pytest.mark.parametrize("outputs", [(), (2,)])

@@ -53,8 +53,8 @@ def test_images_hang_together():
     X, y = load_digits(return_X_y=True)
     X, y, few = X[:500], y[:500], np.full(500, -1)
     few[:50] = y[:50]
-    machines = [laplacian_svm(nu=0.0), laplacian_svm(), laplacian_svm(nu=1e4)]
-    without, default, heavy = [1 - machine.fit(X, few).score(X[50:], y[50:]) for machine in machines]
+    models = [laplacian_svm(nu=0.0), laplacian_svm(), laplacian_svm(nu=1e4)]
+    without, default, heavy = [1 - model.fit(X, few).score(X[50:], y[50:]) for model in models]
     assert heavy < 0.7 * without
     assert heavy < default < without
 
@@ -67,9 +67,9 @@ def test_three_classes():
 
 def test_copies_teach_the_invariance():
     X, y = make_moons(40, noise=0.1, random_state=0)
-    machine = rkhs.VirtualSampleSVC([np.negative], scale=0.5, C=10.0).fit(X, y)
-    assert machine.score(-X, y) == machine.score(X, y)
-    np.testing.assert_allclose(machine.decision_function(-X), machine.decision_function(X), atol=0.05)
+    model = rkhs.VirtualSampleSVC([np.negative], scale=0.5, C=10.0).fit(X, y)
+    assert model.score(-X, y) == model.score(X, y)
+    np.testing.assert_allclose(model.decision_function(-X), model.decision_function(X), atol=0.05)
 
 
 def test_without_copies_it_is_the_plain_machine():
@@ -83,8 +83,8 @@ def test_copies_are_held_out_with_their_points():
     """Each point is given with four copies and labels are pure noise: held-out values must not know them."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 2)), rng.integers(0, 2, 40)
-    machine = rkhs.VirtualSampleSVC([lambda X: X + 1e-3] * 4, scale=0.1, C=100.0, loss="squared").fit(X, y)
-    assert np.abs(machine.predict_proba(X) - 0.5).max() < 0.35
+    model = rkhs.VirtualSampleSVC([lambda X: X + 1e-3] * 4, scale=0.1, C=100.0, loss="squared").fit(X, y)
+    assert np.abs(model.predict_proba(X) - 0.5).max() < 0.35
 
 
 def test_a_copy_has_the_shape_of_the_points():

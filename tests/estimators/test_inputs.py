@@ -48,11 +48,11 @@ def test_frames(estimator, frame, moons):
     X, y = moons
     table = frame({"east": X[:, 0], "north": X[:, 1]})
     labels = pd.Series(y) if frame is pd.DataFrame else pl.Series(y)
-    machine = clone(estimator).fit(table, labels)
-    assert machine.feature_names_in_.tolist() == ["east", "north"]
-    np.testing.assert_array_equal(machine.predict(table), clone(estimator).fit(X, y).predict(X))
+    model = clone(estimator).fit(table, labels)
+    assert model.feature_names_in_.tolist() == ["east", "north"]
+    np.testing.assert_array_equal(model.predict(table), clone(estimator).fit(X, y).predict(X))
     with pytest.raises(ValueError, match="feature names"):
-        machine.predict(frame({"north": X[:, 1], "east": X[:, 0]}))
+        model.predict(frame({"north": X[:, 1], "east": X[:, 0]}))
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=named)
@@ -138,16 +138,16 @@ def test_tensors(estimator, dtype, moons):
     X, y = torch.asarray(moons[0], dtype=dtype), torch.asarray(moons[1])
     expected = clone(estimator).fit(*moons).predict(moons[0])
     with config_context(array_api_dispatch=True):
-        machine = clone(estimator).fit(X, y)
-        predicted = machine.predict(X)
-        assert isinstance(machine.function_.coefficients, torch.Tensor)
-        assert machine.function_.coefficients.dtype == dtype
-        if hasattr(machine, "predict_proba"):
-            chances = machine.predict_proba(X)
+        model = clone(estimator).fit(X, y)
+        predicted = model.predict(X)
+        assert isinstance(model.function_.coefficients, torch.Tensor)
+        assert model.function_.coefficients.dtype == dtype
+        if hasattr(model, "predict_proba"):
+            chances = model.predict_proba(X)
             assert isinstance(chances, torch.Tensor)
             assert chances.dtype == dtype
         with pytest.raises(ValueError, match="must use the same namespace"):
-            machine.predict(moons[0])
+            model.predict(moons[0])
     assert isinstance(predicted, torch.Tensor)
     np.testing.assert_allclose(predicted.numpy(), expected, atol=1e-3)
 
@@ -178,17 +178,17 @@ def test_inside_everything_of_scikit_learn(moons):
 
 def test_in_other_processes(moons):
     X, y = moons
-    machines = Parallel(n_jobs=2)(delayed(clone(one).fit)(X, y) for one in CLASSIFIERS[:2])
-    for machine, one in zip(machines, CLASSIFIERS, strict=False):
-        np.testing.assert_allclose(machine.decision_function(X), clone(one).fit(X, y).decision_function(X), atol=1e-9)
+    models = Parallel(n_jobs=2)(delayed(clone(one).fit)(X, y) for one in CLASSIFIERS[:2])
+    for model, one in zip(models, CLASSIFIERS, strict=False):
+        np.testing.assert_allclose(model.decision_function(X), clone(one).fit(X, y).decision_function(X), atol=1e-9)
 
 
 def test_fitting_again_forgets(moons):
     X, y = moons
-    machine = rkhs.InvariantClassifier(loss="squared_hinge")
-    first = machine.fit(X, y).predict_proba(X)
-    machine.fit(X[:, ::-1], 1 - y).predict_proba(X)
-    np.testing.assert_array_equal(machine.fit(X, y).predict_proba(X), first)
+    model = rkhs.InvariantClassifier(loss="squared_hinge")
+    first = model.fit(X, y).predict_proba(X)
+    model.fit(X[:, ::-1], 1 - y).predict_proba(X)
+    np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), first)
 
 
 UNBOUNDED = [rkhs.ThinPlateClassifier(), rkhs.ThinPlateRegressor(), rkhs.InvariantClassifier("polynomial", nu=0.0)]
@@ -198,15 +198,15 @@ UNBOUNDED = [rkhs.ThinPlateClassifier(), rkhs.ThinPlateRegressor(), rkhs.Invaria
 def test_what_no_computer_can_count_is_no_prediction(estimator, moons):
     """Squares of such points overflow: NaN is neither of two classes."""
     X, y = moons
-    machine = clone(estimator).fit(X, y)
+    model = clone(estimator).fit(X, y)
     far = np.vstack([X[:2], [[1e200, -1e200]]])
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"not finite at row 2 of X.*Rescale the features"):
-        machine.predict(far)
+        model.predict(far)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["NumPy", "PyTorch"])
 def test_searches_and_probabilities_of_single_precision_are_those_of_double(kind, moons):
-    """Rounding of float32 keeps machines with large weights from their tolerance: they are solved in float64."""
+    """Rounding of float32 keeps models with large weights from their tolerance: they are solved in float64."""
     X, y = moons
     double = rkhs.InvariantClassifierCV(Cs=[1, 1000], nus=[0, 10.0], cv=3, tol=1e-2).fit(X, y)
     with config_context(array_api_dispatch=True):

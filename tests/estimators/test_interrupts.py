@@ -49,32 +49,32 @@ def unsolved(monkeypatch, *statuses):
 
 
 def test_probabilities_are_right_after_an_interrupt(monkeypatch):
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
+    estimator = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
     expected = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y).predict_proba(X)
     with monkeypatch.context() as patch:
         interrupting(patch)
         with pytest.raises(KeyboardInterrupt):
-            machine.predict_proba(X)
-    np.testing.assert_array_equal(machine.predict_proba(X), expected)
+            estimator.predict_proba(X)
+    np.testing.assert_array_equal(estimator.predict_proba(X), expected)
 
 
 def test_probabilities_without_folds_that_are_not_solved(monkeypatch):
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
+    estimator = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
     unsolved(monkeypatch, "no further progress")
     with pytest.warns(ConvergenceWarning, match=r"4 of 5 folds.*no further progress"):
-        p = machine.predict_proba(X)
-    values, rows = machine._calibration.__class__._held_out_values, len(Y)
+        p = estimator.predict_proba(X)
+    values, rows = estimator._calibration.__class__._held_out_values, len(Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert len(values(machine._calibration)[1]) == rows - rows // 5
+        assert len(values(estimator._calibration)[1]) == rows - rows // 5
     assert p.shape == (60, 2)
 
 
 def test_no_probabilities_where_no_fold_is_solved(monkeypatch):
-    machine = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
+    estimator = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
     unsolved(monkeypatch, *["time limit"] * 5)
     with pytest.raises(RuntimeError, match=r"none of 5 was solved \(time limit\).*decision_function"):
-        machine.predict_proba(X)
+        estimator.predict_proba(X)
 
 
 @pytest.mark.parametrize("make", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
@@ -209,19 +209,19 @@ CLASSIFIERS = [
 ]
 
 
-@pytest.mark.parametrize("machine", CLASSIFIERS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_a_fit_that_fails_changes_nothing(machine, error, monkeypatch):
+def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     """Neither classes nor features nor anything else of the fit that failed is left."""
-    machine.fit(X, Y)
-    before, chances = dict(vars(machine)), machine.predict_proba(X)
+    estimator.fit(X, Y)
+    before, chances = dict(vars(estimator)), estimator.predict_proba(X)
 
     def fail(*_):
         raise error
 
     monkeypatch.setattr("rkhs._estimators.base.BaseKernelEstimator._keep", fail)
     with pytest.raises(error):
-        machine.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
-    assert vars(machine).keys() == before.keys()
-    assert all(vars(machine)[name] is value for name, value in before.items())
-    np.testing.assert_array_equal(machine.predict_proba(X), chances)
+        estimator.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
+    assert vars(estimator).keys() == before.keys()
+    assert all(vars(estimator)[name] is value for name, value in before.items())
+    np.testing.assert_array_equal(estimator.predict_proba(X), chances)

@@ -38,8 +38,8 @@ def test_two_moons(nu, least, most):
     scores = []
     for seed in range(10):
         X, y, few = moons_with_two_labels(seed)
-        machine = rkhs.InvariantClassifier(scale=0.25, loss="logistic", C=1.0, nu=nu, fit_intercept=False)
-        scores.append(machine.fit(X, few).score(X, y))
+        model = rkhs.InvariantClassifier(scale=0.25, loss="logistic", C=1.0, nu=nu, fit_intercept=False)
+        scores.append(model.fit(X, few).score(X, y))
     assert least <= np.mean(scores) <= most
 
 
@@ -62,13 +62,13 @@ def test_it_is_the_problem_written_by_hand(blobs, classes):
     kernel = rkhs.Gaussian(scale=rkhs.kernels.median_scale(X))
     flat = rkhs.Term(kernel.scale * rkhs.Gradient(X), rkhs.Huber(0.2), weight=3.0 / len(X))
     by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
-    machine = rkhs.InvariantClassifier(
+    model = rkhs.InvariantClassifier(
         loss="squared_hinge", C=2.0, nu=3.0, invariance=rkhs.Invariance("gradient", loss=rkhs.Huber(0.2)), tol=1e-10
     ).fit(X, np.where(known, y, -1))
-    np.testing.assert_allclose(machine.decision_function(X), by_hand(X), atol=1e-6)
+    np.testing.assert_allclose(model.decision_function(X), by_hand(X), atol=1e-6)
     expected = by_hand(X).argmax(axis=1) if classes == 3 else (by_hand(X) > 0).astype(int)
-    np.testing.assert_array_equal(machine.predict(X), expected)
-    np.testing.assert_array_equal(machine.labeled_, known)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    np.testing.assert_array_equal(model.labeled_, known)
 
 
 def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
@@ -85,26 +85,26 @@ class TestLabels:
     def test_minus_one_is_no_label(self, blobs):
         X, y = blobs
         half = np.where(np.arange(len(y)) % 2, y, -1)
-        machine = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
+        model = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
         alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.kernels.median_scale(X)).fit(X[1::2], y[1::2])
-        np.testing.assert_allclose(machine.decision_function(X), alone.decision_function(X), atol=1e-3)
-        np.testing.assert_array_equal(machine.classes_, [0, 1, 2])
+        np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-3)
+        np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
     def test_minus_one_and_one_are_ambiguous(self):
         X, y = make_moons(20, random_state=0)
         with pytest.raises(ValueError, match="unlabeled=None, or encode the classes as 0 and 1"):
             rkhs.InvariantClassifier().fit(X, 2 * y - 1)
-        machine = rkhs.InvariantClassifier(unlabeled=None).fit(X, 2 * y - 1)
-        np.testing.assert_array_equal(machine.classes_, [-1, 1])
-        assert machine.labeled_.all()
+        model = rkhs.InvariantClassifier(unlabeled=None).fit(X, 2 * y - 1)
+        np.testing.assert_array_equal(model.classes_, [-1, 1])
+        assert model.labeled_.all()
 
     def test_names_are_labels_and_any_name_can_be_none(self):
         X, y = make_moons(20, random_state=0)
         names = np.array(["no", "yes"])[y]
         np.testing.assert_array_equal(rkhs.InvariantClassifier().fit(X, names).classes_, ["no", "yes"])
         some = np.where(np.arange(20) < 10, names, "?")
-        machine = rkhs.InvariantClassifier(unlabeled="?").fit(X, some)
-        np.testing.assert_array_equal(machine.labeled_, np.arange(20) < 10)
+        model = rkhs.InvariantClassifier(unlabeled="?").fit(X, some)
+        np.testing.assert_array_equal(model.labeled_, np.arange(20) < 10)
 
     def test_objects(self):
         X, y = make_moons(20, random_state=0)
@@ -128,8 +128,8 @@ class TestLabels:
 class TestInvariances:
     def fitted(self, invariance, **options):
         X, _, few = moons_with_two_labels(0, points=40)
-        machine = rkhs.InvariantClassifier(scale=0.5, loss="squared", invariance=invariance, nu=0.5, **options)
-        return machine.fit(X, few).decision_function(X)
+        model = rkhs.InvariantClassifier(scale=0.5, loss="squared", invariance=invariance, nu=0.5, **options)
+        return model.fit(X, few).decision_function(X)
 
     def test_names_callables_and_lists_say_the_same(self):
         named = self.fitted("gradient")
@@ -160,16 +160,16 @@ class TestInvariances:
         strong = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e4).fit(X, few)
         weak = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e-4).fit(X, few)
         knowledge = rkhs.Invariance(name)(X)
-        size = {machine: np.linalg.norm(knowledge(machine.function_)) for machine in (strong, weak)}
+        size = {model: np.linalg.norm(knowledge(model.function_)) for model in (strong, weak)}
         assert size[strong] < 0.1 * size[weak]
 
     def test_own_graph_by_rows(self):
         X, _, few = moons_with_two_labels(0, points=40)
         edges = np.array([[0, 39], [1, 38]])
-        machine = rkhs.InvariantClassifier(
+        model = rkhs.InvariantClassifier(
             scale=0.5, invariance=lambda points: rkhs.functionals.GraphDifference(points, edges), nu=1e6
         ).fit(X, few)
-        f = machine.decision_function(X)
+        f = model.decision_function(X)
         np.testing.assert_allclose(f[edges[:, 0]], f[edges[:, 1]], atol=1e-3)
 
     @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ class TestWeights:
         X, _, few = moons_with_two_labels(0, points=30)
         times = np.random.default_rng(0).integers(0, 3, size=30)
         times[few >= 0] = [1, 2]
-        machine = rkhs.InvariantClassifier(loss="squared", scale=0.5, invariance=invariance, nu=1.0)
-        weighted = machine.fit(X, few, sample_weight=times).decision_function(X)
-        repeated = machine.fit(X.repeat(times, axis=0), few.repeat(times)).decision_function(X)
+        model = rkhs.InvariantClassifier(loss="squared", scale=0.5, invariance=invariance, nu=1.0)
+        weighted = model.fit(X, few, sample_weight=times).decision_function(X)
+        repeated = model.fit(X.repeat(times, axis=0), few.repeat(times)).decision_function(X)
         np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
-        assert np.abs(weighted - machine.fit(X, few).decision_function(X)).max() > 1e-3
+        assert np.abs(weighted - model.fit(X, few).decision_function(X)).max() > 1e-3
 
     def test_negative(self):
         X, y = make_moons(10, random_state=0)
@@ -210,24 +210,24 @@ class TestProbabilities:
         X = rng.uniform(-2, 2, size=(300, 1))
         truth = 1 / (1 + np.exp(-2 * X[:, 0]))
         y = (rng.random(300) < truth).astype(int)
-        machine = rkhs.InvariantClassifier(loss="squared_hinge", C=0.1, nu=0.0, scale=2.0).fit(X, y)
-        p = machine.predict_proba(X)[:, 1]
+        model = rkhs.InvariantClassifier(loss="squared_hinge", C=0.1, nu=0.0, scale=2.0).fit(X, y)
+        p = model.predict_proba(X)[:, 1]
         assert np.abs(p - truth).mean() < 0.1
         assert log_loss(y, p) < log_loss(y, np.full(300, y.mean())) - 0.05
 
     def test_several_classes(self, blobs):
         X, y = blobs
-        machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
-        p = machine.predict_proba(X)
+        model = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
+        p = model.predict_proba(X)
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
-        np.testing.assert_array_equal(machine.classes_[p.argmax(axis=1)], machine.predict(X))
+        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
 
     def test_they_survive_a_pickle_before_and_after(self, blobs):
         X, y = blobs
-        machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
-        before = pickle.loads(pickle.dumps(machine))
-        p = machine.predict_proba(X)
-        after = pickle.loads(pickle.dumps(machine))
+        model = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
+        before = pickle.loads(pickle.dumps(model))
+        p = model.predict_proba(X)
+        after = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(before.predict_proba(X), p)
         np.testing.assert_array_equal(after.predict_proba(X), p)
 
@@ -254,11 +254,11 @@ def test_not_converged_is_a_warning():
     from sklearn.exceptions import ConvergenceWarning
 
     X, y = make_moons(60, noise=0.2, random_state=0)
-    machine = rkhs.InvariantClassifier(
+    model = rkhs.InvariantClassifier(
         loss="logistic", C=1000.0, solver=rkhs.solvers.NonlinearCG(max_iterations=1), tol=1e-10
     )
     with pytest.warns(ConvergenceWarning, match="larger tol"):
-        machine.fit(X, y)
+        model.fit(X, y)
 
 
 def test_an_invariance_about_no_point_is_not_asked():
@@ -268,5 +268,5 @@ def test_an_invariance_about_no_point_is_not_asked():
         raise AssertionError("asked")
 
     X = np.random.default_rng(0).standard_normal((20, 2))
-    machine = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabeled"), unlabeled=None)
-    assert len(machine.fit(X, X[:, 0] > 0).problem_.terms) == 1
+    model = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabeled"), unlabeled=None)
+    assert len(model.fit(X, X[:, 0] > 0).problem_.terms) == 1

@@ -53,14 +53,14 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("model", MACHINES, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_works(kind, machine):
+def test_what_works(kind, estimator):
     y, marker, classes = KINDS[kind]
     codes = np.where(KNOWN, TRUE, -1) if "is a class" not in kind else TRUE
-    found = clone(machine).set_params(unlabeled=marker).fit(X, y)
+    found = clone(estimator).set_params(unlabeled=marker).fit(X, y)
     assert found.classes_.tolist() == classes
-    expected = clone(machine).fit(X, codes)
+    expected = clone(estimator).fit(X, codes)
     np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-9)
     assert set(found.predict(X).tolist()) <= set(classes)
 
@@ -68,13 +68,13 @@ def test_what_works(kind, machine):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "is a class" not in kind])
 def test_the_same_in_blocks(kind):
     y, marker, classes = KINDS[kind]
-    machine = clone(MACHINES[-1]).set_params(unlabeled=marker)
-    whole = clone(machine).fit(X, y)
+    estimator = clone(MACHINES[-1]).set_params(unlabeled=marker)
+    whole = clone(estimator).fit(X, y)
     values = y if isinstance(y, list) else np.asarray(y)
     parts = [(X[:17], values[:17]), (X[17:], values[17:])]
     for found in (
-        clone(machine).fit(rkhs.streams.blocks(lambda: iter(parts))),
-        clone(machine).partial_fit(*parts[0], classes=classes).partial_fit(*parts[1]),
+        clone(estimator).fit(rkhs.streams.blocks(lambda: iter(parts))),
+        clone(estimator).partial_fit(*parts[0], classes=classes).partial_fit(*parts[1]),
     ):
         assert found.classes_.tolist() == classes
         np.testing.assert_allclose(found.decision_function(X), whole.decision_function(X), atol=1e-6)
@@ -90,14 +90,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__)
-def test_what_is_refused_and_why(kind, machine):
+@pytest.mark.parametrize("model", MACHINES, ids=lambda m: type(m).__name__)
+def test_what_is_refused_and_why(kind, estimator):
     y, marker, message = REFUSED[kind]
-    machine = clone(machine).set_params(unlabeled=marker)
+    estimator = clone(estimator).set_params(unlabeled=marker)
     with pytest.raises(ValueError, match=message):
-        machine.fit(X, y)
-    if machine.get_params().get("approximation") is not None and hasattr(machine, "partial_fit"):
-        for learn in (lambda: machine.fit(rkhs.streams.blocks(iter([(X, y)]))), lambda: machine.partial_fit(X, y)):
+        estimator.fit(X, y)
+    if estimator.get_params().get("approximation") is not None and hasattr(estimator, "partial_fit"):
+        for learn in (lambda: estimator.fit(rkhs.streams.blocks(iter([(X, y)]))), lambda: estimator.partial_fit(X, y)):
             with pytest.raises(rkhs.exceptions.BlockError, match=f"Block 0 cannot be used: .*{message}"):
                 learn()
 
@@ -105,16 +105,16 @@ def test_what_is_refused_and_why(kind, machine):
 ALL = [*MACHINES, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
 
 
-@pytest.mark.parametrize("machine", ALL, ids=lambda m: type(m).__name__)
-def test_a_gap_that_nobody_spoke_of(machine):
+@pytest.mark.parametrize("model", ALL, ids=lambda m: type(m).__name__)
+def test_a_gap_that_nobody_spoke_of(estimator):
     with pytest.raises(ValueError, match=r"y contains NaN.* at row 0: drop .* unlabeled=np.nan"):
-        clone(machine).fit(X, gaps(TRUE, np.nan, float))
+        clone(estimator).fit(X, gaps(TRUE, np.nan, float))
 
 
 @pytest.mark.parametrize("y", [gaps(TRUE, np.nan, float), gaps(TRUE, None), gaps(X[:, 0], np.nan, float)])
 def test_one_rule_for_arrays_blocks_and_partial_fit(y):
     """A gap that nobody spoke of is refused wherever rows come from; with unlabeled=np.nan it has no label."""
-    machine = rkhs.InvariantRegressor if y[1] % 1 else rkhs.InvariantClassifier
+    estimator = rkhs.InvariantRegressor if y[1] % 1 else rkhs.InvariantClassifier
     options = {"loss": "squared", "scale": 1.0, "approximation": SPAN}
     ways = {
         "fit": lambda model: model.fit(X, y),
@@ -122,11 +122,11 @@ def test_one_rule_for_arrays_blocks_and_partial_fit(y):
         "blocks of an iterator": lambda model: model.fit(rkhs.streams.blocks(iter([(X, y)]))),
         "partial_fit": lambda model: model.partial_fit(X, y),
     }
-    expected = machine(**options, unlabeled=np.nan).fit(X, y).function_(X)
+    expected = estimator(**options, unlabeled=np.nan).fit(X, y).function_(X)
     for learn in ways.values():
         with pytest.raises(ValueError, match=r"y contains NaN.* at row \d: drop .* unlabeled=np.nan"):
-            learn(machine(**options))
-        np.testing.assert_allclose(learn(machine(**options, unlabeled=np.nan)).function_(X), expected, atol=1e-6)
+            learn(estimator(**options))
+        np.testing.assert_allclose(learn(estimator(**options, unlabeled=np.nan)).function_(X), expected, atol=1e-6)
 
 
 SEARCH = {"loss": "squared", "Cs": [1], "nus": [0], "cv": 2, "scales": 1.0}
@@ -203,6 +203,6 @@ def test_whole_numbers_that_rounding_makes_equal_are_two_classes_or_refused(kind
 )
 @pytest.mark.parametrize("approximation", [None, SPAN], ids=["whole", "landmarks"])
 def test_targets_that_are_missing(y, approximation):
-    machine = rkhs.InvariantRegressor(scale=1.0, unlabeled=np.nan, approximation=approximation)
-    expected = clone(machine).set_params(unlabeled=99.0).fit(X, np.where(KNOWN, X[:, 0], 99.0)).predict(X)
-    np.testing.assert_allclose(machine.fit(X, y).predict(X), expected, atol=1e-9)
+    estimator = rkhs.InvariantRegressor(scale=1.0, unlabeled=np.nan, approximation=approximation)
+    expected = clone(estimator).set_params(unlabeled=99.0).fit(X, np.where(KNOWN, X[:, 0], 99.0)).predict(X)
+    np.testing.assert_allclose(estimator.fit(X, y).predict(X), expected, atol=1e-9)

@@ -59,10 +59,10 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
         few = np.full(40, "none", dtype=object)
         few[rows] = y[rows]
         few[i] = "none"
-        machine = rkhs.InvariantClassifier(
+        model = rkhs.InvariantClassifier(
             loss="squared", scale=1.3, C=5.0, nu=1e3, invariance=one.graph, unlabeled="none", tol=1e-10
         ).fit(X, few)
-        errors.append(machine.decision_function(X[i : i + 1])[0] - y[i])
+        errors.append(model.decision_function(X[i : i + 1])[0] - y[i])
     assert one.loss == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
     assert one.error == np.mean(np.abs(errors) > 1)
 
@@ -70,21 +70,21 @@ def test_candidates_with_a_graph_are_the_machines_that_are_fitted():
 def test_unlabeled_points_help_where_classes_are_clusters():
     X, y = make_moons(200, noise=0.25, random_state=0)
     few = np.where(np.arange(200) < 20, y, -1)
-    machine = rkhs.InvariantClassifierCV().fit(X, few)
+    model = rkhs.InvariantClassifierCV().fit(X, few)
     plain = rkhs.InvariantClassifierCV(nus=[0]).fit(X, few)
-    assert isinstance(machine.best_params_["invariance"], rkhs.invariances.Graph)
+    assert isinstance(model.best_params_["invariance"], rkhs.invariances.Graph)
     assert plain.best_params_["invariance"] is None
-    assert machine.score(X[20:], y[20:]) > plain.score(X[20:], y[20:])
-    assert machine.selection_report_["sentence"].startswith("Unlabeled rows helped")
-    assert machine.selection_report_["candidates"][-1]["error"] == pytest.approx(1 - machine.best_score_)
+    assert model.score(X[20:], y[20:]) > plain.score(X[20:], y[20:])
+    assert model.selection_report_["sentence"].startswith("Unlabeled rows helped")
+    assert model.selection_report_["candidates"][-1]["error"] == pytest.approx(1 - model.best_score_)
 
 
 def test_unlabeled_points_are_left_out_where_they_do_not_help():
     X = np.random.default_rng(1).standard_normal((200, 5))
     y = (np.sin(4 * X[:, 0]) > 0).astype(int)  # which is not what neighbors share
-    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(200) < 40, y, -1))
-    assert machine.best_params_["invariance"] is None
-    assert machine.selection_report_["sentence"].startswith("Unlabeled rows did not help: ")
+    model = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(200) < 40, y, -1))
+    assert model.best_params_["invariance"] is None
+    assert model.selection_report_["sentence"].startswith("Unlabeled rows did not help: ")
 
 
 def clusters(rows=250, features=40):
@@ -124,17 +124,17 @@ def test_what_must_not_change_the_choice(what, data):
 def test_features_of_other_units_are_brought_to_one():
     X = np.random.default_rng(2).standard_normal((150, 3)) * [1.0, 1e4, 1e-3]
     y = (X[:, 0] + 1e3 * X[:, 2] > 0).astype(int)
-    machine = rkhs.InvariantClassifierCV().fit(X[:80], y[:80])
-    assert np.ndim(machine.scale_) == 1
-    assert machine.score(X[80:], y[80:]) > 0.85
+    model = rkhs.InvariantClassifierCV().fit(X[:80], y[:80])
+    assert np.ndim(model.scale_) == 1
+    assert model.score(X[80:], y[80:]) > 0.85
 
 
 def test_several_classes_and_regression():
     X = np.random.default_rng(3).standard_normal((90, 2))
     y = np.argmax(X @ np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]]), axis=1)
-    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(90) < 40, y, -1))
-    assert machine.decision_function(X).shape == (90, 3)
-    assert machine.score(X[40:], y[40:]) > 0.85
+    model = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(90) < 40, y, -1))
+    assert model.decision_function(X).shape == (90, 3)
+    assert model.score(X[40:], y[40:]) > 0.85
     f = np.sin(2 * X[:, 0])
     regressor = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.where(np.arange(90) < 50, f, np.nan))
     assert regressor.score(X[50:], f[50:]) > 0.9
@@ -148,7 +148,7 @@ def judged(squares, kind="none", C=1.0):
     return Candidate(kind, "gaussian", 1.0, graph, 1.0, C, squares[:, None], squares, squares.mean(), 0.1)
 
 
-def contest(*found):
+def choice_of(*found):
     count = len(found[0].squares)
     return Choice(found, Labeled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int)), True)
 
@@ -158,16 +158,16 @@ def test_other_knowledge_has_to_lower_errors_by_a_standard_error():
     plain, falling = judged([1.0, 1.0, 1.0, 1.0]), judged([0.9, 0.9, 0.9, 0.9], "graph")
     mixed = judged([0.0, 1.6, 0.6, 1.4], "graph")
     assert mixed.loss == pytest.approx(falling.loss)
-    assert contest(plain, falling).best is falling
-    assert contest(plain, mixed).best is plain
+    assert choice_of(plain, falling).best is falling
+    assert choice_of(plain, mixed).best is plain
 
 
 def test_kinds_are_tried_in_the_order_of_trust():
     plain, near, graph = judged([1.0] * 4), judged([0.5] * 4, "features"), judged([0.6] * 4, "graph")
-    assert contest(plain, graph, near).best is near
-    assert contest(plain, near, judged([0.4] * 4, "graph")).best.kind == "graph"
-    assert contest(plain, graph, judged([2.0] * 4, "features")).best is graph
-    assert [row["prior"] for row in contest(plain, graph, near).report()["candidates"]] == [
+    assert choice_of(plain, graph, near).best is near
+    assert choice_of(plain, near, judged([0.4] * 4, "graph")).best.kind == "graph"
+    assert choice_of(plain, graph, judged([2.0] * 4, "features")).best is graph
+    assert [row["prior"] for row in choice_of(plain, graph, near).report()["candidates"]] == [
         "none",
         "features",
         "graph",
@@ -182,12 +182,12 @@ def test_more_points_than_a_graph_has(labels, seed, monkeypatch):
     monkeypatch.setattr("rkhs._estimators.cv.EXACT", 100)
     monkeypatch.setattr("rkhs._estimators.cv.FUNCTIONS", 60)
     X, y = make_moons(400, noise=0.15, random_state=seed)
-    machine = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < labels, y, -1))
-    assert machine.best_params_["invariance"].power == 2  # one functional for each point
-    assert machine.problem_.terms[1].size == (100 if labels == 20 else 400)
-    assert (machine.solution_.span is None) == (labels == 20)
-    assert machine.score(X, y) > 0.9
-    assert machine.predict_proba(X).shape == (400, 2)
+    model = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < labels, y, -1))
+    assert model.best_params_["invariance"].power == 2  # one functional for each point
+    assert model.problem_.terms[1].size == (100 if labels == 20 else 400)
+    assert (model.solution_.span is None) == (labels == 20)
+    assert model.score(X, y) > 0.9
+    assert model.predict_proba(X).shape == (400, 2)
 
 
 def test_more_edges_than_points_need_no_approximation(monkeypatch):
@@ -243,8 +243,8 @@ def test_units_that_a_computer_has_change_nothing(unit):
 
 def test_one_target_only():
     X = np.arange(5.0)[:, None]
-    machine = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.array([2.0, *[np.nan] * 4]))
-    np.testing.assert_allclose(machine.predict(X), 2.0, rtol=1e-6)
+    model = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.array([2.0, *[np.nan] * 4]))
+    np.testing.assert_allclose(model.predict(X), 2.0, rtol=1e-6)
 
 
 def test_copies_of_one_point_are_refused():
@@ -268,10 +268,10 @@ def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
     monkeypatch.setattr("rkhs._estimators.selection.FUNCTIONS", 30)
     monkeypatch.setattr("rkhs._estimators.cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
-    machine = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < labels, y, -1))
-    tried = any(graph is not None for graph in machine.cv_results_["param_invariance"])
+    model = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(60) < labels, y, -1))
+    tried = any(graph is not None for graph in model.cv_results_["param_invariance"])
     assert tried == (labels < 60)
-    assert ("no unlabeled rows" in machine.selection_report_["sentence"]) == (not tried)
+    assert ("no unlabeled rows" in model.selection_report_["sentence"]) == (not tried)
 
 
 def test_a_supervised_machine_of_many_rows_is_exact(monkeypatch):
@@ -312,11 +312,11 @@ def test_more_neighbors_than_points(count):
     X = np.arange(float(count))[:, None]
     few = np.full(count, -1)
     few[[0, -1]] = 0, 1
-    machine = rkhs.InvariantClassifierCV().fit(X, few)
-    graphs = [g for g in machine.cv_results_["param_invariance"] if g is not None]
+    model = rkhs.InvariantClassifierCV().fit(X, few)
+    graphs = [g for g in model.cv_results_["param_invariance"] if g is not None]
     assert max(g.n_neighbors for g in graphs) == count - 1
-    assert machine.predict(X)[0] == 0
-    assert machine.predict(X)[-1] == 1
+    assert model.predict(X)[0] == 0
+    assert model.predict(X)[-1] == 1
 
 
 def test_graphs_in_several_pieces_and_copies_of_points():
@@ -346,29 +346,29 @@ def test_the_choice_looks_at_some_rows(monkeypatch):
     monkeypatch.setattr("rkhs._estimators.cv.MOST_ROWS", 80)
     X, y = make_moons(300, noise=0.08, random_state=0)
     few = np.where(np.arange(300) % 15 == 0, y, -1)
-    machine = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
-    assert machine.problem_.terms[0].size == 20
-    assert machine.score(X, y) > 0.95
+    model = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
+    assert model.problem_.terms[0].size == 20
+    assert model.score(X, y) > 0.95
 
 
 def test_the_least_C_of_equals_is_taken():
     one, other, third = (judged([loss] * 3, C=C) for C, loss in ((1.0, 2.0), (10.0, 1.0005), (100.0, 1.0)))
-    assert contest(third, other, one).best is other
+    assert choice_of(third, other, one).best is other
 
 
 def test_directions_in_which_points_differ_help_where_classes_are_clusters():
     X, y = clusters(500, 100)
     few = np.where(np.arange(len(y)) < 40, y, -1)
-    machine = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
-    assert isinstance(machine.best_params_["kernel"], rkhs.kernels.LinearTransform)
-    assert machine.selection_report_["sentence"].startswith("Unlabeled rows helped")
-    plain = machine.selection_report_["candidates"][0]
+    model = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
+    assert isinstance(model.best_params_["kernel"], rkhs.kernels.LinearTransform)
+    assert model.selection_report_["sentence"].startswith("Unlabeled rows helped")
+    plain = model.selection_report_["candidates"][0]
     features = rkhs.InvariantClassifier(loss="squared", scale=plain["scale"], C=plain["C"], nu=0).fit(X, few)
-    assert machine.score(X, y) > features.score(X, y) + 0.02
+    assert model.score(X, y) > features.score(X, y) + 0.02
 
 
 def test_decorrelated_features_help_where_classes_are_in_what_is_left():
     X, y = signals(400, 60)
-    machine = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < 100, y, -1))
-    assert machine.best_params_["kernel"].linear.shape == (60, 60)
-    assert machine.score(X, y) > 0.65
+    model = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < 100, y, -1))
+    assert model.best_params_["kernel"].linear.shape == (60, 60)
+    assert model.score(X, y) > 0.65

@@ -48,12 +48,12 @@ CHANGES = {
 }
 
 
-def y_of(machine):
-    return CLASSES if is_classifier(machine) else TARGET
+def y_of(estimator):
+    return CLASSES if is_classifier(estimator) else TARGET
 
 
-def values(machine, rows):
-    return machine.decision_function(rows) if is_classifier(machine) else machine.predict(rows)
+def values(estimator, rows):
+    return estimator.decision_function(rows) if is_classifier(estimator) else estimator.predict(rows)
 
 
 def lazy(frame):
@@ -75,21 +75,21 @@ def file(tmp_path_factory):
 
 @cache
 def fitted(name, way, path=None):
-    """A machine that has learned from the frame in some way; the same one for all changes."""
-    machine = clone(MACHINES[name])
-    y = y_of(machine)
+    """A model that has learned from the frame in some way; the same one for all changes."""
+    estimator = clone(MACHINES[name])
+    y = y_of(estimator)
     if way == "partial_fit":
-        return machine.partial_fit(FRAME[:12], y[:12]).partial_fit(FRAME[12:], y[12:])
+        return estimator.partial_fit(FRAME[:12], y[:12]).partial_fit(FRAME[12:], y[12:])
     if way == "blocks":
-        return machine.fit(rkhs.streams.blocks(FRAME, pd.Series(y, index=FRAME.index), rows=10))
+        return estimator.fit(rkhs.streams.blocks(FRAME, pd.Series(y, index=FRAME.index), rows=10))
     if way == "parquet":
-        target, other = ("label", "target") if is_classifier(machine) else ("target", "label")
+        target, other = ("label", "target") if is_classifier(estimator) else ("target", "label")
         features = [column for column in FRAME if column != other]
-        return machine.fit(rkhs.streams.read_parquet(path, target=target, features=features, rows=10))
+        return estimator.fit(rkhs.streams.read_parquet(path, target=target, features=features, rows=10))
     if way == "dask":
         rows = lazy(FRAME.assign(y=y))
-        return machine.fit(rows[list(FRAME)], rows["y"])
-    return machine.fit(FRAME, y)
+        return estimator.fit(rows[list(FRAME)], rows["y"])
+    return estimator.fit(FRAME, y)
 
 
 @pytest.fixture(params=MACHINES)
@@ -113,10 +113,10 @@ def check(change, use):
 
 
 def test_predict(name, change):
-    machine = fitted(name, "fit")
-    found = check(change, lambda frame: values(machine, frame))
+    estimator = fitted(name, "fit")
+    found = check(change, lambda frame: values(estimator, frame))
     if found is not None:
-        np.testing.assert_allclose(found, values(clone(machine).fit(X, y_of(machine)), X), atol=1e-9)
+        np.testing.assert_allclose(found, values(clone(estimator).fit(X, y_of(estimator)), X), atol=1e-9)
 
 
 @cache
@@ -131,8 +131,8 @@ def test_quantiles(change):
 
 
 def test_score(name, change):
-    machine = fitted(name, "fit")
-    check(change, lambda frame: machine.score(frame, y_of(machine)))
+    estimator = fitted(name, "fit")
+    check(change, lambda frame: estimator.score(frame, y_of(estimator)))
 
 
 def test_fit_again(name, change):
@@ -140,22 +140,22 @@ def test_fit_again(name, change):
     changed = CHANGES[change][0](FRAME)
     if "landmarks" in name and changed.shape[1] != 3:
         pytest.skip("the landmarks are points of three features")
-    machine = clone(MACHINES[name]).fit(FRAME, y_of(MACHINES[name])).fit(changed, y_of(MACHINES[name]))
-    assert machine.feature_names_in_.tolist() == list(changed)
-    machine.fit(X, y_of(machine))
-    assert not hasattr(machine, "feature_names_in_")
+    estimator = clone(MACHINES[name]).fit(FRAME, y_of(MACHINES[name])).fit(changed, y_of(MACHINES[name]))
+    assert estimator.feature_names_in_.tolist() == list(changed)
+    estimator.fit(X, y_of(estimator))
+    assert not hasattr(estimator, "feature_names_in_")
 
 
 def test_partial_fit(name, change):
     if name not in IN_BLOCKS:
         assert not hasattr(MACHINES[name], "partial_fit") or name.endswith("landmarks")
         return
-    machine = fitted(name, "partial_fit")
-    before = values(machine, FRAME)
+    estimator = fitted(name, "partial_fit")
+    before = values(estimator, FRAME)
     if change != "same":
-        check(change, lambda frame: machine.partial_fit(frame, y_of(machine)))
-        np.testing.assert_array_equal(values(machine, FRAME), before)
-    check(change, lambda frame: values(machine, frame))
+        check(change, lambda frame: estimator.partial_fit(frame, y_of(estimator)))
+        np.testing.assert_array_equal(values(estimator, FRAME), before)
+    check(change, lambda frame: values(estimator, frame))
 
 
 def test_blocks(name, change):
@@ -163,14 +163,14 @@ def test_blocks(name, change):
         with pytest.raises(TypeError, match="memory"):
             clone(MACHINES[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
         return
-    machine = fitted(name, "blocks")
-    check(change, lambda frame: values(machine, frame))
-    y = y_of(machine)
+    estimator = fitted(name, "blocks")
+    check(change, lambda frame: values(estimator, frame))
+    y = y_of(estimator)
     for read in (lambda parts: iter(parts), lambda parts: lambda: iter(parts)):
         for kind in (pd.DataFrame, pl.from_pandas):
             check(
                 change,
-                lambda frame, read=read, kind=kind: clone(machine).fit(
+                lambda frame, read=read, kind=kind: clone(estimator).fit(
                     rkhs.streams.blocks(read([(kind(FRAME), y), (kind(frame), y)]))
                 ),
             )
@@ -187,10 +187,10 @@ def test_dask(name, change):
         with pytest.raises(TypeError, match="memory"):
             clone(MACHINES[name]).fit(lazy(FRAME), TARGET)
         return
-    machine = fitted(name, "dask")
-    assert machine.feature_names_in_.tolist() == list(FRAME)
-    found = check(change, lambda frame: values(machine, frame))
-    check(change, lambda frame: values(machine, lazy(frame)))
+    estimator = fitted(name, "dask")
+    assert estimator.feature_names_in_.tolist() == list(FRAME)
+    found = check(change, lambda frame: values(estimator, frame))
+    check(change, lambda frame: values(estimator, lazy(frame)))
     if found is not None:
         np.testing.assert_allclose(found, values(fitted(name, "fit"), FRAME), atol=1e-6)
 
@@ -212,9 +212,9 @@ def test_partitions_of_a_dask_frame(name, change):
 @pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
 @pytest.mark.parametrize("name", IN_BLOCKS)
 def test_all_ways_are_one(name, way, file):
-    machine = fitted(name, way, file)
-    assert machine.feature_names_in_.tolist() == list(FRAME)
-    np.testing.assert_allclose(values(machine, FRAME), values(fitted(name, "fit"), FRAME), atol=1e-5)
+    estimator = fitted(name, way, file)
+    assert estimator.feature_names_in_.tolist() == list(FRAME)
+    np.testing.assert_allclose(values(estimator, FRAME), values(fitted(name, "fit"), FRAME), atol=1e-5)
 
 
 @pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
@@ -224,9 +224,9 @@ def test_knowledge_by_name(way, file, monkeypatch):
     expected = rkhs.InvariantRegressor(invariance=Monotone({0: -1}), **options).fit(X, TARGET)
     named = rkhs.InvariantRegressor(invariance=Monotone({"age": -1}), **options)
     monkeypatch.setitem(MACHINES, "named", named)
-    machine = fitted("named", way, file)
-    np.testing.assert_allclose(machine.predict(FRAME), expected.predict(X), atol=1e-4)
-    assert np.abs(machine.predict(FRAME) - fitted("InvariantRegressor", "fit").predict(FRAME)).max() > 0.1
+    estimator = fitted("named", way, file)
+    np.testing.assert_allclose(estimator.predict(FRAME), expected.predict(X), atol=1e-4)
+    assert np.abs(estimator.predict(FRAME) - fitted("InvariantRegressor", "fit").predict(FRAME)).max() > 0.1
 
 
 PERMUTED = ["height", "age", "income"]
@@ -305,30 +305,30 @@ def test_scales_go_by_the_order_of_features():
 
 def test_weights_and_targets_go_by_rows(name):
     """A series has an index, which scikit-learn does not look at: rows are those of X by their place."""
-    machine, weight = MACHINES[name], RNG.uniform(0.5, 2.0, 24)
+    estimator, weight = MACHINES[name], RNG.uniform(0.5, 2.0, 24)
     shuffled = RNG.permutation(24)
-    found = clone(machine).fit(FRAME, pd.Series(y_of(machine), index=shuffled), pd.Series(weight, index=shuffled))
-    expected = clone(machine).fit(X, y_of(machine), weight)
+    found = clone(estimator).fit(FRAME, pd.Series(y_of(estimator), index=shuffled), pd.Series(weight, index=shuffled))
+    expected = clone(estimator).fit(X, y_of(estimator), weight)
     np.testing.assert_allclose(values(found, FRAME), values(expected, X), atol=1e-9)
     with pytest.raises(ValueError, match="must be 1D"):
-        clone(machine).fit(FRAME, y_of(machine), FRAME.abs())
+        clone(estimator).fit(FRAME, y_of(estimator), FRAME.abs())
 
 
 def test_knowledge_about_columns_that_are_not_there():
-    machine = rkhs.InvariantRegressor(invariance=Monotone({"wealth": 1}), approximation=SPAN)
+    estimator = rkhs.InvariantRegressor(invariance=Monotone({"wealth": 1}), approximation=SPAN)
     for X_ in (FRAME, rkhs.streams.blocks(FRAME, TARGET)):
         with pytest.raises(ValueError, match=r"'wealth'.*Its columns are 'age'"):
-            machine.fit(X_, TARGET if X_ is FRAME else None)
+            estimator.fit(X_, TARGET if X_ is FRAME else None)
     with pytest.raises(ValueError, match="no column names"):
-        machine.partial_fit(X, TARGET)
+        estimator.partial_fit(X, TARGET)
 
 
 def test_without_names_there_is_scikit_learns_warning():
-    machine = clone(MACHINES["InvariantRegressor, landmarks"]).partial_fit(FRAME, TARGET)
+    estimator = clone(MACHINES["InvariantRegressor, landmarks"]).partial_fit(FRAME, TARGET)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
-        machine.partial_fit(X, TARGET)
+        estimator.partial_fit(X, TARGET)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
-        clone(machine).fit(rkhs.streams.blocks(lambda: iter([(FRAME, TARGET), (X, TARGET)])))
+        clone(estimator).fit(rkhs.streams.blocks(lambda: iter([(FRAME, TARGET), (X, TARGET)])))
 
 
 def test_a_problem_of_blocks_checks_names_too():

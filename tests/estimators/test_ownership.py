@@ -83,9 +83,9 @@ def check(learn, arrays, new):
 
 
 def check_machine(name, kind="NumPy", weights=()):
-    machine, make = MACHINES[name], KINDS[kind]
-    y = CLASSES if is_classifier(machine) else TARGET
-    check(lambda *arrays: clone(machine).fit(*arrays), [make(a) for a in (X, y, *weights)], make(NEW))
+    estimator, make = MACHINES[name], KINDS[kind]
+    y = CLASSES if is_classifier(estimator) else TARGET
+    check(lambda *arrays: clone(estimator).fit(*arrays), [make(a) for a in (X, y, *weights)], make(NEW))
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -52,22 +52,22 @@ def test_knowledge_narrows_the_spread(sine):
 
 
 def test_a_parameter_that_changes_after_the_fit_changes_nothing(sine):
-    machine = rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(*sine)
-    before = machine.predict(sine[0], return_std=True)
-    after = machine.set_params(C=1e-3).predict(sine[0], return_std=True)
+    model = rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(*sine)
+    before = model.predict(sine[0], return_std=True)
+    after = model.set_params(C=1e-3).predict(sine[0], return_std=True)
     np.testing.assert_array_equal(after, before)
 
 
 def test_spread_needs_squared_losses(sine):
-    machine = rkhs.InvariantRegressor(loss="huber").fit(*sine)
+    model = rkhs.InvariantRegressor(loss="huber").fit(*sine)
     with pytest.raises(ValueError, match="all losses to be squared"):
-        machine.predict(sine[0], return_std=True)
+        model.predict(sine[0], return_std=True)
 
 
 def test_spread_survives_a_pickle(sine):
-    machine = rkhs.InvariantRegressor().fit(*sine)
-    spread = machine.predict(sine[0], return_std=True)[1]
-    again = pickle.loads(pickle.dumps(machine))
+    model = rkhs.InvariantRegressor().fit(*sine)
+    spread = model.predict(sine[0], return_std=True)[1]
+    again = pickle.loads(pickle.dumps(model))
     np.testing.assert_allclose(again.predict(sine[0], return_std=True)[1], spread)
 
 
@@ -83,8 +83,8 @@ def test_quantiles(level):
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(200, 1))
     y = X[:, 0] + rng.exponential(size=200)
-    machine = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), C=10.0, nu=0.0, scale=1.0).fit(X, y)
-    assert abs(np.mean(y <= machine.predict(X)) - level) < 0.03
+    model = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), C=10.0, nu=0.0, scale=1.0).fit(X, y)
+    assert abs(np.mean(y <= model.predict(X)) - level) < 0.03
 
 
 def test_robust_losses_forget_an_outlier(sine):
@@ -107,9 +107,9 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
     by_hand = rkhs.Problem(rkhs.Gaussian(scale=1.0), [known, flat], rkhs.Constant()).solve().function
     for marker in (np.nan, -99.0):
         partly = np.concatenate([y, np.full(15, marker)])
-        machine = rkhs.InvariantRegressor(scale=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
-        np.testing.assert_allclose(machine.predict(both), by_hand(both), atol=1e-6)
-        assert machine.labeled_.sum() == 40
+        model = rkhs.InvariantRegressor(scale=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
+        np.testing.assert_allclose(model.predict(both), by_hand(both), atol=1e-6)
+        assert model.labeled_.sum() == 40
     with pytest.raises(ValueError, match="NaN"):
         rkhs.InvariantRegressor().fit(both, np.concatenate([y, np.full(15, np.nan)]))
     with pytest.raises(ValueError, match="every y is unlabeled"):
@@ -130,9 +130,9 @@ class TestThinPlate:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30, dimension))
         y = X @ np.arange(1, dimension + 1) + 2.0
-        machine = rkhs.ThinPlateRegressor(C=1.0).fit(X, y)
+        model = rkhs.ThinPlateRegressor(C=1.0).fit(X, y)
         far = 100 * X
-        np.testing.assert_allclose(machine.predict(far), far @ np.arange(1, dimension + 1) + 2.0, rtol=1e-5)
+        np.testing.assert_allclose(model.predict(far), far @ np.arange(1, dimension + 1) + 2.0, rtol=1e-5)
 
     def test_separable_classes_drop_the_null_space(self):
         rng = np.random.default_rng(0)

@@ -102,31 +102,31 @@ def test_monotone_needs_signs(features):
 
 
 def test_monotone_features_may_be_names_of_columns():
-    """The same machine as with their numbers: plain, cross-validated and approximated."""
+    """The same model as with their numbers: plain, cross-validated and approximated."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.uniform(0, 1, (30, 3)), columns=["age", "height", "weight"])
     y = frame["height"].to_numpy() - frame["age"].to_numpy() + 0.3 * rng.standard_normal(30)
     named, numbered = Monotone({"height": +1, "age": -1}), Monotone({1: +1, 0: -1})
-    machines = (
+    models = (
         rkhs.InvariantRegressor(scale=0.5, nu=10.0),
         rkhs.InvariantRegressorCV(scales=0.5, Cs=[1.0], nus=[0.0, 10.0], cv=2),
         rkhs.InvariantRegressor(scale=0.5, nu=10.0, approximation=rkhs.Landmarks(12)),
     )
-    for machine in machines:
-        found = clone(machine).set_params(invariance=[named]).fit(frame, y).predict(frame)
-        expected = clone(machine).set_params(invariance=numbered).fit(frame, y).predict(frame)
+    for model in models:
+        found = clone(model).set_params(invariance=[named]).fit(frame, y).predict(frame)
+        expected = clone(model).set_params(invariance=numbered).fit(frame, y).predict(frame)
         assert_allclose(found, expected)
-        without = clone(machine).set_params(invariance=None).fit(frame, y).predict(frame)
-        assert np.abs(found - without).max() > 1e-3 or hasattr(machine, "nus")
+        without = clone(model).set_params(invariance=None).fit(frame, y).predict(frame)
+        assert np.abs(found - without).max() > 1e-3 or hasattr(model, "nus")
 
 
 def test_monotone_names_that_are_not_there():
     frame = pd.DataFrame({"age": [0.0, 1.0, 2.0], "height": [1.0, 0.0, 2.0]})
-    machine = rkhs.InvariantRegressor(invariance=Monotone({"age": +1, "hight": -1}))
+    model = rkhs.InvariantRegressor(invariance=Monotone({"age": +1, "hight": -1}))
     with pytest.raises(ValueError, match=r"does not have: 'hight'\. Its columns are 'age', 'height'"):
-        machine.fit(frame, [0.0, 1.0, 2.0])
+        model.fit(frame, [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="X has no column names: fit with a data frame"):
-        machine.fit(frame.to_numpy(), [0.0, 1.0, 2.0])
+        model.fit(frame.to_numpy(), [0.0, 1.0, 2.0])
     with pytest.raises(ValueError, match="X has no column names"):
         Monotone({"age": +1})(frame.to_numpy())
 

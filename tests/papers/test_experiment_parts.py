@@ -40,25 +40,25 @@ def test_a_functional_a_point_says_what_all_edges_say(moons):
     assert np.isclose(np.sum(points**2), np.sum(edges**2))
 
 
-@pytest.mark.parametrize("machine", ["LapSVM", "InvSVM", "local average"])
-def test_a_machine_with_a_conditioned_kernel_is_that_of_the_whole_problem(moons, machine, monkeypatch):
+@pytest.mark.parametrize("model", ["LapSVM", "InvSVM", "local average"])
+def test_a_machine_with_a_conditioned_kernel_is_that_of_the_whole_problem(moons, model, monkeypatch):
     monkeypatch.setattr(few_labels, "load_points", lambda *_: moons)
     monkeypatch.setattr(few_labels, "GRADIENT_NUS", (0.1, 1.0))
     few_labels.candidates.cache_clear()
     labeled, C = np.arange(0, 60, 4), 10.0
-    plain, *found = few_labels.candidates(machine, "moons", "columns")
+    plain, *found = few_labels.candidates(model, "moons", "columns")
     few_labels.candidates.cache_clear()
     assert np.array_equal(plain.matrix, kernel_of(moons))
     assert plain.nu == 0
-    terms = list(few_labels.invariances(machine, moons))
+    terms = list(few_labels.invariances(model, moons))
     assert len(found) == len(terms) * len({one.nu for one in found})
     term, options = terms[0]
     own = next(one for one in found if one.options == options and one.nu == 0.1)
-    machine, across = decided(own.matrix, moons.y, labeled, C)
+    model, across = decided(own.matrix, moons.y, labeled, C)
     labels = rkhs.Term(rkhs.Evaluation(moons.X[labeled]), rkhs.Hinge(), target=moons.y[labeled], weight=C)
     known = rkhs.Term(term.functional.like(moons.X), rkhs.Squared(), weight=0.1 * term.weight)
     f = rkhs.Problem(rkhs.Gaussian(moons.scale), [labels, known], rkhs.Constant()).solve(tol=1e-8).function
-    assert np.allclose(machine.decision_function(across), f(moons.X), atol=0.02)
+    assert np.allclose(model.decision_function(across), f(moons.X), atol=0.02)
 
 
 def test_the_chosen_machine_is_that_of_an_exhaustive_search(moons):
@@ -81,8 +81,8 @@ def by_libsvm(X, y, scale, C, there):
     """The squared hinge's dual is that of a hinge SVM without an upper bound, on K + I / (2 C)."""
     kernel = rkhs.Gaussian(scale)
     K = rkhs.gram(kernel, rkhs.Evaluation(X)).dense()
-    machine = SVC(C=1e10, kernel="precomputed", tol=1e-8).fit(K + np.eye(len(y)) / (2 * C), y)
-    return machine.decision_function(rkhs.gram(kernel, rkhs.Evaluation(there), rkhs.Evaluation(X)).dense())
+    model = SVC(C=1e10, kernel="precomputed", tol=1e-8).fit(K + np.eye(len(y)) / (2 * C), y)
+    return model.decision_function(rkhs.gram(kernel, rkhs.Evaluation(there), rkhs.Evaluation(X)).dense())
 
 
 def test_gaussian_problems_are_those_of_libsvm(moons):
@@ -112,21 +112,21 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
 
 @pytest.mark.parametrize("name", digits.MODELS)
 def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch):
-    """Beside machines of their own for each fold, without its images and their copies."""
+    """Beside models of their own for each fold, without its images and their copies."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(15) < 10, 1, -1)
     X = np.clip(rng.random((15, 784)) + 0.15 * (y == 1)[:, None], 0, 1)
     monkeypatch.setattr(digits, "CS", (1.0, 1e4))
     monkeypatch.setattr(digits, "NUS", (1.0,))
     monkeypatch.setattr(digits, "SCALES", (1.0,))
-    machine = digits.Model(name, X, y)
-    options, accuracy = machine.choose()
+    model = digits.Model(name, X, y)
+    options, accuracy = model.choose()
     losses = {}
     for C in digits.CS:
         own = []
         for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
-            labels, *others = machine.terms
-            kept = np.tile(np.isin(np.arange(15), a), machine.copies)
+            labels, *others = model.terms
+            kept = np.tile(np.isin(np.arange(15), a), model.copies)
             labels = rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)
             kernel = rkhs.Gaussian(rkhs.kernels.median_scale(X))
             f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-4).function
@@ -135,7 +135,7 @@ def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch)
         losses[C] = np.mean(own)
     assert options["C"] == min(losses, key=losses.get)
     assert 0.5 <= accuracy <= 1
-    assert np.mean(np.sign(machine.function(**options)(X)) == y) > 0.9
+    assert np.mean(np.sign(model.function(**options)(X)) == y) > 0.9
 
 
 def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():
@@ -162,8 +162,8 @@ def test_draws_are_nested_and_have_classes_in_proportion():
 
 
 def test_a_verdict_needs_a_difference_that_is_larger_than_its_noise():
-    def records(machine, errors):
-        return [Record({"machine": machine, "draw": d}, {"error": e}, 0.0) for d, e in enumerate(errors)]
+    def records(model, errors):
+        return [Record({"model": model, "draw": d}, {"error": e}, 0.0) for d, e in enumerate(errors)]
 
     plain = records("SVM", [20.0, 22.0, 21.0, 19.0])
     assert compare([*plain, *records("InvSVM", [18.0, 20.1, 19.2, 16.9])], "InvSVM", "SVM")[0] == "win"

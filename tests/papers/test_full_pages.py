@@ -1,4 +1,4 @@
-"""The pages and pictures of full runs, from made-up results: every set, machine and printed number is there."""
+"""The pages and pictures of full runs, from made-up results: every set, model and printed number is there."""
 
 import json
 from dataclasses import asdict
@@ -16,14 +16,14 @@ CHOSEN = {"nu": 0.1, "C": 1.0, "knowledge": "graph"}
 
 def made_up(cell, rng):
     """A result as `compute` would give it, with InvSVM five points better than the others."""
-    if cell.get("machine") == "L-BFGS":
+    if cell.get("model") == "L-BFGS":
         reached = cell["set"] == "heart"
         return {"ours": 0.5, "our gap": 1e-4, "L-BFGS": 60.0, "its gap": 1e-2, "reached": reached}
     if "fold" in cell:
         return {"errors": {"1": [0.2] * 10, "10": [0.1] * 10}}
     if "variant" in cell:
         return {"errors": 86, "of": 2007, "training": 300.0, "straight": 9 * ("with basis" in cell["variant"])}
-    better = 5.0 if cell.get("machine") == "InvSVM" else 0.0
+    better = 5.0 if cell.get("model") == "InvSVM" else 0.0
     return {"error": 20.0 - better + rng.random(), "chosen": CHOSEN, "relative gap": 1e-4, "not zero": 50.0}
 
 

@@ -38,18 +38,18 @@ def labels_of(ax):
 
 
 def test_boundary_shows_the_decision_function(moons):
-    X, y, machine = moons
-    display = BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=12)
+    X, y, estimator = moons
+    display = BoundaryDisplay.from_estimator(estimator, X, y, grid_resolution=12)
     middle = np.array([[display.xx0[3, 5], display.xx1[3, 5]]])
-    assert_allclose(display.response[3, 5], machine.decision_function(middle)[0])
+    assert_allclose(display.response[3, 5], estimator.decision_function(middle)[0])
     assert display.xx0.min() < X[:, 0].min()
     assert display.xx0.max() > X[:, 0].max()
     assert set(labels_of(display.ax_)) == {"no label", "active value", "active slope", "0", "1"}
 
 
 def test_boundary_counts_labeled_and_unlabeled_points(moons):
-    X, y, machine = moons
-    display = BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=5)
+    X, y, estimator = moons
+    display = BoundaryDisplay.from_estimator(estimator, X, y, grid_resolution=5)
     assert_array_equal(display.codes >= 0, y >= 0)
     sizes = {c.get_label(): len(c.get_offsets()) for c in display.ax_.collections if c.get_label()[0] != "_"}
     assert sizes["no label"] == 54
@@ -58,9 +58,11 @@ def test_boundary_counts_labeled_and_unlabeled_points(moons):
 
 
 def test_boundary_on_given_axes_without_extras(moons):
-    X, y, machine = moons
+    X, y, estimator = moons
     _, ax = plt.subplots()
-    display = BoundaryDisplay.from_estimator(machine, X, y, grid_resolution=5, ax=ax, representers=False, legend=False)
+    display = BoundaryDisplay.from_estimator(
+        estimator, X, y, grid_resolution=5, ax=ax, representers=False, legend=False
+    )
     assert display.ax_ is ax
     assert display.figure_ is ax.figure
     assert ax.get_legend() is None
@@ -162,20 +164,22 @@ def rotated(X, a):
 
 
 def test_change_of_several_machines(moons):
-    X, y, machine = moons
+    X, y, estimator = moons
     other = SVC().fit(X[:6], y[:6])
-    display = ChangeDisplay.from_estimator({"ours": machine, "SVC": other}, Tangents(rotated), X[:3], amounts=[0, 0.1])
+    display = ChangeDisplay.from_estimator(
+        {"ours": estimator, "SVC": other}, Tangents(rotated), X[:3], amounts=[0, 0.1]
+    )
     assert_allclose(display.values["SVC"][:, 0, 1], other.decision_function(rotated(X[:3], 0.1)))
     assert labels_of(display.axes_[0]) == ["ours", "SVC"]
 
 
 def test_change_of_a_machine_with_several_classes_needs_one_of_them():
     X = np.random.default_rng(0).standard_normal((9, 2))
-    machine = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, np.arange(9) % 3)
+    estimator = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, np.arange(9) % 3)
     with pytest.raises(ValueError, match="pass the index of one"):
-        ChangeDisplay.from_estimator(machine, Tangents(rotated), X)
-    display = ChangeDisplay.from_estimator(machine, Tangents(rotated), X, output=1, amounts=[0.0])
-    assert_allclose(display.values["InvariantClassifier"][:, 0, 0], machine.decision_function(X)[:, 1])
+        ChangeDisplay.from_estimator(estimator, Tangents(rotated), X)
+    display = ChangeDisplay.from_estimator(estimator, Tangents(rotated), X, output=1, amounts=[0.0])
+    assert_allclose(display.values["InvariantClassifier"][:, 0, 0], estimator.decision_function(X)[:, 1])
 
 
 def test_change_needs_an_axis_for_each_motion():

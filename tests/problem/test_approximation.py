@@ -227,11 +227,11 @@ def test_what_a_problem_on_a_span_cannot_do_is_refused(option):
 
 
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-@pytest.mark.parametrize("machine", [rkhs.InvariantClassifier, rkhs.InvariantRegressor])
-def test_machines_refuse_what_is_no_approximation(machine, learn):
+@pytest.mark.parametrize("model", [rkhs.InvariantClassifier, rkhs.InvariantRegressor])
+def test_machines_refuse_what_is_no_approximation(model, learn):
     X = np.linspace(0, 1, 30)[:, None]
     with pytest.raises(TypeError, match=r"approximation must be None, rkhs.Landmarks\(p\)"):
-        getattr(machine(approximation=100), learn)(X, np.arange(30) % 2)
+        getattr(model(approximation=100), learn)(X, np.arange(30) % 2)
 
 
 def test_a_grid_on_a_span_keeps_a_time_limit():

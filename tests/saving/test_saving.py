@@ -205,9 +205,9 @@ def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["tensors", "device"])
-@pytest.mark.parametrize("wrapped", [False, True], ids=["machine", "pipeline"])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["model", "pipeline"])
 def test_a_model_of_tensors_is_stored_in_numpy(given, wrapped, tmp_path):
-    """Fitted with tensors, or on a device: the file has arrays, and the loaded machine takes them."""
+    """Fitted with tensors, or on a device: the file has arrays, and the loaded model takes them."""
     torch = pytest.importorskip("torch")
     fitted = machine(solver=rkhs.SolverOptions(device="cpu" if given == "device" else None))
     if given == "tensors":
@@ -216,12 +216,12 @@ def test_a_model_of_tensors_is_stored_in_numpy(given, wrapped, tmp_path):
             expected = fitted.decision_function(torch.from_numpy(X)).numpy()
     else:
         expected = fitted.fit(X, Y).decision_function(X)
-    model = Pipeline([("machine", fitted)]) if wrapped else fitted
+    model = Pipeline([("model", fitted)]) if wrapped else fitted
     assert torch.is_tensor(fitted.function_.coefficients)
     rkhs.save(model, tmp_path / "model.skops")
     assert torch.is_tensor(fitted.function_.coefficients)  # what was saved is not changed
     again = rkhs.load(tmp_path / "model.skops")
-    inner = again["machine"] if wrapped else again
+    inner = again["model"] if wrapped else again
     assert isinstance(inner.function_.coefficients, np.ndarray)
     np.testing.assert_allclose(again.decision_function(X), expected, atol=1e-12)
     assert_array_equal(again.predict(X), fitted.classes_[expected.argmax(axis=1)])

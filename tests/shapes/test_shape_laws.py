@@ -84,7 +84,7 @@ def check_setting(seed, points, features, seconds):
     told = f"seed {seed}: {model}, {X.shape}"
     began = perf_counter(), process_time()
     fit_quietly(model.set_params(shape=rkhs.Shape(model.shape, time_limit=seconds)), X, y)
-    taken = min(perf_counter() - began[0], process_time() - began[1])  # others may use the machine too
+    taken = min(perf_counter() - began[0], process_time() - began[1])  # others may use the model too
     assert taken <= 1.1 * seconds + 1, told
     certificate = model.shape_certificate_
     assert np.all(np.isfinite(model.function_(X))), told

@@ -25,20 +25,20 @@ OPTIONS = {"scale": 1.0, "C": 10.0, "invariance": None}
     [("increasing", 1, 1), ("convex", 2, 1), ("concave", 2, -1), ("decreasing", 1, -1)],
 )
 def test_one_feature_is_proved_and_true(shape, order, sign):
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: shape}).fit(X, y)
-    certificate = machine.shape_certificate_
+    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: shape}).fit(X, y)
+    certificate = estimator.shape_certificate_
     assert certificate.proved
     (proof,) = certificate.proofs
     x = np.linspace(X.min(), X.max(), 100_000)[:, None]
-    found = sign * rkhs.Derivative(x, axes=[0] * order)(machine.function_)
+    found = sign * rkhs.Derivative(x, axes=[0] * order)(estimator.function_)
     assert found.min() >= proof.margin >= 0
     assert "proved on the box" in repr(certificate)
 
 
 def test_bounds_on_f_and_slopes_together():
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing", "f": (0, 1)}).fit(X, y)
-    assert machine.shape_certificate_.proved
-    values = machine.predict(np.linspace(X.min(), X.max(), 100_000)[:, None])
+    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing", "f": (0, 1)}).fit(X, y)
+    assert estimator.shape_certificate_.proved
+    values = estimator.predict(np.linspace(X.min(), X.max(), 100_000)[:, None])
     assert values.min() >= 0
     assert values.max() <= 1
     assert np.all(np.diff(values) >= 0)
@@ -48,15 +48,15 @@ def test_two_features_by_name_no_pair_out_of_order():
     own = np.random.default_rng(0)
     table = pd.DataFrame(own.uniform(-1.7, 1.7, (150, 2)), columns=["age", "dose"])
     target = table["age"] - table["dose"] + 0.8 * np.sin(2 * table["age"]) + 0.2 * own.standard_normal(150)
-    machine = rkhs.InvariantRegressor(invariance=None, shape={"age": "increasing", "dose": "decreasing"})
-    machine.fit(table, target)
-    assert machine.shape_certificate_.proved
-    low, high = machine.shape_certificate_.box
+    estimator = rkhs.InvariantRegressor(invariance=None, shape={"age": "increasing", "dose": "decreasing"})
+    estimator.fit(table, target)
+    assert estimator.shape_certificate_.proved
+    low, high = estimator.shape_certificate_.box
     a = own.uniform(low, high, (20_000, 2))
     b = own.uniform(low, high, (20_000, 2))
     lower = np.stack([np.minimum(a[:, 0], b[:, 0]), np.maximum(a[:, 1], b[:, 1])], axis=1)
     upper = np.stack([np.maximum(a[:, 0], b[:, 0]), np.minimum(a[:, 1], b[:, 1])], axis=1)
-    one, other = (machine.predict(pd.DataFrame(Z, columns=table.columns)) for Z in (lower, upper))
+    one, other = (estimator.predict(pd.DataFrame(Z, columns=table.columns)) for Z in (lower, upper))
     assert np.all(one <= other)
 
 
@@ -64,11 +64,11 @@ def test_classifiers():
     own = np.random.default_rng(0)
     Z = own.uniform(-1.7, 1.7, (80, 2))
     labels = (Z[:, 0] + 0.8 * own.standard_normal(80) > 0).astype(int)
-    machine = rkhs.InvariantClassifier(invariance=None, shape={0: "increasing"}).fit(Z, labels)
-    assert machine.shape_certificate_.proved
-    low, high = machine.shape_certificate_.box
+    estimator = rkhs.InvariantClassifier(invariance=None, shape={0: "increasing"}).fit(Z, labels)
+    assert estimator.shape_certificate_.proved
+    low, high = estimator.shape_certificate_.box
     new = own.uniform(low, high, (10_000, 2))
-    assert rkhs.Derivative(new, axes=[0])(machine.function_).min() >= 0
+    assert rkhs.Derivative(new, axes=[0])(estimator.function_).min() >= 0
     with pytest.raises(ValueError, match="more than two classes"):
         rkhs.InvariantClassifier(shape={0: "increasing"}).fit(Z, np.arange(80) % 3)
 
@@ -79,13 +79,13 @@ def test_sums_of_kernels_are_proved_feature_by_feature():
     Z = own.uniform(0, 1, (100, 6))
     target = Z.sum(axis=1) + np.sin(6 * Z[:, 0]) + 0.1 * own.standard_normal(100)
     kernel = rkhs.kernels.additive(rkhs.Gaussian(0.4), 6)
-    machine = rkhs.InvariantRegressor(kernel, invariance=None, shape=dict.fromkeys(range(6), "increasing"))
-    machine.fit(Z, target)
-    certificate = machine.shape_certificate_
+    estimator = rkhs.InvariantRegressor(kernel, invariance=None, shape=dict.fromkeys(range(6), "increasing"))
+    estimator.fit(Z, target)
+    certificate = estimator.shape_certificate_
     assert certificate.proved
     assert max(proof.cells for proof in certificate.proofs) < 100
     assert certificate.points < 60  # constraints along a feature do not repeat themselves in the others
-    assert rkhs.Gradient(own.uniform(*certificate.box, (5000, 6)))(machine.function_).min() >= 0
+    assert rkhs.Gradient(own.uniform(*certificate.box, (5000, 6)))(estimator.function_).min() >= 0
 
 
 def test_what_is_not_proved_is_told():
@@ -114,20 +114,20 @@ def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 0.0)
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
-        machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    assert not machine.shape_certificate_.proved
+        estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    assert not estimator.shape_certificate_.proved
 
 
 def test_what_is_left_is_mended_by_a_tilt(monkeypatch):
     monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)  # no points but those of the first round: there are none
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 2.0)
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    certificate = machine.shape_certificate_
+    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    certificate = estimator.shape_certificate_
     assert certificate.proved
     assert certificate.tilted[0] > 0
     x = np.linspace(X.min(), X.max(), 10_000)[:, None]
-    assert machine.predict_gradient(x).min() >= 0
+    assert estimator.predict_gradient(x).min() >= 0
 
 
 def test_even_points():
@@ -178,30 +178,30 @@ def bowl(seed=0, t=120):
 def test_convex_in_two_features_together():
     """Hessians at random points have no negative eigenvalue, and values on chords are above f."""
     Z, target = bowl()
-    machine = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={(0, 1): "convex"}).fit(Z, target)
-    certificate = machine.shape_certificate_
+    estimator = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={(0, 1): "convex"}).fit(Z, target)
+    certificate = estimator.shape_certificate_
     assert certificate.proved, certificate
     own = np.random.default_rng(1)
     at = own.uniform(*certificate.box, (5000, 2))
-    second = [rkhs.Derivative(at, axes=axes)(machine.function_) for axes in ([0, 0], [0, 1], [1, 1])]
+    second = [rkhs.Derivative(at, axes=axes)(estimator.function_) for axes in ([0, 0], [0, 1], [1, 1])]
     H = np.stack([second[0], second[1], second[1], second[2]], axis=1).reshape(-1, 2, 2)
     assert np.linalg.eigvalsh(H).min() >= 0
     a, b = own.uniform(*certificate.box, (2, 5000, 2))
-    one, other, middle = (machine.predict(P) for P in (a, b, (a + b) / 2))
+    one, other, middle = (estimator.predict(P) for P in (a, b, (a + b) / 2))
     assert np.all(middle <= (one + other) / 2)
     apart = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={0: "convex", 1: "convex"})
     apart.fit(Z, target)
-    assert np.abs(apart.predict(at) - machine.predict(at)).max() > 0.05  # each feature by itself says less
+    assert np.abs(apart.predict(at) - estimator.predict(at)).max() > 0.05  # each feature by itself says less
 
 
 def test_features_together_by_name_and_concave():
     Z, target = bowl(1)
     table = pd.DataFrame(Z, columns=["heat", "load"])
-    machine = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={("heat", "load"): "concave"})
-    assert machine.fit(table, -target).shape_certificate_.proved
+    estimator = rkhs.InvariantRegressor(scale=1.0, C=10.0, invariance=None, shape={("heat", "load"): "concave"})
+    assert estimator.fit(table, -target).shape_certificate_.proved
     for shape in ({("heat", "load"): "convex", "load": "concave"}, {("heat", "load"): "increasing"}):
         with pytest.raises(ValueError, match=r"contradicts itself|each feature"):
-            machine.set_params(shape=shape).fit(table, target)
+            estimator.set_params(shape=shape).fit(table, target)
 
 
 def test_monotone_everywhere_is_a_shape():
@@ -223,8 +223,8 @@ def test_monotone_everywhere_is_a_shape():
 
 
 def test_a_chosen_machine_keeps_what_holds_everywhere():
-    machine = rkhs.InvariantRegressorCV(invariance=Monotone({0: +1}, everywhere=True), Cs=[1, 10], nus=[1.0], cv=3)
-    assert machine.fit(X, y).shape_certificate_.proved
+    estimator = rkhs.InvariantRegressorCV(invariance=Monotone({0: +1}, everywhere=True), Cs=[1, 10], nus=[1.0], cv=3)
+    assert estimator.fit(X, y).shape_certificate_.proved
 
 
 def test_what_is_left_is_mended_by_a_parabola(monkeypatch):
@@ -232,12 +232,12 @@ def test_what_is_left_is_mended_by_a_parabola(monkeypatch):
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 100.0)
     for shape, Z, target in (({0: "convex"}, X + 1e6, y), ({(0, 1): "convex"}, *bowl())):
-        machine = rkhs.InvariantRegressor(scale=1.0, invariance=None, shape=shape).fit(Z, target)
-        certificate = machine.shape_certificate_
+        estimator = rkhs.InvariantRegressor(scale=1.0, invariance=None, shape=shape).fit(Z, target)
+        certificate = estimator.shape_certificate_
         assert certificate.proved
         assert set(certificate.bent) == set(range(Z.shape[1]))
         at = np.random.default_rng(0).uniform(*certificate.box, (1000, Z.shape[1]))
-        assert rkhs.Derivative(at, axes=[0, 0])(machine.function_).min() >= 0
+        assert rkhs.Derivative(at, axes=[0, 0])(estimator.function_).min() >= 0
         assert "second derivatives" in repr(certificate)
 
 
@@ -293,37 +293,37 @@ def test_ctrl_c_in_a_proof_ends_the_fit(monkeypatch):
 
 def test_seeding_finds_the_constrained_minimum():
     """f with constraints at points, compared with the certified solution of the same problem."""
-    machine = rkhs.InvariantRegressor(**OPTIONS, tol=1e-10, shape={0: "increasing"}).fit(X, y)
-    data, asked = machine.problem_.terms
-    problem = rkhs.Problem(machine.problem_.kernel, [data], machine.problem_.basis)
-    box = machine.shape_certificate_.box
+    estimator = rkhs.InvariantRegressor(**OPTIONS, tol=1e-10, shape={0: "increasing"}).fit(X, y)
+    data, asked = estimator.problem_.terms
+    problem = rkhs.Problem(estimator.problem_.kernel, [data], estimator.problem_.basis)
+    box = estimator.shape_certificate_.box
     constraint = Constraint.of(Claim("rising", (0,)), problem, box, float(np.ptp(y)))
     places = asked.functional.parts[0].atoms.points
     constraint = replace(constraint, points=places, directions=np.zeros_like(places))
     found = ConstrainedLeastSquares(problem)([constraint])(X)
-    np.testing.assert_allclose(found, machine.solution_.function(X), atol=1e-6)
+    np.testing.assert_allclose(found, estimator.solution_.function(X), atol=1e-6)
 
 
 def test_a_shape_that_holds_by_itself_needs_no_points():
     shape = rkhs.Shape({0: "increasing"}, box=[[2.0], [8.0]])
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape=shape).fit(X, X[:, 0])
-    assert machine.shape_certificate_.proved
-    assert machine.shape_certificate_.points == 0
+    estimator = rkhs.InvariantRegressor(**OPTIONS, shape=shape).fit(X, X[:, 0])
+    assert estimator.shape_certificate_.proved
+    assert estimator.shape_certificate_.points == 0
 
 
 def test_units_change_nothing():
     """Points in other units: the same f, and it is proved."""
     expected = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
     for unit in (1e-6, 1e6):
-        machine = rkhs.InvariantRegressor(scale=unit, C=10.0, invariance=None, shape={0: "increasing"})
-        machine.fit(unit * X, y)
-        assert machine.shape_certificate_.proved
-        np.testing.assert_allclose(machine.predict(unit * X), expected.predict(X), atol=1e-3)
+        estimator = rkhs.InvariantRegressor(scale=unit, C=10.0, invariance=None, shape={0: "increasing"})
+        estimator.fit(unit * X, y)
+        assert estimator.shape_certificate_.proved
+        np.testing.assert_allclose(estimator.predict(unit * X), expected.predict(X), atol=1e-3)
 
 
 def test_saved_and_opened(tmp_path):
-    machine = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    rkhs.save(machine, tmp_path / "model")
+    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
+    rkhs.save(estimator, tmp_path / "model")
     assert rkhs.load(tmp_path / "model").shape_certificate_.proved
 
 

@@ -22,9 +22,9 @@ def problem(basis, weight=2.0, target=Y, kernel=None):
 def test_the_support_vector_machine(weight):
     solution = problem(rkhs.Constant(), weight).solve(rkhs.solvers.LibSVM(), tol=1e-8)
     assert solution.status == "converged"
-    machine = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
-    np.testing.assert_allclose(solution.function(Z), machine.decision_function(Z), atol=max(1e-4, 1e-6 * weight))
-    assert solution.function.active == len(machine.support_)
+    model = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(solution.function(Z), model.decision_function(Z), atol=max(1e-4, 1e-6 * weight))
+    assert solution.function.active == len(model.support_)
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()])

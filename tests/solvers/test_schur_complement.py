@@ -69,8 +69,8 @@ def test_svm_on_the_conditioned_kernel(order, used):
         return rkhs.gram(kernel, L, M).dense() - cross
 
     train, test = rkhs.Evaluation(X[:15]), rkhs.Evaluation(Z)
-    machine = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(conditioned(train, train), LABELS)
-    np.testing.assert_allclose(solution.function(Z), machine.decision_function(conditioned(test, train)), atol=1e-5)
+    model = SVC(C=3.0, kernel="precomputed", tol=1e-10).fit(conditioned(train, train), LABELS)
+    np.testing.assert_allclose(solution.function(Z), model.decision_function(conditioned(test, train)), atol=1e-5)
 
 
 @pytest.mark.parametrize("quadratic", [(slopes,), pytest.param((values,), marks=pytest.mark.slow), (slopes, values)])

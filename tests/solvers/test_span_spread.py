@@ -50,7 +50,7 @@ def test_own_functionals_give_the_variance_of_the_whole_space(kernel, basis, new
 
 @pytest.mark.parametrize("flat", [0.0, 1e7], ids=["no basis", "constant"])
 def test_landmarks_against_dense_algebra(flat):
-    """Titsias' posterior, with a wide prior on a constant in the place of none."""
+    """Titsias' posterior, with a wide prior on a constant instead of none."""
     kernel, C = rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8])
     q = rkhs.stack([term.functional for term in TERMS])
     w = np.concatenate([np.broadcast_to(term.weight, term.size) for term in TERMS])
@@ -116,15 +116,15 @@ SETTINGS = {"scale": 1.2, "C": 3.0, "nu": 0.05}
 def test_machines(device, tmp_path):
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     exact = rkhs.InvariantRegressor(**SETTINGS).fit(X, Y).predict(Z, return_std=True)[1]
-    machine = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device)).fit(X, Y)
-    mean, found = machine.predict(Z, return_std=True)
+    model = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device)).fit(X, Y)
+    mean, found = model.predict(Z, return_std=True)
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
-    np.testing.assert_array_equal(mean, machine.predict(Z))
-    again = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(mean, model.predict(Z))
+    again = pickle.loads(pickle.dumps(model))
     np.testing.assert_allclose(again.predict(Z, return_std=True)[1], found, rtol=1e-12)
-    rkhs.save(machine, tmp_path / "machine.skops")
-    np.testing.assert_allclose(rkhs.load(tmp_path / "machine.skops").predict(Z, return_std=True)[1], found, rtol=1e-9)
+    rkhs.save(model, tmp_path / "model.skops")
+    np.testing.assert_allclose(rkhs.load(tmp_path / "model.skops").predict(Z, return_std=True)[1], found, rtol=1e-9)
     stream = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device))
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
@@ -154,6 +154,6 @@ def test_a_search_has_the_spread_of_its_best_machine():
     "options", [{"loss": "huber"}, {"invariance": rkhs.Invariance("gradient", loss="absolute")}], ids=str
 )
 def test_other_losses_are_refused(options):
-    machine = rkhs.InvariantRegressor(**SETTINGS, **options, approximation=rkhs.Landmarks(10)).fit(X, Y)
+    model = rkhs.InvariantRegressor(**SETTINGS, **options, approximation=rkhs.Landmarks(10)).fit(X, Y)
     with pytest.raises(ValueError, match="all losses to be squared"):
-        machine.predict(Z, return_std=True)
+        model.predict(Z, return_std=True)

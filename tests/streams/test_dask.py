@@ -146,17 +146,17 @@ def test_more_data_than_a_worker_may_hold():
         n_workers=1, threads_per_worker=1, processes=True, memory_limit="450MiB", dashboard_address=None
     )
     with cluster, Client(cluster):
-        machine = rkhs.InvariantRegressor(
+        model = rkhs.InvariantRegressor(
             scale=10.0, C=1.0, nu=1e-3, approximation=rkhs.FourierFeatures(10), fit_intercept=False
         ).fit(points, target)
-    assert machine.n_features_in_ == 100
+    assert model.n_features_in_ == 100
 
 
 def test_cross_validation_through_joblib(client):
     """scikit-learn's searches send their fits to the workers."""
     grid = {"C": [1.0, 10.0], "nu": [0.01, 0.1]}
-    machine = rkhs.InvariantRegressor(scale=2.0, approximation=rkhs.Landmarks(40))
-    alone = GridSearchCV(machine, grid, cv=3).fit(X[:600], Y[:600])
+    model = rkhs.InvariantRegressor(scale=2.0, approximation=rkhs.Landmarks(40))
+    alone = GridSearchCV(model, grid, cv=3).fit(X[:600], Y[:600])
     with joblib.parallel_backend("dask"):
-        spread = GridSearchCV(machine, grid, cv=3).fit(X[:600], Y[:600])
+        spread = GridSearchCV(model, grid, cv=3).fit(X[:600], Y[:600])
     np.testing.assert_allclose(spread.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"], rtol=1e-8)

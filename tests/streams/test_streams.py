@@ -1,4 +1,4 @@
-"""Rows in blocks: the same machine wherever they come from, and blocks that cannot be used."""
+"""Rows in blocks: the same model wherever they come from, and blocks that cannot be used."""
 
 import numpy as np
 import pandas as pd
@@ -31,14 +31,14 @@ def pieces(*columns, size=300):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared"])
 def test_blocks_are_the_problem_in_one(loss):
     """The estimator on blocks of 300 rows, beside `Problem` with the same landmarks."""
-    machine = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
+    model = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
     labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.options.LOSSES[loss], target, 10.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1 * 2.0**2 / len(X))
     problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
-    np.testing.assert_allclose(machine.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
-    assert machine.solution_.span is not None
+    np.testing.assert_allclose(model.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
+    assert model.solution_.span is not None
 
 
 def test_terms_of_a_block_share_points():
@@ -93,30 +93,30 @@ def test_few_labels_are_landmarks():
     """Rows without a label outnumber the others a hundred times, and yet no label is lost."""
     y = np.full(1000, -1)
     y[::100] = (X[::100, 0] > 0).astype(int)
-    machine = classifier(approximation=rkhs.Landmarks(50), C=100.0).fit(rkhs.streams.blocks(X, y, rows=200))
-    points = machine.function_.functionals.parts[0].atoms.points
+    model = classifier(approximation=rkhs.Landmarks(50), C=100.0).fit(rkhs.streams.blocks(X, y, rows=200))
+    points = model.function_.functionals.parts[0].atoms.points
     assert {tuple(x) for x in X[::100]} <= {tuple(x) for x in points}
 
 
 @pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive", "huber"])
 def test_partial_fit_is_fit(loss):
     whole = regressor(loss=loss, tol=1e-9).fit(X, TARGET, sample_weight=1 + (np.arange(1000) % 2))
-    machine = regressor(loss=loss, tol=1e-6)  # sums know no more digits, and say so
+    model = regressor(loss=loss, tol=1e-6)  # sums know no more digits, and say so
     for some, target, weight in pieces(X, TARGET, 1 + (np.arange(1000) % 2)):
-        machine.partial_fit(some, target, sample_weight=weight)
-    np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-6)
+        model.partial_fit(some, target, sample_weight=weight)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), atol=1e-6)
 
 
 def test_partial_fit_of_classes():
     whole = classifier(loss="logistic").fit(X, LABELS)
-    machine = classifier(loss="logistic")
+    model = classifier(loss="logistic")
     for some, labels in pieces(X, LABELS):
-        machine.partial_fit(some, labels, classes=[0, 1, 2])
-    np.testing.assert_allclose(machine.decision_function(X), whole.decision_function(X), atol=1e-6)
-    assert np.allclose(machine.predict_proba(X).sum(axis=1), 1)
-    assert np.array_equal(machine.predict(X), machine.classes_[machine.predict_proba(X).argmax(axis=1)])
+        model.partial_fit(some, labels, classes=[0, 1, 2])
+    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-6)
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
+    assert np.array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])
     with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 4 has the class 7"):
-        machine.partial_fit(X[:3], [7, 0, 1])
+        model.partial_fit(X[:3], [7, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_partial_fit_of_classes():
     ],
 )
 def test_a_broken_block_is_named_and_nothing_is_lost(broken, message):
-    machine = regressor()
+    model = regressor()
     for some, target in pieces(X, TARGET):
-        machine.partial_fit(some, target)
-    before = machine.predict(X)
+        model.partial_fit(some, target)
+    before = model.predict(X)
     with pytest.raises(rkhs.exceptions.BlockError, match=rf"Block 4 .*{message}") as caught:
-        machine.partial_fit(broken(), TARGET[:10])
+        model.partial_fit(broken(), TARGET[:10])
     assert caught.value.block == 4
-    np.testing.assert_array_equal(machine.predict(X), before)
-    machine.partial_fit(X[:10], TARGET[:10])  # and on it goes
+    np.testing.assert_array_equal(model.predict(X), before)
+    model.partial_fit(X[:10], TARGET[:10])  # and on it goes
 
     def stream():
         yield from pieces(X, TARGET)
@@ -200,10 +200,10 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
         rkhs.exceptions.BlockError, match=r"y contains NaN, or no value, at row \d+: .*unlabeled=np.nan"
     ):
         classifier().fit(rows)
-    machine = classifier(unlabeled=np.nan).fit(rows)
-    assert machine.classes_.tolist() == ["a", "b", "c"]
+    model = classifier(unlabeled=np.nan).fit(rows)
+    assert model.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(
-        machine.decision_function(frame), classifier().fit(X, LABELS).decision_function(X), atol=1e-6
+        model.decision_function(frame), classifier().fit(X, LABELS).decision_function(X), atol=1e-6
     )
 
 
@@ -246,10 +246,10 @@ def test_blocks_without_rows_are_passed_over(nothing, loss):
     for stream in (read, read()):
         found = regressor(loss=loss).fit(rkhs.streams.blocks(stream))
         np.testing.assert_allclose(found.predict(X), whole.predict(X), atol=1e-6)
-    machine = regressor(loss=loss, tol=1e-6)
+    model = regressor(loss=loss, tol=1e-6)
     for piece in read():
-        machine.partial_fit(*piece)
-    np.testing.assert_allclose(machine.predict(X), whole.predict(X), atol=1e-4)
+        model.partial_fit(*piece)
+    np.testing.assert_allclose(model.predict(X), whole.predict(X), atol=1e-4)
     with pytest.raises(ValueError, match="no blocks of rows"):
         regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([empty, empty])))
     with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 0 has 0 rows, but its y have shape \(2,\)"):
@@ -290,41 +290,41 @@ CHANGED = [
 
 @pytest.mark.parametrize("change", CHANGED, ids=lambda change: next(iter(change)))
 def test_parameters_that_change_between_blocks_are_refused(change):
-    machine = regressor().partial_fit(X[:500], TARGET[:500])
-    before = machine.predict(X)
+    model = regressor().partial_fit(X[:500], TARGET[:500])
+    before = model.predict(X)
     (name,) = change
     with pytest.raises(ValueError, match=rf"Parameters have changed.*: {name} was .* and is .*clone"):
-        machine.set_params(**change).partial_fit(X[500:], TARGET[500:])
-    np.testing.assert_array_equal(machine.predict(X), before)
+        model.set_params(**change).partial_fit(X[500:], TARGET[500:])
+    np.testing.assert_array_equal(model.predict(X), before)
 
 
 def test_a_dictionary_that_changes_between_blocks_is_refused():
     weights = {0: 1.0, 1: 2.0, 2: 1.0}
-    machine = classifier(loss="squared", class_weight=weights).partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
+    model = classifier(loss="squared", class_weight=weights).partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
     weights[0] = 5.0
     with pytest.raises(ValueError, match="class_weight was"):
-        machine.partial_fit(X[500:], LABELS[500:])
+        model.partial_fit(X[500:], LABELS[500:])
 
 
 def test_parameters_that_may_change_between_blocks():
     copied = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[:60].copy()), rkhs.Gradient(X[60:65].copy())]))
-    machine = regressor().partial_fit(X[:500], TARGET[:500])
-    machine.set_params(tol=1e-3, C=10, approximation=copied).partial_fit(X[500:], TARGET[500:])
-    np.testing.assert_allclose(machine.predict(X), regressor().fit(X, TARGET).predict(X), atol=1e-5)
+    model = regressor().partial_fit(X[:500], TARGET[:500])
+    model.set_params(tol=1e-3, C=10, approximation=copied).partial_fit(X[500:], TARGET[500:])
+    np.testing.assert_allclose(model.predict(X), regressor().fit(X, TARGET).predict(X), atol=1e-5)
 
 
 def test_classes_that_change_between_blocks_are_refused():
-    machine = classifier(loss="squared").partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
-    machine.partial_fit(X[500:600], LABELS[500:600], classes=[2, 1, 0])
+    model = classifier(loss="squared").partial_fit(X[:500], LABELS[:500], classes=[0, 1, 2])
+    model.partial_fit(X[500:600], LABELS[500:600], classes=[2, 1, 0])
     with pytest.raises(ValueError, match=r"differ from those of the first partial_fit, \[0, 1, 2\]"):
-        machine.partial_fit(X[600:], LABELS[600:], classes=[0, 1, 2, 3])
+        model.partial_fit(X[600:], LABELS[600:], classes=[0, 1, 2, 3])
 
 
 def test_partial_fit_after_fit_says_that_it_starts_anew():
-    machine = regressor().fit(X, TARGET)
+    model = regressor().fit(X, TARGET)
     with pytest.warns(UserWarning, match="starts anew"):
-        machine.partial_fit(X[:500], TARGET[:500])
-    np.testing.assert_allclose(machine.predict(X), regressor().fit(X[:500], TARGET[:500]).predict(X), atol=1e-5)
+        model.partial_fit(X[:500], TARGET[:500])
+    np.testing.assert_allclose(model.predict(X), regressor().fit(X[:500], TARGET[:500]).predict(X), atol=1e-5)
 
 
 def test_no_more_than_a_block_is_alive():
@@ -350,13 +350,13 @@ def test_no_more_than_a_block_is_alive():
 
 @pytest.mark.parametrize("approximation", [rkhs.Landmarks(40), rkhs.FourierFeatures(40)], ids=repr)
 def test_model_files(approximation, tmp_path):
-    """Also of a machine that goes on learning where it was."""
-    machine = classifier(approximation=approximation, loss="squared").partial_fit(
+    """Also of a model that goes on learning where it was."""
+    model = classifier(approximation=approximation, loss="squared").partial_fit(
         X[:500], LABELS[:500], classes=[0, 1, 2]
     )
-    rkhs.save(machine, tmp_path / "machine.skops")
-    opened = rkhs.load(tmp_path / "machine.skops")
-    np.testing.assert_array_equal(opened.predict_proba(X), machine.predict_proba(X))
-    for one in (opened, machine):
+    rkhs.save(model, tmp_path / "model.skops")
+    opened = rkhs.load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(opened.predict_proba(X), model.predict_proba(X))
+    for one in (opened, model):
         one.partial_fit(X[500:], LABELS[500:])
-    np.testing.assert_array_equal(opened.decision_function(X), machine.decision_function(X))
+    np.testing.assert_array_equal(opened.decision_function(X), model.decision_function(X))

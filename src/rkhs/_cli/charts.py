@@ -75,10 +75,10 @@ def effects_chart(effects: list[Effect], classes: list[str] | None) -> str:
             inside = axes.frame(effect.column, "f", days if effect.dates else None)
             inside += "".join(axes.line(effect.values, y, f"line{k % COLORS}") for k, y in series)
         else:
-            places, room = range(len(effect.values)), 0.06 * (high - low)
-            axes = Axes((-0.5, len(places) - 0.5), (low - room, high + room), 240)
+            positions, margin = range(len(effect.values)), 0.06 * (high - low)
+            axes = Axes((-0.5, len(positions) - 0.5), (low - margin, high + margin), 240)
             inside = axes.frame(effect.column, "f", [(k, text or "(empty)") for k, text in enumerate(effect.values)])
-            inside += "".join(axes.dots(places, y, f"dot fill{k % COLORS}", 5) for k, y in series)
+            inside += "".join(axes.dots(positions, y, f"dot fill{k % COLORS}", 5) for k, y in series)
         charts.append(f"<figure>{svg(inside, f'f over {effect.column}', 240)}</figure>")
     headings = ["column", *(f"average slope {short(name, 18)}".strip() for name in outputs), "f changes by"]
     keys = "".join(

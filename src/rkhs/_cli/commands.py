@@ -61,8 +61,8 @@ def fit(
     missing: Missing = "",
     separator: Separator = None,
     decimal: Decimal = None,
-    picture: Annotated[Path | None, typer.Option(help="The picture to draw; beside the model if not given.")] = None,
-    report: Annotated[Path | None, typer.Option(help="The HTML report; beside the model if not given.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the model.")] = None,
+    report: Annotated[Path | None, typer.Option(help="The HTML report, by default next to the model.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -118,7 +118,7 @@ def predict(
 @app.command()
 def sample(
     out: Annotated[Path, typer.Argument(help="The table to write, CSV or Parquet.")] = Path("churn.csv"),
-    new: Annotated[Path | None, typer.Option(help="The table to predict; new.csv beside it if not given.")] = None,
+    new: Annotated[Path | None, typer.Option(help="The table to predict; by default new.csv next to it.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -229,8 +229,8 @@ def _answer(work: Callable[[], Facts], as_json: bool, print_facts: Callable[[Fac
         if as_json:
             print(json.dumps({"error": " ".join(texts)} | ({"problems": texts} if len(texts) > 1 else {})))
         if len(texts) > 1:
-            numbered = [f"\n  {number}. {text}" for number, text in enumerate(texts, 1)]
-            texts = [f"there are {len(texts)} problems.{''.join(numbered)}"]
+            listed = [f"\n  {number}. {text}" for number, text in enumerate(texts, 1)]
+            texts = [f"there are {len(texts)} problems.{''.join(listed)}"]
         print(f"Error: {texts[0]}", file=sys.stderr)
         sys.exit(1)
     if as_json:

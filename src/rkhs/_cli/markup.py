@@ -62,7 +62,7 @@ def bars(rows: Sequence[tuple[str, float, str]], label: str) -> str:
 
 
 class Axes:
-    """Axes of a chart: from values to places in the SVG, with ticks at round numbers."""
+    """Axes of a chart: from values to positions in the SVG, with ticks at round numbers."""
 
     left, right, top = 62, WIDTH - 14, 14  # the edges of the plot, besides `bottom`
 
@@ -70,21 +70,21 @@ class Axes:
         self.x, self.y = ((a, b) if b > a else (a - (abs(a) / 2 or 0.5), b + (abs(a) / 2 or 0.5)) for a, b in (x, y))
         self.bottom = height - 46
 
-    def places(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[str, str]]:
-        """Return the places of some values."""
+    def positions(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[str, str]]:
+        """Return the positions of some values."""
         across = (self.right - self.left) / (self.x[1] - self.x[0])
         down = (self.top - self.bottom) / (self.y[1] - self.y[0])
         values = zip(x, y, strict=True)
-        places = [(self.left + (a - self.x[0]) * across, self.bottom + (b - self.y[0]) * down) for a, b in values]
-        return [(f"{u:.1f}", f"{v:.1f}") for u, v in places]
+        positions = [(self.left + (a - self.x[0]) * across, self.bottom + (b - self.y[0]) * down) for a, b in values]
+        return [(f"{u:.1f}", f"{v:.1f}") for u, v in positions]
 
     def line(self, x: Iterable[float], y: Iterable[float], kind: str) -> str:
         """Return a line through some points."""
-        return f'<polyline class="{kind}" points="{" ".join(",".join(place) for place in self.places(x, y))}"/>'
+        return f'<polyline class="{kind}" points="{" ".join(",".join(place) for place in self.positions(x, y))}"/>'
 
     def dots(self, x: Iterable[float], y: Iterable[float], kind: str = "dot", size: float = 2.6) -> str:
         """Return a dot for each pair."""
-        return "".join(f'<circle class="{kind}" cx="{u}" cy="{v}" r="{size}"/>' for u, v in self.places(x, y))
+        return "".join(f'<circle class="{kind}" cx="{u}" cy="{v}" r="{size}"/>' for u, v in self.positions(x, y))
 
     def frame(self, x_label: str, y_label: str, x_ticks: Sequence[tuple[float, str]] | None = None) -> str:
         """Return lines at round numbers with their values, and the names of both axes."""
@@ -96,12 +96,12 @@ class Axes:
 
         parts = []
         for value in ticks(*self.y):
-            ((_, v),) = self.places([self.x[0]], [value])
+            ((_, v),) = self.positions([self.x[0]], [value])
             place = f'x="{self.left - 6}" y="{float(v) + 4:.1f}"'
             parts.append(f'<line class="rule" x1="{self.left}" x2="{self.right}" y1="{v}" y2="{v}"/>')
             parts.append(f'<text class="tick" {place} text-anchor="end">{value:.4g}</text>')
         for value, name in x_ticks or [(value, f"{value:.4g}") for value in ticks(*self.x)]:
-            ((u, _),) = self.places([value], [self.y[0]])
+            ((u, _),) = self.positions([value], [self.y[0]])
             place = f'x="{u}" y="{self.bottom + 17}"'
             parts.append(f'<text class="tick" {place} text-anchor="middle">{escape(short(name, 12))}</text>')
         below = f'x="{(WIDTH + self.left) / 2}" y="{self.bottom + 38}"'

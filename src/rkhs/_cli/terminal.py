@@ -60,7 +60,7 @@ def suggest(name: str, names: Iterable[str]) -> str:
 def step(text: str) -> Iterator[Callable[[str], None]]:
     """Show a text on standard error while a block runs, and its time at the end, if that is a terminal.
 
-    The block may call what it is given with another text, to show how far it is.
+    The block may call the yielded function with another text to show its progress.
     """
     console, start = Console(stderr=True), perf_counter()
     if not console.is_terminal:

@@ -100,7 +100,7 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
         raise TypeError(f"quadrature_nodes needs an rkhs.Integral, got {L!r}.")
     if not 0 < tol < 1:
         raise ValueError(f"tol must be between 0 and 1, got {tol!r}.")
-    error, size = inf, np.full(len(L.point_groups), inf)
+    error, size = inf, np.full(len(L.points), inf)
     known = bounded(kernel, L) is not None
     for nodes in range(1, MOST + 1) if known else (2, 4, 8, 16, 32, 64):
         rule = L.with_nodes(nodes)
@@ -120,13 +120,13 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
 
 def bounded(kernel: Kernel, L: Integral) -> Matrix | None:
     """Return a bound of |L - L*| (t,) in the RKHS of a kernel composed of Gaussians; None for other kernels."""
-    n, total = L.point_groups.shape[2], np.zeros(len(L.point_groups))
+    n, total = L.points.shape[2], np.zeros(len(L.points))
     for weight, summand in kernel.summands():
         gaussian = _gaussian(summand, n)
         if gaussian is None:
             return None
         factor, linear = gaussian
-        errors: Matrix = np.zeros(len(L.point_groups))  # the sum over the sides of each region
+        errors: Matrix = np.zeros(len(L.points))  # the sum over the sides of each region
         for line in L.lines:
             half = np.linalg.norm(line.sides @ linear.T, axis=-1) / 2
             np.add.at(errors, line.region, line.size * _along(half, L.nodes, line.growing))

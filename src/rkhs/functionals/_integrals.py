@@ -46,7 +46,7 @@ class Integral(Functional):
 
     Parameters
     ----------
-    places : ndarray of shape (t, k, n)
+    points : ndarray of shape (t, k, n)
         The quadrature nodes of each region.
     weights : ndarray of shape (t, k)
         Their weights.
@@ -67,7 +67,7 @@ class Integral(Functional):
     array([[2.      , 1.      , 2.      , 0.666667, 1.      , 2.666667]])
     """
 
-    point_groups: Matrix
+    points: Matrix
     weights: Matrix
     kind: str
     nodes: int
@@ -75,19 +75,19 @@ class Integral(Functional):
     mean: bool = False
 
     def __repr__(self) -> str:
-        t, _, n = self.point_groups.shape
+        t, _, n = self.points.shape
         return f"Integral({'mean over ' if self.mean else ''}{t} {self.kind} in R^{n}, {self.nodes} nodes a side)"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.point_groups),)
+        return (len(self.points),)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        t, k, n = self.point_groups.shape
+        t, k, n = self.points.shape
         rows = np.repeat(np.arange(t), k)
         W = scipy.sparse.csr_array((self.weights.reshape(-1), (rows, np.arange(t * k))), shape=(t, t * k))
-        return (Part(Atoms.values(self.point_groups.reshape(t * k, n)), matrix=W),)
+        return (Part(Atoms.values(self.points.reshape(t * k, n)), matrix=W),)
 
     def with_nodes(self, nodes: int) -> Integral:
         """Return the same integrals with another number of nodes per side.

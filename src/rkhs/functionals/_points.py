@@ -20,7 +20,7 @@ def point_groups(family: Functional) -> Vector:
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[0.0], [1.0]])
-    >>> places(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Difference(X[:1], X[1:])]))
+    >>> point_groups(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Difference(X[:1], X[1:])]))
     array([0, 1, 0, 1, 2])
     """
     points = [to_numpy(part.atoms.points) for part in family.parts]

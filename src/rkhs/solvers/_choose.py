@@ -140,6 +140,10 @@ class _LimitedMonitor(InnerMonitor):
         super().report(iterate, primal, gap)
         self.gap = gap
         self.iterations_done += 1
-        needed = self.iterations_done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
-        if gap > self.tol and (self.iterations_done > self.steps or self.trial <= self.iterations_done < self.steps < needed):
+        needed = (
+            self.iterations_done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf
+        )  # at the rate so far
+        if gap > self.tol and (
+            self.iterations_done > self.steps or self.trial <= self.iterations_done < self.steps < needed
+        ):
             raise _IterationsUsed

@@ -5,7 +5,7 @@ example (z_i, b_i) is duplicated as (-z_i, -b_i), each at half the weight: J is 
 optimum is zero, and the coefficients of both copies add up.
 
 LIBSVM computes with kernels in single precision.  It identifies the examples at a bound reliably; the others then solve
-the linear equations u_i = b_i.  Where that is not accurate enough, `BoxDual` continues.
+the linear equations u_i = b_i.  If the result is not accurate enough, `BoxDual` continues.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Directions:
     """H-orthonormal directions D (m, N) with their images U (m, N), and their moments in the quadratic blocks.
 
     The first ones may span a few representers, and are then zero except on the `rows` of these.  Their images are
-    computed as products with a few columns of G until so many are requested that storing them all is cheaper.
+    computed as products with a few columns of G until storing all of them is cheaper.
     """
 
     def __init__(self, system: FiniteProblem, capacity: int) -> None:
