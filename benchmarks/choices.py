@@ -37,7 +37,7 @@ from benchmarks.unlabeled import svc
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.options import GRAPH_RANGE, WIDE_C_RANGE, as_grid
 from rkhs._estimators.scoring import GRAPH, Candidate, Labeled, falls_significantly, leave_one_out
-from rkhs._estimators.selection import GRAPH_STANDARD_ERRORS, Choice, Graphs, ModelSelection, Place
+from rkhs._estimators.selection import GRAPH_STANDARD_ERRORS, Choice, Graphs, KernelCandidate, ModelSelection
 
 Vector = np.ndarray[Any, Any]
 CS, NUS = as_grid(10, "Cs", WIDE_C_RANGE), as_grid(6, "nus", GRAPH_RANGE, with_zero=True)
@@ -50,7 +50,7 @@ class Recorded(ModelSelection):
 
     said: dict[Candidate, Vector] = field(default_factory=dict)
     plain: dict[Candidate, Vector] = field(default_factory=dict)
-    point_groups: dict[Candidate, Place] = field(default_factory=dict)
+    candidates_of: dict[Candidate, KernelCandidate] = field(default_factory=dict)
 
     def run(self) -> str:
         status = super().run()
@@ -62,7 +62,7 @@ class Recorded(ModelSelection):
     def _columns(self, kernel: Any, scale: Any) -> Vector:
         return np.asarray(self.kernel_of(kernel, scale)(self.X, self.X[self.labeled.rows]))
 
-    def _keep(self, several: list[Candidate], K: Vector, place: Place | None) -> None:
+    def _keep(self, several: list[Candidate], K: Vector, place: KernelCandidate | None) -> None:
         for one in several:
             self.said[one] = solved(K, self.labeled, one.C).astype(np.float32)
             if place is not None:
@@ -70,12 +70,12 @@ class Recorded(ModelSelection):
             if one.graph is None:
                 self.plain[one] = K
 
-    def _scored(self, place: Place, graph: Any, nu: float, K: Vector) -> list[Candidate]:
+    def _scored(self, place: KernelCandidate, graph: Any, nu: float, K: Vector) -> list[Candidate]:
         several = super()._scored(place, graph, nu, K)
         self._keep(several, self._columns(*place.settings) if graph is None else self.warped, place)
         return several
 
-    def _along(self, place: Place, R: Vector, graphs: Graphs, which: Any) -> Any:
+    def _along(self, place: KernelCandidate, R: Vector, graphs: Graphs, which: Any) -> Any:
         own = R[self.labeled.rows]
         for neighbors, power in which:
             graph, L, trace = graphs.of(neighbors, power)
@@ -169,13 +169,13 @@ class Draw:
         """Errors are means over the next smaller and larger C, width and nu."""
         medians: dict[Any, list[float]] = {}
         for place in self.search.candidates_of.values():
-            medians.setdefault((place.measure, str(place.settings[0])[:7]), []).append(_size(place))
+            medians.setdefault((place.features, str(place.settings[0])[:7]), []).append(_size(place))
         at: dict[Any, Candidate] = {}
         for one, place in self.search.candidates_of.items():
-            widths = sorted(set(medians[place.measure, str(place.settings[0])[:7]]))
+            widths = sorted(set(medians[place.features, str(place.settings[0])[:7]]))
             graph = None if one.graph is None else (one.graph.n_neighbors, one.graph.power)
             steps = (widths.index(_size(place)), NUS.index(one.nu), CS.index(one.C))
-            at[(place.measure, str(place.settings[0])[:7], graph, *steps)] = one
+            at[(place.features, str(place.settings[0])[:7], graph, *steps)] = one
         smooth = [one for one in self.found if one not in self.search.candidates_of]
         for (*where, i, j, k), one in at.items():
             near = [(i + a, j + b, k + c) for a, b, c in product((-1, 0, 1), repeat=3) if abs(a) + abs(b) + abs(c) < 2]
@@ -195,7 +195,7 @@ class Draw:
         for i, one in enumerate(self.found):
             if one in self.search.plain:
                 place = self.search.candidates_of.get(one)
-                family = (place and place.measure, str(one.kernel)[:7])
+                family = (place and place.features, str(one.kernel)[:7])
                 if family not in best or one.loss < self.found[best[family]].loss:
                     best[family] = i
         some = np.array(list(best.values()))
@@ -213,7 +213,7 @@ class Draw:
         return solved(K, own, CS[C])
 
 
-def _size(place: Place) -> float:
+def _size(place: KernelCandidate) -> float:
     return float(np.max(place.settings[1]))
 
 

@@ -272,7 +272,7 @@ class GridTasks:
     def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float, float]:
         """Return the estimated costs of all cells in memory, alone, together, and split; see the class.
 
-        Rows of terms with folds have no shared moments and take a separate product in each reduced problem.  Splitting
+        Rows of terms with folds have no shared moments and take a separate product in each reduced problem.  ADMM
         is for mixed smooth and nonsmooth losses, to which no exact solver applies, if most losses are not quadratic.
         """
         estimate, cells = Estimate(hardest, tol), len(self.tasks)
