@@ -58,8 +58,8 @@ def subtask(k: int, count: int) -> Iterator[None]:
 
     Examples
     --------
-    >>> with listening(print), subtask(1, 4):
-    ...     tick(0.5)
+    >>> with with_progress_callback(print), subtask(1, 4):
+    ...     report_progress(0.5)
     0.375
     """
     outer = _settings.get().callback

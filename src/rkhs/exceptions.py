@@ -1,5 +1,7 @@
 """Exceptions; each message names the object, states what is wrong with it and suggests a remedy."""
 
+__all__ = ["BlockError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError"]
+
 
 class NotBoundedError(ValueError):
     """Raised if a functional is not bounded on the RKHS of a kernel, so that it has no representer there.

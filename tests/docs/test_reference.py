@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from numpydoc.validate import Validator, validate
+from numpydoc.validate import validate
 
 import rkhs
 
@@ -16,6 +16,12 @@ MODULES = ["rkhs", *(f"rkhs.{name}" for name in rkhs.__all__ if isinstance(getat
 
 # of numpydoc.validate: what every docstring needs, and what functions and classes need besides
 EVERYWHERE = {"GL08", "SS03", "PR01", "PR02", "PR04", "PR07", "PR08", "PR09", "RT03", "RT04", "RT05"}
+
+
+# objects that methods return and users do not create: their fields are documented as attributes
+RETURNED = {*rkhs.results.__all__, "Monitor"}
+# methods of kernels that the library calls; `docs/extend/kernel.md` documents them
+INTERNAL = {"radial_derivatives", "gaussians", "blurred_tangent"}
 
 
 def listed():
@@ -39,14 +45,22 @@ def methods():
     """Return the public methods of public classes, each once."""
     for name in OBJECTS:
         thing = resolved(name)
-        if not inspect.isclass(thing) or issubclass(thing, Exception):
-            continue
+        if not inspect.isclass(thing) or issubclass(thing, Exception) or name.startswith("rkhs.extend."):
+            continue  # methods of base classes are documented for whoever overrides them
         for attribute, value in vars(thing).items():
-            if not attribute.startswith("_") and inspect.isfunction(value) and inspect.getdoc(value):
+            overrides = any(hasattr(base, attribute) for base in thing.__bases__)  # whose documentation applies
+            if (
+                not attribute.startswith("_")
+                and attribute not in INTERNAL
+                and inspect.isfunction(value)
+                and not overrides
+            ):
                 yield f"{name}.{attribute}"
 
 
 def complaints(name, codes):
+    if name.rpartition(".")[2] in RETURNED:
+        codes = codes - {"PR01"}
     found = validate(name)["errors"]
     return [f"{code}: {text}" for code, text in found if code in codes]
 
@@ -62,7 +76,7 @@ def test_docstring_of_a_public_name(name):
 
 @pytest.mark.parametrize("name", list(methods()))
 def test_docstring_of_a_public_method(name):
-    assert complaints(name, EVERYWHERE - {"GL08"}) == []
+    assert complaints(name, EVERYWHERE) == []
 
 
 def test_everything_public_is_listed_once():
@@ -78,5 +92,5 @@ def test_everything_public_is_listed_once():
 
 def test_purposes_differ():
     """A reader must be able to tell two names apart by their lines on the page."""
-    purposes = [Validator.load_obj(name).__doc__.split("\n")[0] for name in OBJECTS]
+    purposes = [inspect.getdoc(resolved(name)).split("\n")[0] for name in OBJECTS]
     assert len(set(purposes)) == len(purposes)

@@ -150,9 +150,9 @@ def immutable_copy(array: Array) -> Array:
     Examples
     --------
     >>> X = np.zeros((2, 1))
-    >>> copy = owned(X)
+    >>> copy = immutable_copy(X)
     >>> X += 1
-    >>> copy.sum(), owned(copy) is copy, owned(copy[:1]).base is copy
+    >>> copy.sum(), immutable_copy(copy) is copy, immutable_copy(copy[:1]).base is copy
     (np.float64(0.0), True, True)
     """
     if is_torch_array(array):

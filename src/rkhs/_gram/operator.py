@@ -419,7 +419,7 @@ def cancellation_ratio(kernel: Kernel, L: Functional) -> float:
     --------
     >>> import numpy as np, rkhs
     >>> x = np.array([[0.0], [1.0]])
-    >>> cancelled(rkhs.Gaussian(1.0), rkhs.Evaluation(x))
+    >>> cancellation_ratio(rkhs.Gaussian(1.0), rkhs.Evaluation(x))
     1.0
     """
     if kernel.order or not L.size:

@@ -176,7 +176,7 @@ class PackedCholesky:
 
     Examples
     --------
-    >>> halves = Halves(np.array([[4.0, 2.0], [2.0, 5.0]]), 2)
+    >>> halves = PackedCholesky(np.array([[4.0, 2.0], [2.0, 5.0]]), 2)
     >>> halves.factorize(np.zeros(2), np.zeros((2, 0)), np.zeros((2, 0)))
     True
     >>> halves.product(halves.solve(np.array([[8.0], [9.0]])))

@@ -84,7 +84,30 @@ class FourierFeatures(Approximation):
 
 @dataclass(frozen=True, eq=False)
 class FourierSpace(DenseSpace):
-    """The span of p waves amplitude_a cos(<w_a, x> + b_a)."""
+    """The span of cosine waves with given frequencies, phases and amplitudes.
+
+    Its functions are amplitude_a cos(<w_a, x> + b_a), and they are orthonormal in the approximated norm.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that the waves approximate.
+    W : ndarray of shape (p, n)
+        The frequencies.
+    b : ndarray of shape (p,)
+        The phases.
+    amplitudes : ndarray of shape (p,)
+        The amplitudes.
+    place : array, optional
+        An empty float64 array of the library and on the device of all computations.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> space = rkhs.extend.FourierSpace(rkhs.Gaussian(), np.ones((1, 1)), np.zeros(1), np.ones(1))
+    >>> space.rows(rkhs.Gradient([[np.pi / 2]]))
+    array([[-1.]])
+    """
 
     W: Matrix  # (p, n), the frequencies
     b: Vector  # (p,), the phases

@@ -236,7 +236,22 @@ def _among(functional: Functional, landmarks: Functional) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkSpace(DenseSpace):
-    """The span of the representers of a family of functionals."""
+    """The span of the representers of a family of functionals.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    functionals : Functional
+        The functionals whose representers are the p functions.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> space = rkhs.extend.LandmarkSpace(rkhs.Gaussian(), rkhs.Evaluation([[0.0], [1.0]]))
+    >>> space.size, space.gram.round(2).tolist()
+    (2, [[1.0, 0.61], [0.61, 1.0]])
+    """
 
     functionals: Functional
 

@@ -293,7 +293,7 @@ class Functional(ABC):
         Examples
         --------
         >>> import numpy as np, rkhs
-        >>> rkhs.Gradient(np.zeros((3, 5))).firsts()
+        >>> rkhs.Gradient(np.zeros((3, 5))).group_starts()
         array([ 0,  5, 10])
         """
         begins = np.ones(self.size, dtype=bool)

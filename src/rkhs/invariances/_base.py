@@ -129,7 +129,7 @@ def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
     Examples
     --------
     >>> import rkhs
-    >>> from rkhs.invariances import as_invariances
+    >>> from rkhs.invariances._base import as_invariances
     >>> len(as_invariances(["gradient", rkhs.Laplacian]))
     2
     """

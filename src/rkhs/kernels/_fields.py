@@ -50,7 +50,7 @@ class FieldKernel(PushedKernel):
 
 @dataclass(frozen=True)
 class CurlFree(FieldKernel):
-    """The kernel of curl-free vector fields: gradients v = grad g of a potential g with the given kernel.
+    """The kernel of curl-free vector fields, which are the gradients of a potential with the given kernel.
 
     The input is (x, e) and the value is <e, v(x)>; use `rkhs.functionals.Components` for the components.  The fields
     are exactly curl-free.

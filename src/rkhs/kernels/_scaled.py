@@ -101,9 +101,10 @@ class HasLengthScale(Kernel):
 
 
 class ScaledKernel(HasLengthScale, FormKernel):
-    """A radial kernel phi(q) of x / scale with q = -|x - y|^2 / 2; subclasses implement `radial_derivatives`.
+    """A radial kernel with length scales; subclasses implement `radial_derivatives`.
 
-    Subclasses have a field `scale`.  Set `smooth` to False, and implement `smoothness`, if phi is not smooth at q = 0.
+    The kernel is phi(q) of x / scale with q = -|x - y|^2 / 2.  Subclasses have a field `scale`.  Set `smooth` to False,
+    and implement `smoothness`, if phi is not smooth at q = 0.
 
     Attributes
     ----------
@@ -114,7 +115,7 @@ class ScaledKernel(HasLengthScale, FormKernel):
     --------
     >>> from dataclasses import dataclass
     >>> import rkhs
-    >>> from rkhs._backend.arrays import namespace
+    >>> from rkhs.extend import namespace
     >>> @dataclass(frozen=True)
     ... class SquaredExponential(rkhs.extend.ScaledKernel):
     ...     scale: float = 1.0
